@@ -1,0 +1,281 @@
+//! Every metric of the system, by name: what an alarm may watch, and nothing else.
+//!
+//! All are in the namespace `Ichido` with the dimension `FunctionName` (the deployed name, `-ENV` included outside
+//! production); a few are also published with a second dimension, where [`Metric::with`] is used. A custom metric
+//! costs money each month, for each combination of dimensions: add one when someone will look at it.
+
+use std::time::Duration;
+
+use crate::emf::Measurement;
+use crate::scope;
+
+/// What a value counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    Count,
+    Milliseconds,
+    Bytes,
+    None,
+}
+
+impl Unit {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Count => "Count",
+            Self::Milliseconds => "Milliseconds",
+            Self::Bytes => "Bytes",
+            Self::None => "None",
+        }
+    }
+}
+
+/// A metric that exists; the constants of this module are all there are.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    name: &'static str,
+    unit: Unit,
+    /// Written at once instead of at the end of the invocation.
+    urgent: bool,
+}
+
+/// A second dimension beside the function's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Dimension {
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+}
+
+/// A metric with a second dimension.
+#[derive(Clone, Debug)]
+pub struct Dimensioned {
+    metric: Metric,
+    dimension: Dimension,
+}
+
+impl Metric {
+    const fn count(name: &'static str) -> Self {
+        Self {
+            name,
+            unit: Unit::Count,
+            urgent: false,
+        }
+    }
+
+    const fn millis(name: &'static str) -> Self {
+        Self {
+            name,
+            unit: Unit::Milliseconds,
+            urgent: false,
+        }
+    }
+
+    const fn gauge(name: &'static str) -> Self {
+        Self {
+            name,
+            unit: Unit::None,
+            urgent: false,
+        }
+    }
+
+    const fn urgent(mut self) -> Self {
+        self.urgent = true;
+        self
+    }
+
+    /// The name in CloudWatch.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The unit in CloudWatch.
+    pub const fn unit(&self) -> Unit {
+        self.unit
+    }
+
+    /// Counts `n` of it.
+    pub fn add(self, n: u64) {
+        self.put(n as f64);
+    }
+
+    /// Measures how long it took.
+    pub fn took(self, duration: Duration) {
+        self.put(millis(duration));
+    }
+
+    /// Records a value.
+    pub fn put(self, value: f64) {
+        scope::record(
+            Measurement {
+                metric: self,
+                dimension: None,
+                value,
+            },
+            self.urgent,
+        );
+    }
+
+    /// The same metric by a second dimension; few values, please: each is billed.
+    pub fn with(self, name: &'static str, value: impl Into<String>) -> Dimensioned {
+        Dimensioned {
+            metric: self,
+            dimension: Dimension {
+                name,
+                value: value.into(),
+            },
+        }
+    }
+}
+
+impl Dimensioned {
+    /// Counts `n` of it.
+    pub fn add(self, n: u64) {
+        self.put(n as f64);
+    }
+
+    /// Measures how long it took.
+    pub fn took(self, duration: Duration) {
+        self.put(millis(duration));
+    }
+
+    /// Records a value.
+    pub fn put(self, value: f64) {
+        let Self { metric, dimension } = self;
+        scope::record(
+            Measurement {
+                metric,
+                dimension: Some(dimension),
+                value,
+            },
+            metric.urgent,
+        );
+    }
+}
+
+/// To a thousandth of a millisecond: finer is noise.
+fn millis(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}
+
+// --- the library: what happened to keys -----------------------------------------------------------------------
+
+/// Keys that were seen for the first time. With [`DUPLICATES`] it gives the duplicate rate.
+pub const NEW_KEYS: Metric = Metric::count("NewKeys");
+/// Keys whose effect had been performed before.
+pub const DUPLICATES: Metric = Metric::count("Duplicates");
+/// Keys found claimed by somebody else.
+pub const IN_FLIGHT: Metric = Metric::count("InFlight");
+/// Claims taken over from a worker whose lease had run out.
+pub const TAKE_OVERS: Metric = Metric::count("TakeOvers");
+/// Take-overs in which the destination said that it was done.
+pub const PROBED: Metric = Metric::count("Probed");
+/// The same key with another payload.
+pub const MISMATCHES: Metric = Metric::count("Mismatches");
+/// Work that failed for good and is kept as failed.
+pub const FAILED_WORK: Metric = Metric::count("FailedWork");
+/// Completions and releases that came after the claim had been taken over.
+pub const SUPERSEDED: Metric = Metric::count("Superseded");
+/// Effects that were performed but whose outcome could not be recorded.
+pub const UNRECORDED: Metric = Metric::count("Unrecorded");
+/// Calls to the store. With [`STORE_ERRORS`] it gives the store's error rate.
+pub const STORE_CALLS: Metric = Metric::count("StoreCalls");
+/// Calls to the store that failed.
+pub const STORE_ERRORS: Metric = Metric::count("StoreErrors");
+/// How long calls to the store took.
+pub const STORE_LATENCY: Metric = Metric::millis("StoreLatency");
+/// 1 while the store is considered down, 0 when it is back.
+pub const FALLBACK_ACTIVE: Metric = Metric::gauge("FallbackActive");
+/// Keys admitted by the local memory while the store was down: each could be admitted elsewhere too. Written at once.
+pub const FALLBACK_ADMISSIONS: Metric = Metric::count("FallbackAdmissions").urgent();
+/// Keys admitted during an outage that were found in the store, or written to it, afterwards.
+pub const RECONCILED: Metric = Metric::count("Reconciled");
+/// Keys admitted during an outage that another instance had admitted as well.
+pub const DOUBLE_ADMISSIONS: Metric = Metric::count("DoubleAdmissions").urgent();
+/// Conflicts in the store: two transactions wanted one item.
+pub const CONFLICTS: Metric = Metric::count("Conflicts");
+
+// --- every function -------------------------------------------------------------------------------------------
+
+/// Invocations that ended in an error, by kind: what Lambda's own metric cannot tell apart.
+pub const FAILURES: Metric = Metric::count("Failures");
+/// How long it took from the request to its answer at an HTTPS door.
+pub const DOOR_LATENCY: Metric = Metric::millis("DoorLatency");
+/// Requests refused at a door: bad signature, token or form.
+pub const DOOR_REFUSALS: Metric = Metric::count("DoorRefusals");
+
+// --- slack ----------------------------------------------------------------------------------------------------
+
+/// Deliveries that Slack marked as a repeat.
+pub const SLACK_RETRIES: Metric = Metric::count("SlackRetries");
+/// Events acknowledged without an effect: not file events, or our own.
+pub const SLACK_EVENTS_IGNORED: Metric = Metric::count("SlackEventsIgnored");
+/// Events that were handed over to be handled.
+pub const SLACK_HAND_OVERS: Metric = Metric::count("SlackHandOvers");
+/// Hand-overs that were not accepted: Slack is asked to repeat.
+pub const SLACK_HAND_OVER_FAILURES: Metric = Metric::count("SlackHandOverFailures");
+/// Replies posted.
+pub const SLACK_REPLIES: Metric = Metric::count("SlackReplies");
+/// Slack's rate limit was met.
+pub const SLACK_RATE_LIMITED: Metric = Metric::count("SlackRateLimited");
+/// Slack could not say whether a reply was there; nothing was posted.
+pub const SLACK_PROBE_FAILURES: Metric = Metric::count("SlackProbeFailures");
+
+// --- feeds ----------------------------------------------------------------------------------------------------
+
+/// Feeds that were read (also: unchanged). None for three periods is silence.
+pub const FEED_READS: Metric = Metric::count("FeedReads");
+/// Feeds that could not be fetched.
+pub const FEED_FETCH_FAILURES: Metric = Metric::count("FeedFetchFailures");
+/// Feeds that came but held nothing readable.
+pub const FEED_UNREADABLE: Metric = Metric::count("FeedUnreadable");
+/// Reads in which no entry was known: some may have been missed.
+pub const FEED_GAPS: Metric = Metric::count("FeedGaps");
+/// Entries skipped because they were broken.
+pub const ENTRIES_BROKEN: Metric = Metric::count("EntriesBroken");
+/// Entries seen for the first time.
+pub const ENTRIES_NEW: Metric = Metric::count("EntriesNew");
+/// Entries a filter left out.
+pub const ENTRIES_IGNORED: Metric = Metric::count("EntriesIgnored");
+/// Entries recognised as known under a new id.
+pub const ENTRIES_RENAMED: Metric = Metric::count("EntriesRenamed");
+/// Entries still owed when a run ended.
+pub const ENTRIES_OWED: Metric = Metric::gauge("EntriesOwed");
+/// Deliveries made; also by `Destination`.
+pub const DELIVERIES: Metric = Metric::count("Deliveries");
+/// Deliveries that failed and will be tried again; also by `Destination`.
+pub const DELIVERY_FAILURES: Metric = Metric::count("DeliveryFailures");
+/// How long a destination took; also by `Destination`.
+pub const DELIVERY_LATENCY: Metric = Metric::millis("DeliveryLatency");
+/// Deliveries given up on; also by `Destination`.
+pub const DEAD_LETTERS: Metric = Metric::count("DeadLetters");
+/// How long a run of a subscriber took.
+pub const RUN_DURATION: Metric = Metric::millis("RunDuration");
+
+// --- tokens ---------------------------------------------------------------------------------------------------
+
+/// Transfers committed.
+pub const TRANSFERS: Metric = Metric::count("Transfers");
+/// Transfers answered from their record.
+pub const TRANSFER_REPLAYS: Metric = Metric::count("TransferReplays");
+/// The same key with another transfer.
+pub const TRANSFER_MISMATCHES: Metric = Metric::count("TransferMismatches");
+/// Transfers refused; also by `Code`.
+pub const TRANSFER_REFUSALS: Metric = Metric::count("TransferRefusals");
+/// Transfers met by a conflict in the store and sent again.
+pub const TRANSFER_CONFLICTS: Metric = Metric::count("TransferConflicts");
+/// Transfers whose fate could not be learnt in time: answered 503.
+pub const TRANSFERS_UNRESOLVED: Metric = Metric::count("TransfersUnresolved");
+/// How long a transfer took.
+pub const TRANSFER_LATENCY: Metric = Metric::millis("TransferLatency");
+/// Accounts opened, and with them grants made.
+pub const ACCOUNTS_OPENED: Metric = Metric::count("AccountsOpened");
+
+// --- mesh -----------------------------------------------------------------------------------------------------
+
+/// Groups created.
+pub const GROUPS_CREATED: Metric = Metric::count("GroupsCreated");
+/// Groups dissolved.
+pub const GROUPS_DISSOLVED: Metric = Metric::count("GroupsDissolved");
+/// Requests refused; also by `ErrorType`.
+pub const MESH_REFUSALS: Metric = Metric::count("MeshRefusals");
+/// How long a mesh operation took; also by `Operation`.
+pub const MESH_LATENCY: Metric = Metric::millis("MeshLatency");

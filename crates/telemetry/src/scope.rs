@@ -1,0 +1,95 @@
+//! What a running invocation knows of itself, and where its lines go.
+
+use std::future::Future;
+use std::sync::{Mutex, PoisonError};
+
+use crate::emf::Batch;
+use crate::trace::Trace;
+use crate::{Sink, emf};
+
+/// Who is speaking: on every log line and metric of the invocation.
+#[derive(Clone, Debug)]
+pub struct Invocation {
+    /// The function's name; every metric's first dimension.
+    pub function: String,
+    /// Lambda's id of the request.
+    pub request_id: String,
+    /// The trace to which it belongs.
+    pub trace: Trace,
+}
+
+struct Scope {
+    invocation: Invocation,
+    /// Metrics not yet written. A plain mutex: held for a push, never across an await.
+    metrics: Mutex<Batch>,
+}
+
+tokio::task_local! {
+    static SCOPE: Scope;
+    static SINK: Sink;
+}
+
+/// Runs `work` as an invocation: its log lines bear its ids, its metrics are written when it ends, or when it is dropped.
+pub async fn invocation<F: Future>(invocation: Invocation, work: F) -> F::Output {
+    let scope = Scope {
+        invocation,
+        metrics: Mutex::default(),
+    };
+    SCOPE.scope(scope, work).await
+}
+
+/// Runs `work` with its lines going to `sink` instead of the process's writer.
+pub async fn scoped<F: Future>(sink: Sink, work: F) -> F::Output {
+    SINK.scope(sink, work).await
+}
+
+impl Scope {
+    fn take(&self) -> Batch {
+        std::mem::take(&mut *self.metrics.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        let batch = self.take();
+        emf::write(&batch, Some(&self.invocation));
+    }
+}
+
+/// Reads something of the running invocation.
+pub(crate) fn current<T>(read: impl FnOnce(&Invocation) -> T) -> Option<T> {
+    SCOPE.try_with(|scope| read(&scope.invocation)).ok()
+}
+
+/// Puts a measurement into the invocation's batch, or writes it at once where there is none or it will not wait.
+pub(crate) fn record(measurement: emf::Measurement, urgent: bool) {
+    let mut one = Some(measurement);
+    let _ = SCOPE.try_with(|scope| {
+        if urgent {
+            return;
+        }
+        let Some(measurement) = one.take() else {
+            return;
+        };
+        let full = {
+            let mut batch = scope.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+            batch.push(measurement);
+            batch.is_full().then(|| std::mem::take(&mut *batch))
+        };
+        if let Some(batch) = full {
+            emf::write(&batch, Some(&scope.invocation));
+        }
+    });
+    if let Some(measurement) = one {
+        let batch = Batch::of(measurement);
+        match current(Clone::clone) {
+            Some(invocation) => emf::write(&batch, Some(&invocation)),
+            None => emf::write(&batch, None),
+        }
+    }
+}
+
+/// Writes to the scope's sink; false if there is none.
+pub(crate) fn write(line: &str) -> bool {
+    SINK.try_with(|sink| sink(line)).is_ok()
+}
