@@ -1,0 +1,94 @@
+// Everything that differs between environments, and nothing else. `npm run environment -- prod` prints one as JSON.
+//
+// To deploy your own: set `account` and the parameters that templates need of you (Metadata.Needed; `make deploy` names
+// all that are missing). Secrets are not here: `make secrets ENV=…` sets them in SSM.
+
+export type Name = 'local' | 'dev' | 'staging' | 'prod';
+
+export interface Environment {
+  name: Name;
+  /** Where it lives. Without an account, the one of the credentials; a wrong one is refused. */
+  account?: string;
+  region: string;
+  /** Ends every name. */
+  suffix: string;
+  /** What happens to tables and queues when their stack is destroyed. */
+  removal: 'destroy' | 'retain';
+  logLevel: 'debug' | 'info' | 'warn' | 'error';
+  logRetentionDays: number;
+  tracing: 'Active' | 'PassThrough';
+  /** Who is told of alarms; nobody when absent. */
+  alarms?: { protocol: 'email' | 'https' | 'sqs'; endpoint: string };
+  /** US dollars a month. */
+  budgets: { environment: number; feeds: number };
+  /** What the front door lets through. */
+  throttling: { requestsPerSecond: number; burst: number };
+  /** Concurrent executions set aside for a function, by its name; the account's pool otherwise. */
+  reservedConcurrency: Record<string, number>;
+  /** How traffic moves to a new version (`make rollout`): percentages, and how long each is watched. */
+  rollout: { steps: number[]; bakeSeconds: number; alarms: string[] };
+  /** Any parameter of any template by its name; wins over everything above. */
+  parameters: Record<string, string | number>;
+}
+
+/** seed 5's heartbeats and longest connection; only what mesh.yaml declares is passed on. */
+const quickMesh = { MeshHostHeartbeatSeconds: 15, MeshMemberHeartbeatSeconds: 15, MeshMaxConnectionTimeMinutes: 10 };
+const thriftyMesh = { MeshHostHeartbeatSeconds: 30, MeshMemberHeartbeatSeconds: 120, MeshMaxConnectionTimeMinutes: 50 };
+
+const dev: Environment = {
+  name: 'dev',
+  region: 'ap-northeast-1',
+  suffix: '-dev',
+  removal: 'destroy',
+  logLevel: 'debug',
+  logRetentionDays: 7,
+  tracing: 'Active',
+  budgets: { environment: 10, feeds: 1 },
+  throttling: { requestsPerSecond: 20, burst: 40 },
+  reservedConcurrency: {},
+  rollout: { steps: [100], bakeSeconds: 0, alarms: [] },
+  parameters: { ...quickMesh },
+};
+
+export const environments: Record<Name, Environment> = {
+  dev,
+
+  // The same stack on a local AWS (`make deploy ENV=local`). Nothing there is worth keeping.
+  local: { ...dev, name: 'local', suffix: '-local' },
+
+  staging: {
+    ...dev,
+    name: 'staging',
+    suffix: '-staging',
+    removal: 'retain',
+    logLevel: 'info',
+    logRetentionDays: 30,
+    rollout: { steps: [10, 50, 100], bakeSeconds: 120, alarms: ['http-api-errors'] },
+    parameters: { ...thriftyMesh },
+  },
+
+  // An alarm looks at up to 15 minutes: a shorter bake would not hear it.
+  prod: {
+    ...dev,
+    name: 'prod',
+    suffix: '',
+    removal: 'retain',
+    logLevel: 'info',
+    logRetentionDays: 90,
+    throttling: { requestsPerSecond: 100, burst: 200 },
+    rollout: { steps: [10, 50, 100], bakeSeconds: 900, alarms: ['http-api-errors'] },
+    parameters: { ...thriftyMesh },
+  },
+};
+
+export function environment(name: string | undefined): Environment {
+  const found = environments[name as Name];
+  if (found === undefined) {
+    throw new Error(`ENV is one of ${Object.keys(environments).join(', ')}; it is ${name ? `"${name}"` : 'not set'}`);
+  }
+  return found;
+}
+
+if (process.argv[1]?.endsWith('environments.ts')) {
+  console.log(JSON.stringify(environment(process.argv[2]), null, 2));
+}

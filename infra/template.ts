@@ -1,0 +1,78 @@
+// Reading the hand-written templates: the one place that knows their conventions (README.md).
+import fs from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parse } from 'yaml';
+
+export const infra = path.dirname(fileURLToPath(import.meta.url));
+export const root = path.dirname(infra);
+
+export interface Parameter {
+  Type: string;
+  Default?: string | number;
+  Description?: string;
+  AllowedValues?: (string | number)[];
+}
+
+export interface Resource {
+  Type: string;
+  Condition?: string;
+  DependsOn?: string | string[];
+  DeletionPolicy?: string;
+  UpdateReplacePolicy?: string;
+  Properties?: Record<string, any>;
+}
+
+export interface Template {
+  Description?: string;
+  Metadata?: {
+    /** The tag `Application` of every resource. */
+    Application?: string;
+    /** Parameters that an environment has to set. */
+    Needed?: string[];
+    /** Findings of cdk-nag that are so on purpose: logical id -> rule -> reason. */
+    Accepted?: Record<string, Record<string, string>>;
+  };
+  Parameters?: Record<string, Parameter>;
+  Conditions?: Record<string, unknown>;
+  Resources: Record<string, Resource>;
+  Outputs?: Record<string, { Description?: string; Value: unknown }>;
+}
+
+/** Names of all templates; `shared` first, because the others refer to what it makes. */
+export function templateNames(dir = path.join(infra, 'templates')): string[] {
+  const names = fs.readdirSync(dir).filter((f) => f.endsWith('.yaml')).map((f) => f.slice(0, -'.yaml'.length)).sort();
+  return ['shared', ...names.filter((n) => n !== 'shared')].filter((n) => names.includes(n));
+}
+
+export function readTemplate(name: string, dir = path.join(infra, 'templates')): Template {
+  return parse(fs.readFileSync(path.join(dir, `${name}.yaml`), 'utf8')) as Template;
+}
+
+/** `SlackEventsFunction` -> `SlackEvents`; what all of a function's logical ids and parameters begin with. */
+export function functionPrefix(logicalId: string): string {
+  if (!logicalId.endsWith('Function')) throw new Error(`${logicalId}: the logical id of a function ends in Function`);
+  return logicalId.slice(0, -'Function'.length);
+}
+
+/** `slack-events` from `FunctionName: {Fn::Sub: "slack-events${Suffix}"}`: also the binary's name. */
+export function functionName(logicalId: string, resource: Resource): string {
+  const sub = resource.Properties?.FunctionName?.['Fn::Sub'];
+  if (typeof sub !== 'string' || !sub.endsWith('${Suffix}')) {
+    throw new Error(`${logicalId}: FunctionName has to be {Fn::Sub: "NAME\${Suffix}"}`);
+  }
+  return sub.slice(0, -'${Suffix}'.length);
+}
+
+/** Every function of a template: binary name, logical id, prefix. */
+export function functionsOf(template: Template) {
+  return Object.entries(template.Resources)
+    .filter(([, r]) => r.Type === 'AWS::Lambda::Function')
+    .map(([id, resource]) => ({ id, resource, prefix: functionPrefix(id), name: functionName(id, resource) }));
+}
+
+/** A parameter that names a secret, and never holds its value. */
+export const namesSecret = (parameter: string) => parameter.endsWith('Parameter');
+
+/** A parameter with a name that a seed gives: as it is in prod, with `-ENV` elsewhere. */
+export const isSeedName = (parameter: string) => parameter.endsWith('Name');
