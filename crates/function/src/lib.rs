@@ -1,1 +1,118 @@
-//! function
+//! What every Lambda function of ours has in common.
+//!
+//! An application describes each function as a [`Definition`]: its name, and how it is built from its environment and
+//! its AWS clients. The Lambda binary serves it with [`serve`]; the local platform and the tests start the very same
+//! definition with [`Definition::start`]. Either way the handler is wrapped once: the health payload is answered
+//! without side effects, log lines and metrics bear the request and its trace, an error is logged once, here.
+//!
+//! ```no_run
+//! # use std::process::ExitCode;
+//! # use function::{Aws, BoxFuture, Definition, Env, Error, Handler};
+//! pub const ECHO: Definition = Definition { name: "echo", build: |env, aws| Box::pin(build(env, aws)) };
+//!
+//! async fn build(env: Env, _aws: Aws) -> Result<Handler, Error> {
+//!     let mut vars = env.reader();
+//!     let greeting = vars.required("GREETING");
+//!     vars.finish()?; // one error that names everything that is wrong
+//!     Ok(function::handler(move |event| {
+//!         let greeting = greeting.clone();
+//!         async move { Ok(serde_json::json!({ "greeting": greeting, "event": event.payload })) }
+//!     }))
+//! }
+//!
+//! fn main() -> ExitCode {
+//!     function::serve(ECHO)
+//! }
+//! ```
+
+pub mod aws;
+pub mod env;
+mod health;
+pub mod http;
+mod serve;
+
+use std::future::Future;
+use std::sync::Arc;
+
+pub use aws::{Aws, Secret};
+pub use env::Env;
+pub use futures::future::BoxFuture;
+pub use health::{HEALTH, is_health};
+pub use lambda_runtime::{Context, Diagnostic, LambdaEvent};
+pub use serde_json::Value;
+pub use serve::serve;
+
+/// What answers an event. Cheap to clone; shared by concurrent invocations on the local platform.
+pub type Handler = Arc<dyn Fn(LambdaEvent<Value>) -> BoxFuture<'static, Result<Value, Error>> + Send + Sync>;
+
+/// One Lambda function: its name, and how it is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Definition {
+    /// The function's, its binary's and its directory's name: `slack-events`.
+    pub name: &'static str,
+    /// Reads the environment, wires things up; an error here keeps the function from starting.
+    pub build: fn(Env, Aws) -> BoxFuture<'static, Result<Handler, Error>>,
+}
+
+/// Why a function could not start, or an invocation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The environment is not what the function needs.
+    #[error(transparent)]
+    Environment(#[from] env::Error),
+    /// A secret could not be read.
+    #[error(transparent)]
+    Aws(#[from] aws::Error),
+    /// The event is not of the form that the function takes.
+    #[error(transparent)]
+    Event(#[from] http::Error),
+    /// The handler failed; Lambda retries an asynchronous invocation.
+    #[error("{message}")]
+    Failed {
+        /// Stable, for people and alarms: `InFlight`, `Store`, `Slack`.
+        kind: &'static str,
+        /// What happened, without secrets.
+        message: String,
+    },
+}
+
+impl Error {
+    /// A handler's failure from the application's own error.
+    pub fn failed(kind: &'static str, error: impl std::fmt::Display) -> Self {
+        Self::Failed { kind, message: error.to_string() }
+    }
+
+    /// What Lambda reports as `errorType`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Environment(_) => "Environment",
+            Self::Aws(_) => "Aws",
+            Self::Event(_) => "Event",
+            Self::Failed { kind, .. } => kind,
+        }
+    }
+}
+
+impl From<Error> for Diagnostic {
+    fn from(error: Error) -> Self {
+        Self { error_type: error.kind().to_owned(), error_message: error.to_string() }
+    }
+}
+
+/// Makes a [`Handler`] of a closure.
+pub fn handler<F, R>(handle: F) -> Handler
+where
+    F: Fn(LambdaEvent<Value>) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Value, Error>> + Send + 'static,
+{
+    Arc::new(move |event| Box::pin(handle(event)))
+}
+
+impl Definition {
+    /// Builds the function and wraps it with what all functions do.
+    pub async fn start(&self, env: Env, aws: Aws) -> Result<Handler, Error> {
+        let name = env.get("AWS_LAMBDA_FUNCTION_NAME").unwrap_or(self.name).to_owned();
+        let inner = (self.build)(env, aws).await?;
+        Ok(handler(move |event| serve::invoke(name.clone(), inner.clone(), event)))
+    }
+}

@@ -34,6 +34,7 @@ pub mod trace;
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
 
+pub use log::rfc3339;
 pub use scope::{Invocation, invocation, scoped};
 pub use tracing::Level;
 

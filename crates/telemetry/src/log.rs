@@ -209,8 +209,8 @@ fn camel_case(name: &str) -> String {
     camel
 }
 
-/// `2026-11-16T02:07:52.123Z`. Written here, because a calendar crate would be most of a cold start's code.
-fn rfc3339(ms: u64) -> String {
+/// `2026-11-16T02:07:52.123Z` of epoch milliseconds. Written here, because a calendar crate would be most of a cold start's code.
+pub fn rfc3339(ms: u64) -> String {
     const MS_PER_DAY: u64 = 86_400_000;
     let (days, of_day) = (ms / MS_PER_DAY, ms % MS_PER_DAY);
     // Days to civil date, after Howard Hinnant: years begin in March, eras have 400 years.

@@ -1,0 +1,274 @@
+//! AWS clients of a function: made when first used, shared, TLS by ring.
+//!
+//! Promise: nothing is opened or fetched before it is asked for, because a cold start pays for it. Every endpoint can
+//! be moved with `AWS_ENDPOINT_URL`. Secrets are fetched by name, kept for [`SECRET_KEPT`], and print as `…`.
+//! Calls to Lambda carry the trace of the running invocation, so that one id leads from the door to the effect.
+//!
+//! Failure: a secret that cannot be read is an [`Error`] that names the secret, never its value; if an old value is
+//! at hand when a refresh fails, the old value serves.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
+use aws_smithy_http_client::Builder;
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
+use aws_smithy_runtime_api::client::interceptors::Intercept;
+use aws_smithy_runtime_api::client::interceptors::context::BeforeTransmitInterceptorContextMut;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_types::config_bag::ConfigBag;
+use aws_smithy_types::error::display::DisplayErrorContext;
+use aws_smithy_types::timeout::TimeoutConfig;
+
+/// How long a secret is used before it is fetched again: how soon a rotated one is noticed.
+pub const SECRET_KEPT: Duration = Duration::from_secs(300);
+/// How many parameters SSM gives in one call.
+const PARAMETERS_PER_CALL: usize = 10;
+/// SSM's view of Secrets Manager.
+const SECRETS_MANAGER: &str = "/aws/reference/secretsmanager/";
+/// A store in the same region is connected to within this, or not at all.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(1_000);
+/// One try of a call to DynamoDB. Answers take milliseconds; whoever is slower has lost the request.
+const DYNAMODB_ATTEMPT: Duration = Duration::from_millis(1_500);
+
+/// Why something of AWS could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// SSM does not know it, or may not tell.
+    #[error("the secret {name} could not be read: {reason}")]
+    Secret { name: String, reason: String },
+}
+
+/// The AWS clients of one function. Cheap to clone.
+#[derive(Clone)]
+pub struct Aws(Arc<Inner>);
+
+struct Inner {
+    config: SdkConfig,
+    dynamodb: OnceLock<aws_sdk_dynamodb::Client>,
+    lambda: OnceLock<aws_sdk_lambda::Client>,
+    ssm: OnceLock<aws_sdk_ssm::Client>,
+    /// Held for look-ups only, never across a call.
+    secrets: Mutex<HashMap<String, (Instant, Secret)>>,
+}
+
+impl fmt::Debug for Aws {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Aws").field("region", &self.0.config.region()).finish_non_exhaustive()
+    }
+}
+
+impl Aws {
+    /// As the SDK finds it: region, credentials and endpoint of the process.
+    pub async fn of_process() -> Self {
+        let config = aws_config::defaults(BehaviorVersion::latest()).http_client(https()).load().await;
+        Self::new(config)
+    }
+
+    /// At one endpoint with credentials that mean nothing: the local platform, a test's server.
+    pub fn at(endpoint: &str) -> Self {
+        let credentials = Credentials::new("local", "local", None, None, "local");
+        let config = SdkConfig::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("ap-northeast-1"))
+            .credentials_provider(SharedCredentialsProvider::new(credentials))
+            .endpoint_url(endpoint)
+            .http_client(http())
+            .build();
+        Self::new(config)
+    }
+
+    /// With a configuration of the caller's.
+    pub fn new(config: SdkConfig) -> Self {
+        Self(Arc::new(Inner {
+            config,
+            dynamodb: OnceLock::new(),
+            lambda: OnceLock::new(),
+            ssm: OnceLock::new(),
+            secrets: Mutex::default(),
+        }))
+    }
+
+    /// The same clients, but with this one for DynamoDB: how faults and counters get in between. Secrets are fetched anew.
+    #[must_use]
+    pub fn with_dynamodb(&self, client: aws_sdk_dynamodb::Client) -> Self {
+        let other = Self::new(self.0.config.clone());
+        let _ = other.0.dynamodb.set(client);
+        other
+    }
+
+    /// The same clients, but with this one for Lambda.
+    #[must_use]
+    pub fn with_lambda(&self, client: aws_sdk_lambda::Client) -> Self {
+        let other = Self::new(self.0.config.clone());
+        if let Some(dynamodb) = self.0.dynamodb.get() {
+            let _ = other.0.dynamodb.set(dynamodb.clone());
+        }
+        let _ = other.0.lambda.set(client);
+        other
+    }
+
+    /// The DynamoDB client.
+    pub fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
+        let make = || {
+            let timeouts = TimeoutConfig::builder()
+                .connect_timeout(CONNECT_TIMEOUT)
+                .operation_attempt_timeout(DYNAMODB_ATTEMPT)
+                .build();
+            let config = aws_sdk_dynamodb::config::Builder::from(&self.0.config).timeout_config(timeouts).build();
+            aws_sdk_dynamodb::Client::from_conf(config)
+        };
+        self.0.dynamodb.get_or_init(make).clone()
+    }
+
+    /// The Lambda client; its calls carry the running invocation's trace.
+    pub fn lambda(&self) -> aws_sdk_lambda::Client {
+        let make = || {
+            let config = aws_sdk_lambda::config::Builder::from(&self.0.config).interceptor(PassTrace).build();
+            aws_sdk_lambda::Client::from_conf(config)
+        };
+        self.0.lambda.get_or_init(make).clone()
+    }
+
+    /// The SSM client.
+    pub fn ssm(&self) -> aws_sdk_ssm::Client {
+        self.0.ssm.get_or_init(|| aws_sdk_ssm::Client::new(&self.0.config)).clone()
+    }
+
+    /// Opens the connection to DynamoDB while the function starts, when Lambda gives it a whole core. The answer does
+    /// not matter: a store that is down now may be back at the first request.
+    pub async fn warm(&self, table: &str) {
+        if let Err(error) = self.dynamodb().describe_table().table_name(table).send().await {
+            tracing::debug!(table, error = %DisplayErrorContext(&error), "the connection to the store was not warmed");
+        }
+    }
+
+    /// A secret by name: an SSM SecureString (`/slack/prod/token`), or one of Secrets Manager as SSM shows it
+    /// (`/aws/reference/secretsmanager/NAME`).
+    pub async fn secret(&self, name: &str) -> Result<Secret, Error> {
+        let mut found = self.secrets(&[name]).await?;
+        found.pop().ok_or_else(|| Error::Secret { name: name.to_owned(), reason: "SSM did not return it".to_owned() })
+    }
+
+    /// Several secrets with as few calls as possible, in the order of `names`.
+    pub async fn secrets(&self, names: &[&str]) -> Result<Vec<Secret>, Error> {
+        let stale: Vec<&str> = {
+            let kept = self.kept();
+            let fresh = |name: &&str| kept.get(*name).is_some_and(|(at, _)| at.elapsed() < SECRET_KEPT);
+            names.iter().copied().filter(|name| !fresh(name)).collect()
+        };
+        for call in stale.chunks(PARAMETERS_PER_CALL) {
+            let fetched = fetch(&self.ssm(), call).await;
+            let mut kept = self.kept();
+            match fetched {
+                Ok(values) => kept.extend(values.into_iter().map(|(name, secret)| (name, (Instant::now(), secret)))),
+                // An old value is better than none; without one, the error says which secret.
+                Err(error) if call.iter().any(|name| !kept.contains_key(*name)) => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    tracing::warn!(error = &error as &(dyn std::error::Error + 'static), "secrets were not refreshed")
+                }
+            }
+        }
+        let kept = self.kept();
+        let found = names.iter().map(|name| match kept.get(*name) {
+            Some((_, secret)) => Ok(secret.clone()),
+            None => Err(Error::Secret { name: (*name).to_owned(), reason: "there is no such parameter".to_owned() }),
+        });
+        found.collect()
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Instant, Secret)>> {
+        self.0.secrets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn fetch(ssm: &aws_sdk_ssm::Client, names: &[&str]) -> Result<Vec<(String, Secret)>, Error> {
+    let asked = names.iter().map(|name| (*name).to_owned()).collect();
+    let answer = ssm.get_parameters().set_names(Some(asked)).with_decryption(true).send().await;
+    let answer = answer
+        .map_err(|error| Error::Secret { name: names.join(", "), reason: DisplayErrorContext(&error).to_string() })?;
+    let mut found = Vec::new();
+    for parameter in answer.parameters.unwrap_or_default() {
+        let (Some(name), Some(value)) = (parameter.name, parameter.value) else {
+            continue;
+        };
+        // For Secrets Manager's secrets SSM may answer with a shortened name.
+        let asked = names.iter().find(|asked| **asked == name || asked.strip_prefix(SECRETS_MANAGER) == Some(&name));
+        found.push((asked.map_or(name, |asked| (*asked).to_owned()), Secret::new(value)));
+    }
+    Ok(found)
+}
+
+/// A value that nobody sees by accident.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Arc<str>);
+
+impl Secret {
+    /// Wraps a value.
+    pub fn new(value: impl Into<Arc<str>>) -> Self {
+        Self(value.into())
+    }
+
+    /// The value itself, where it is needed.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// TLS by ring: aws-lc's entropy costs 43 ms of every cold start.
+fn https() -> SharedHttpClient {
+    Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https()
+}
+
+/// Plain HTTP for loopback.
+fn http() -> SharedHttpClient {
+    Builder::new().build_http()
+}
+
+/// Puts the running invocation's trace on a call.
+#[derive(Debug)]
+struct PassTrace;
+
+impl Intercept for PassTrace {
+    fn name(&self) -> &'static str {
+        "PassTrace"
+    }
+
+    fn modify_before_signing(
+        &self,
+        context: &mut BeforeTransmitInterceptorContextMut<'_>,
+        _components: &RuntimeComponents,
+        _config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        if let Some(trace) = telemetry::trace::current() {
+            let headers = context.request_mut().headers_mut();
+            headers.try_insert(telemetry::trace::HEADER, trace.header().to_owned())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_does_not_print_itself() {
+        let secret = Secret::new("hush");
+        assert!(!format!("{secret:?}").contains("hush"));
+        assert_eq!(secret.expose(), "hush");
+    }
+}

@@ -1,0 +1,222 @@
+//! A function's environment, read once and judged as a whole.
+//!
+//! Promise: [`Reader::finish`] names everything that is missing, still a placeholder or invalid in ONE error, so that
+//! a person fixes a configuration in one go. Applications never look at the process's environment themselves; what
+//! they get is a value, so that tests and the local platform can run many functions in one process.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Values that somebody meant to replace.
+const PLACEHOLDERS: [&str; 8] =
+    ["changeme", "change-me", "change_me", "replaceme", "replace-me", "replace_me", "todo", "placeholder"];
+
+/// The variables of one function. Cheap to clone, never changes.
+#[derive(Clone, Default)]
+pub struct Env(Arc<BTreeMap<String, String>>);
+
+/// Names only: a value may be what nobody should see.
+impl fmt::Debug for Env {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl Env {
+    /// The process's own variables: for a Lambda binary. Names and values that are not Unicode are left out.
+    pub fn of_process() -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Self(Arc::new(std::env::vars_os().filter_map(text).collect()))
+    }
+
+    /// A variable as it is, if it is set.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Starts reading; see [`Reader::finish`].
+    pub fn reader(&self) -> Reader<'_> {
+        Reader { env: self, problems: Vec::new() }
+    }
+}
+
+impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Env {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(variables: I) -> Self {
+        Self(Arc::new(variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect()))
+    }
+}
+
+/// What is wrong with one variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// Not set, or empty.
+    Missing,
+    /// Set to something that was to be replaced.
+    Placeholder,
+    /// Set, but not to what it may be. Values are not shown unless the caller put them into the reason.
+    Invalid(String),
+}
+
+/// Everything that is wrong with an environment.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the environment is not complete: {}", describe(.0))]
+pub struct Error(Vec<(String, Problem)>);
+
+impl Error {
+    /// Variable by variable.
+    pub fn problems(&self) -> &[(String, Problem)] {
+        &self.0
+    }
+}
+
+fn describe(problems: &[(String, Problem)]) -> String {
+    let each = problems.iter().map(|(name, problem)| match problem {
+        Problem::Missing => format!("{name} is missing"),
+        Problem::Placeholder => format!("{name} is still a placeholder"),
+        Problem::Invalid(why) => format!("{name} is invalid ({why})"),
+    });
+    each.collect::<Vec<_>>().join("; ")
+}
+
+/// Reads variables and remembers what is wrong with them. What it returns is of use only after [`Reader::finish`].
+#[derive(Debug)]
+pub struct Reader<'a> {
+    env: &'a Env,
+    problems: Vec<(String, Problem)>,
+}
+
+impl Reader<'_> {
+    /// A variable that must be set.
+    pub fn required(&mut self, name: &str) -> String {
+        match self.optional(name) {
+            Some(value) => value,
+            None => {
+                if !self.problems.iter().any(|(known, _)| known == name) {
+                    self.problem(name, Problem::Missing);
+                }
+                String::new()
+            }
+        }
+    }
+
+    /// A variable that may be set; empty is not set.
+    pub fn optional(&mut self, name: &str) -> Option<String> {
+        let value = self.env.get(name).map(str::trim).filter(|value| !value.is_empty())?;
+        if is_placeholder(value) {
+            self.problem(name, Problem::Placeholder);
+            return None;
+        }
+        Some(value.to_owned())
+    }
+
+    /// A variable with a default, read as a `T`.
+    pub fn parsed<T>(&mut self, name: &str, default: T) -> T
+    where
+        T: FromStr,
+        T::Err: fmt::Display,
+    {
+        match self.optional(name).map(|value| value.parse()) {
+            None => default,
+            Some(Ok(value)) => value,
+            Some(Err(error)) => {
+                self.invalid(name, error);
+                default
+            }
+        }
+    }
+
+    /// A variable that takes one of a few words.
+    pub fn one_of<T: Clone>(&mut self, name: &str, choices: &[(&str, T)], default: T) -> T {
+        let Some(value) = self.optional(name) else {
+            return default;
+        };
+        match choices.iter().find(|(word, _)| *word == value) {
+            Some((_, choice)) => choice.clone(),
+            None => {
+                let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+                self.invalid(name, format_args!("one of {}", words.join(", ")));
+                default
+            }
+        }
+    }
+
+    /// Notes that a variable's value will not do, for what only the caller can judge.
+    pub fn invalid(&mut self, name: &str, why: impl fmt::Display) {
+        self.problem(name, Problem::Invalid(why.to_string()));
+    }
+
+    /// Ends reading: everything that is wrong, in one error.
+    pub fn finish(self) -> Result<(), Error> {
+        if self.problems.is_empty() { Ok(()) } else { Err(Error(self.problems)) }
+    }
+
+    fn problem(&mut self, name: &str, problem: Problem) {
+        self.problems.push((name.to_owned(), problem));
+    }
+}
+
+fn is_placeholder(value: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    PLACEHOLDERS.contains(&lower.as_str())
+        || lower.starts_with("your-")
+        || lower.starts_with("your_")
+        || (value.starts_with('<') && value.ends_with('>'))
+        || (value.len() >= 3 && lower.bytes().all(|byte| byte == b'x'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(variables: &[(&str, &str)]) -> Env {
+        variables.iter().copied().collect()
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_named_in_one_error() {
+        let env =
+            env(&[("TOKEN_PARAMETER", "<name>"), ("RETRIES", "many"), ("DEDUP_FALLBACK", "maybe"), ("EMPTY", " ")]);
+        let mut vars = env.reader();
+        vars.required("TABLE");
+        vars.required("TOKEN_PARAMETER");
+        vars.required("EMPTY");
+        vars.parsed("RETRIES", 3_u8);
+        vars.one_of("DEDUP_FALLBACK", &[("open", true), ("closed", false)], true);
+        let error = vars.finish().expect_err("an error");
+        assert_eq!(
+            error.to_string(),
+            "the environment is not complete: TABLE is missing; TOKEN_PARAMETER is still a placeholder; EMPTY is missing; \
+             RETRIES is invalid (invalid digit found in string); DEDUP_FALLBACK is invalid (one of open, closed)"
+        );
+    }
+
+    #[test]
+    fn a_complete_environment_is_read() {
+        let env = env(&[("TABLE", "events"), ("RETRIES", "5"), ("DEDUP_FALLBACK", "closed")]);
+        let mut vars = env.reader();
+        assert_eq!(vars.required("TABLE"), "events");
+        assert_eq!(vars.optional("NOTHING"), None);
+        assert_eq!(vars.parsed("RETRIES", 3_u8), 5);
+        assert!(!vars.one_of("DEDUP_FALLBACK", &[("open", true), ("closed", false)], true));
+        assert_eq!(vars.finish(), Ok(()));
+    }
+
+    #[test]
+    fn placeholders_are_recognised_and_real_values_are_not_mistaken_for_them() {
+        for value in ["<your token>", "CHANGE_ME", "your-bot-id", "xxxx", "TODO", "PlaceHolder"] {
+            assert!(is_placeholder(value), "{value}");
+        }
+        for value in ["/slack/prod/token", "B012345", "x", "open", "yours"] {
+            assert!(!is_placeholder(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn printing_an_environment_shows_no_values() {
+        assert_eq!(format!("{:?}", env(&[("TOKEN", "hush")])), r#"{"TOKEN"}"#);
+    }
+}

@@ -1,0 +1,20 @@
+//! The health payload: how a rollout asks a new version whether it lives.
+//!
+//! Every handler answers it without side effects. That it is answered at all says that the version's code starts and
+//! that its configuration is complete, because that is checked before the first invocation.
+
+use serde_json::{Value, json};
+
+/// The payload, as JSON: `{"ichido": "health"}`.
+pub const HEALTH: &str = r#"{"ichido":"health"}"#;
+
+/// Whether this event asks for health: exactly the payload and nothing beside it, which no real event resembles.
+pub fn is_health(event: &Value) -> bool {
+    event
+        .as_object()
+        .is_some_and(|members| members.len() == 1 && members.get("ichido").is_some_and(|asked| asked == "health"))
+}
+
+pub(crate) fn answer(function: &str, version: &str) -> Value {
+    json!({ "ichido": "health", "ok": true, "function": function, "version": version })
+}

@@ -1,0 +1,63 @@
+//! The Lambda side: one process, one function, a runtime of one thread (a function of this size has one core at most).
+
+use std::process::ExitCode;
+
+use lambda_runtime::{LambdaEvent, service_fn};
+use serde_json::Value;
+use telemetry::trace::Trace;
+use telemetry::{Invocation, Level, metric};
+
+use crate::{Aws, Definition, Env, Error, Handler, health};
+
+/// Serves a function until Lambda ends the process. Anything that keeps it from starting is one log line and exit code 1.
+pub fn serve(definition: Definition) -> ExitCode {
+    let env = Env::of_process();
+    let level = env.get("LOG_LEVEL").and_then(|level| level.parse().ok()).unwrap_or(Level::INFO);
+    // It can only fail on a second start, and this is the first.
+    let _ = telemetry::init(telemetry::stdout(), level);
+    let started = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let outcome = match started {
+        Ok(runtime) => runtime.block_on(run(definition, env)),
+        Err(error) => Err(error.into()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(
+                function = definition.name,
+                error = &*error as &(dyn std::error::Error + 'static),
+                "the function does not start"
+            );
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(definition: Definition, env: Env) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let aws = Aws::of_process().await;
+    let handler = definition.start(env, aws).await?;
+    lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| handler(event))).await
+}
+
+/// One invocation, wrapped: health, ids on every line, an error logged once and counted.
+pub(crate) async fn invoke(function: String, handler: Handler, event: LambdaEvent<Value>) -> Result<Value, Error> {
+    if health::is_health(&event.payload) {
+        return Ok(health::answer(&function, &event.context.env_config.version));
+    }
+    let request_id = event.context.request_id.clone();
+    let trace = event.context.xray_trace_id.as_deref().and_then(Trace::from_header);
+    let trace = trace.unwrap_or_else(|| Trace::of_request(&request_id));
+    telemetry::invocation(Invocation { function, request_id, trace }, async move {
+        let outcome = handler(event).await;
+        if let Err(error) = &outcome {
+            metric::FAILURES.add(1);
+            tracing::error!(
+                kind = error.kind(),
+                error = error as &(dyn std::error::Error + 'static),
+                "the invocation failed"
+            );
+        }
+        outcome
+    })
+    .await
+}
