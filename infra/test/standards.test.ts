@@ -1,0 +1,107 @@
+// Every environment, synthesized, against every standard; and every standard against an environment that breaks it.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { environments } from '../environments.ts';
+import { names, ofType, synthesize, type Synthesized } from './synth.ts';
+import * as standards from './standards.ts';
+
+for (const name of names) {
+  for (const [standard, check] of Object.entries(standards.all)) {
+    test(`${name} keeps the standard of ${standard}`, () => {
+      assert.deepEqual(check(synthesize(name)), []);
+    });
+  }
+
+  test(`cdk-nag finds nothing unexplained in ${name}`, () => {
+    assert.deepEqual(synthesize(name).findings, []);
+  });
+
+  test(`CloudFormation takes the templates of ${name}`, () => {
+    for (const [stack, { ids, bytes }] of Object.entries(synthesize(name).stacks)) {
+      assert.ok(ids.length <= 500, `${stack} has ${ids.length} resources; 500 are allowed`);
+      assert.ok(bytes <= 1_000_000, `${stack} has ${bytes} bytes; a million is allowed`);
+    }
+  });
+}
+
+test('all environments have the same resources', () => {
+  const shape = (s: Synthesized) => Object.entries(s.resources).map(([id, r]) => `${id} ${r.Type}`)
+    .filter((r) => r !== 'AlarmTopicSubscription AWS::SNS::Subscription').sort();
+  const prod = shape(synthesize('prod'));
+  for (const name of names) assert.deepEqual(shape(synthesize(name)), prod, name);
+});
+
+test('what holds data is in the data stack, and nothing else is', () => {
+  for (const name of names) {
+    const { stacks, resources } = synthesize(name);
+    const stateful = ['AWS::DynamoDB::Table', 'AWS::SQS::Queue', 'AWS::SQS::QueuePolicy'];
+    assert.deepEqual(stacks.data.ids.filter((id) => !stateful.includes(resources[id]!.Type)), []);
+    assert.deepEqual(stacks.service.ids.filter((id) => stateful.includes(resources[id]!.Type)), []);
+  }
+});
+
+// ------------------------------------------------------------------------------------- a standard can be broken
+
+/** The dev environment with one resource changed. */
+function broken(id: string, change: (properties: any, resource: any) => void): Synthesized {
+  const copy = structuredClone(synthesize('dev'));
+  change(copy.resources[id]!.Properties, copy.resources[id]);
+  return copy;
+}
+
+const breakages: [string, keyof typeof standards.all, string, (p: any, r: any) => void][] = [
+  ['a table without TTL', 'tables', 'ProcessedEventsTable', (p) => delete p.TimeToLiveSpecification],
+  ['a provisioned table', 'tables', 'ProcessedEventsTable', (p) => (p.BillingMode = 'PROVISIONED')],
+  ['a table that does not survive replacement', 'removal', 'ProcessedEventsTable', (_, r) => (r.UpdateReplacePolicy = 'Retain')],
+  ['a function without a timeout', 'functions', 'SlackEventsFunction', (p) => delete p.Timeout],
+  ['an alias that a deployment moves', 'functions', 'SlackEventsAlias', (p) => (p.FunctionVersion = { 'Fn::GetAtt': ['SlackEventsVersion', 'Version'] })],
+  ['a log that is kept for ever', 'logs', 'SlackEventsLogGroup', (p) => delete p.RetentionInDays],
+  ['a hand-over without an on-failure queue', 'destinations', 'SlackFilesInvokeConfig', (p) => delete p.DestinationConfig],
+  ['a hand-over that is not configured at all', 'destinations', 'SlackFilesInvokeConfig', (p) => (p.FunctionName = { Ref: 'SlackEventsFunction' })],
+  ['a wildcard action', 'privileges', 'SlackFilesRole', (p) => (p.Policies[0].PolicyDocument.Statement[0].Action = 'dynamodb:*')],
+  ['a wildcard resource', 'privileges', 'SlackFilesRole', (p) => (p.Policies[0].PolicyDocument.Statement[0].Resource = '*')],
+  ['a wildcard within a resource', 'privileges', 'SlackFilesRole', (p) => (p.Policies[0].PolicyDocument.Statement[1].Resource = { 'Fn::Sub': 'arn:aws:ssm:::parameter/*' })],
+  ['a route that passes live by', 'targets', 'SlackEventsIntegration', (p) => (p.IntegrationUri = { 'Fn::GetAtt': ['SlackEventsFunction', 'Arn'] })],
+  ['a route nobody may call', 'targets', 'SlackEventsPermission', (p) => (p.SourceArn = 'arn:aws:execute-api:::x/*/GET/other')],
+  ['a hand-over that passes live by', 'targets', 'SlackEventsFunction', (p) => (p.Environment.Variables.SLACK_FILES_FUNCTION = { Ref: 'SlackFilesFunction' })],
+  ['a queue without TLS', 'encryption', 'SlackFilesFailuresPolicy', (p) => (p.PolicyDocument.Statement = [])],
+  ['a topic that CloudWatch cannot publish to', 'encryption', 'AlarmTopic', (p) => (p.KmsMasterKeyId = 'alias/aws/sns')],
+  ['an alarm that tells nobody', 'alarms', 'SlackFilesErrorsAlarm', (p) => delete p.AlarmActions],
+  ['an alarm without a runbook', 'alarms', 'SlackFilesErrorsAlarm', (p) => (p.AlarmName = 'nobody-wrote-this-dev')],
+  ['an alarm at the first error', 'alarms', 'SlackFilesErrorsAlarm', (p) => Object.assign(p, { Threshold: 1, DatapointsToAlarm: 1 })],
+  ['an alarm on a metric that nobody sends', 'alarms', 'SlackFallbackAlarm', (p) => (p.MetricName = 'Fallbacks')],
+  ['a secret in a variable', 'secrets', 'SlackFilesFunction', (p) => (p.Environment.Variables.SLACK_BOT_TOKEN = 'value')],
+  ['a switch for local runs', 'secrets', 'SlackFilesFunction', (p) => (p.Environment.Variables.ALLOW_PRIVATE_ADDRESSES = 'on')],
+  ['a resource nobody can be billed for', 'tags', 'ProcessedEventsTable', (p) => delete p.Tags],
+];
+
+for (const [what, standard, id, change] of breakages) {
+  test(`${what} is noticed`, () => {
+    assert.notDeepEqual(standards.all[standard]!(broken(id, change)), []);
+  });
+}
+
+// ------------------------------------------------------------------------------------- versions and what is live
+
+test('a version is published when code or configuration changes, and only then', async () => {
+  const description = (s: Synthesized) => s.resources.SlackEventsVersion!.Properties.Description;
+  assert.notEqual(description(synthesize('dev')), description(synthesize('prod')), 'another configuration is another version');
+  const names = ofType(synthesize('dev').resources, 'AWS::Lambda::Version').map(([, r]) => r.Properties.Description);
+  assert.equal(new Set(names).size, names.length, 'each function has its own digest');
+});
+
+test('a deployment says what is live, so that CloudFormation never moves an alias', () => {
+  const { template } = synthesize('prod').stacks.service;
+  for (const [id] of ofType(template.Resources, 'AWS::Lambda::Function')) {
+    const prefix = id.replace(/Function$/, '');
+    assert.equal(template.Parameters[`${prefix}Live`]?.Default, '', `${prefix}Live is a parameter of the stack`);
+    assert.deepEqual(template.Conditions[`${prefix}IsNew`], { 'Fn::Equals': [{ Ref: `${prefix}Live` }, ''] });
+  }
+});
+
+test('only alarms may be told to somebody, and only where an environment says so', () => {
+  for (const name of names) {
+    const subscriptions = ofType(synthesize(name).resources, 'AWS::SNS::Subscription');
+    assert.equal(subscriptions.length, environments[name].alarms ? 1 : 0);
+  }
+});

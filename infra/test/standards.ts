@@ -1,0 +1,309 @@
+// The standards that every template is held to, as functions from a synthesized environment to what is wrong with it.
+// Each problem says what to do about it.
+import fs from 'node:fs';
+import path from 'node:path';
+import { root } from '../template.ts';
+import { ofType, refersTo, type Resource, type Synthesized } from './synth.ts';
+
+type Standard = (s: Synthesized) => string[];
+
+/** Alone in having no resources to name; the statement's actions have to be these. */
+const UNBOUNDED_ACTIONS = new Map([
+  ['xray:PutTraceSegments', 'X-Ray has no resources to name'],
+  ['xray:PutTelemetryRecords', 'X-Ray has no resources to name'],
+]);
+
+/** Statements with a `*` in a resource or action that are so on purpose: logical id and Sid. */
+const UNBOUNDED_STATEMENTS = new Map([
+  ['AlarmKey.Account', 'in a key policy "*" is the key itself; without this statement nobody could change the key again'],
+  ['AlarmKey.Publishers', 'in a key policy "*" is the key itself; the condition limits it to this account'],
+]);
+
+export const tables: Standard = ({ environment, resources }) =>
+  ofType(resources, 'AWS::DynamoDB::Table').flatMap(([id, { Properties: p }]) => {
+    const prod = environment.name === 'prod';
+    return [
+      ...unless(p.BillingMode === 'PAY_PER_REQUEST', `${id}: BillingMode is PAY_PER_REQUEST`),
+      ...unless(p.TimeToLiveSpecification?.Enabled === true, `${id}: has a TimeToLiveSpecification`),
+      ...unless(p.PointInTimeRecoverySpecification?.PointInTimeRecoveryEnabled === prod, `${id}: point-in-time recovery is on in prod and only there`),
+      ...unless(p.DeletionProtectionEnabled === prod, `${id}: deletion protection is on in prod and only there`),
+    ];
+  });
+
+export const removal: Standard = ({ environment, resources }) => [
+  ...Object.entries(resources).flatMap(([id, r]) =>
+    unless(r.DeletionPolicy === r.UpdateReplacePolicy, `${id}: survives replacement as it survives deletion (UpdateReplacePolicy ${r.UpdateReplacePolicy}, DeletionPolicy ${r.DeletionPolicy})`)),
+  ...['AWS::DynamoDB::Table', 'AWS::SQS::Queue'].flatMap((type) => ofType(resources, type)).flatMap(([id, r]) => {
+    const wanted = environment.removal === 'retain' ? 'Retain' : 'Delete';
+    return unless(r.DeletionPolicy === wanted, `${id}: DeletionPolicy is Retain in the template, and ${wanted} in ${environment.name}; it is ${r.DeletionPolicy}`);
+  }),
+  ...ofType(resources, 'AWS::Lambda::Version').flatMap(([id, r]) => unless(r.UpdateReplacePolicy === 'Retain', `${id}: old versions are kept (DeletionPolicy: Retain)`)),
+];
+
+export const functions: Standard = ({ environment, resources }) =>
+  ofType(resources, 'AWS::Lambda::Function').flatMap(([id, { Properties: p }]) => {
+    const prefix = id.replace(/Function$/, '');
+    const logGroup = resources[refersTo(p.LoggingConfig?.LogGroup) ?? ''];
+    const version = resources[`${prefix}Version`];
+    const alias = resources[`${prefix}Alias`];
+    return [
+      ...unless(typeof p.MemorySize === 'number', `${id}: MemorySize is given`),
+      ...unless(typeof p.Timeout === 'number' && p.Timeout <= 900, `${id}: Timeout is given`),
+      ...unless(p.Runtime === 'provided.al2023' && p.Handler === 'bootstrap', `${id}: Runtime is provided.al2023, Handler bootstrap`),
+      ...unless(Array.isArray(p.Architectures), `${id}: Architectures is [{Ref: Architecture}]`),
+      ...unless(p.TracingConfig?.Mode === environment.tracing, `${id}: TracingConfig.Mode is {Ref: TracingMode}`),
+      ...unless(logGroup?.Type === 'AWS::Logs::LogGroup', `${id}: LoggingConfig.LogGroup refers to a log group of its own`),
+      ...unless(logGroup?.Properties.LogGroupName === `/aws/lambda/${p.FunctionName}`, `${id}: its log group is /aws/lambda/${p.FunctionName}`),
+      ...unless(version?.Type === 'AWS::Lambda::Version' && refersTo(version.Properties.FunctionName) === id && /^[0-9a-f]{16}$/.test(version.Properties.Description), `${id}: ${prefix}Version publishes it, with Description {Ref: ${prefix}Revision}`),
+      ...unless(alias?.Type === 'AWS::Lambda::Alias' && alias.Properties.Name === 'live' && refersTo(alias.Properties.FunctionName) === id, `${id}: ${prefix}Alias is its alias live`),
+      ...unless(isDeepEqual(alias?.Properties.FunctionVersion, { 'Fn::If': [`${prefix}IsNew`, { 'Fn::GetAtt': [`${prefix}Version`, 'Version'] }, { Ref: `${prefix}Live` }] }), `${id}: the version of ${prefix}Alias is {Fn::If: [${prefix}IsNew, {Fn::GetAtt: [${prefix}Version, Version]}, {Ref: ${prefix}Live}]}`),
+      ...unless(p.ReservedConcurrentExecutions === environment.reservedConcurrency[p.FunctionName.replace(environment.suffix, '')], `${id}: reserved concurrency is the environment's (environments.ts)`),
+      ...unless(!p.VpcConfig && !p.DeadLetterConfig, `${id}: an on-failure destination, not a DeadLetterConfig: it carries the history of the attempts`),
+    ];
+  });
+
+export const logs: Standard = ({ environment, resources }) =>
+  ofType(resources, 'AWS::Logs::LogGroup').flatMap(([id, { Properties: p }]) =>
+    unless(p.RetentionInDays === environment.logRetentionDays, `${id}: RetentionInDays is {Ref: LogRetentionDays}`));
+
+/** Where an asynchronous invocation ends when Lambda gives up on it. */
+export const destinations: Standard = ({ resources }) => {
+  const needed = new Map<string, string>();
+  for (const [id, { Properties: p }] of ofType(resources, 'AWS::Scheduler::Schedule')) needed.set(refersTo(p.Target?.Arn) ?? '', id);
+  for (const [id, alias] of asynchronouslyInvoked(resources)) needed.set(alias, id);
+  const configured = ofType(resources, 'AWS::Lambda::EventInvokeConfig');
+  return [
+    ...configured.flatMap(([id, r]) => {
+      const p = r.Properties;
+      const queue = refersTo(p.DestinationConfig?.OnFailure?.Destination);
+      const fn = refersTo(p.FunctionName) ?? '';
+      const alias = fn.replace(/Function$/, 'Alias');
+      return [
+        ...unless(p.Qualifier === 'live', `${id}: Qualifier is live`),
+        ...unless([r.DependsOn].flat().includes(alias), `${id}: DependsOn ${alias}, or it may be made before its alias`),
+        ...unless(resources[queue ?? '']?.Type === 'AWS::SQS::Queue', `${id}: OnFailure is a queue of the template`),
+        ...unless(typeof p.MaximumRetryAttempts === 'number' && typeof p.MaximumEventAgeInSeconds === 'number', `${id}: retries and age are given`),
+        ...unless(allows(resources, fn, 'sqs:SendMessage', queue), `${id}: the role of ${fn} may sqs:SendMessage to ${queue}`),
+      ];
+    }),
+    ...[...needed].flatMap(([alias, by]) => {
+      const fn = alias.replace(/Alias$/, 'Function');
+      return unless(configured.some(([, { Properties: p }]) => refersTo(p.FunctionName) === fn), `${fn}: is invoked asynchronously by ${by}, so it needs an EventInvokeConfig with an on-failure queue`);
+    }),
+  ];
+};
+
+/** A variable *_FUNCTION (not TARGET_FUNCTION_ARN, which is called synchronously) is an asynchronous hand-over. */
+function* asynchronouslyInvoked(resources: Record<string, Resource>): Generator<[string, string]> {
+  for (const [id, { Properties: p }] of ofType(resources, 'AWS::Lambda::Function')) {
+    for (const [name, value] of Object.entries(p.Environment?.Variables ?? {})) {
+      const target = refersTo(value);
+      if (name.endsWith('_FUNCTION') && target) yield [id, target];
+    }
+  }
+}
+
+export const privileges: Standard = ({ resources }) =>
+  statements(resources).flatMap(({ where, statement }) => {
+    if (statement.Effect !== 'Allow' || UNBOUNDED_STATEMENTS.has(where)) return [];
+    const actions = [statement.Action].flat() as string[];
+    const unbounded = [statement.Resource].flat().filter((r) => r !== undefined && JSON.stringify(r).includes('*'));
+    return [
+      ...unless(statement.Sid !== undefined || where.endsWith('.trust'), `${where}: a Sid says what it is for`),
+      ...unless(!statement.NotAction && !statement.NotResource && !statement.NotPrincipal, `${where}: says what is allowed, not what is not`),
+      ...actions.flatMap((a) => unless(!a.includes('*'), `${where}: names its actions, not ${a}`)),
+      ...unless(unbounded.length === 0 || actions.every((a) => UNBOUNDED_ACTIONS.has(a)), `${where}: names its resources, not ${JSON.stringify(unbounded)}`),
+      ...unless(JSON.stringify(statement.Principal ?? '') !== '"*"' && JSON.stringify(statement.Principal ?? '') !== '{"AWS":"*"}', `${where}: is not for everybody`),
+    ];
+  }).concat(
+    ofType(resources, 'AWS::IAM::Role').flatMap(([id, { Properties: p }]) => unless(!p.ManagedPolicyArns, `${id}: policies of its own, none managed by AWS (they have wildcards)`)),
+    ['AWS::IAM::User', 'AWS::IAM::AccessKey', 'AWS::IAM::ManagedPolicy'].flatMap((t) => ofType(resources, t)).map(([id]) => `${id}: roles with inline policies only`),
+    ofType(resources, 'AWS::Lambda::Permission').flatMap(([id, { Properties: p }]) => [
+      ...unless(p.SourceArn !== undefined, `${id}: SourceArn limits who may invoke`),
+      ...unless(isAlias(resources, p.FunctionName), `${id}: FunctionName is {Ref: …Alias}`),
+    ]),
+    unusedRoles(resources),
+  );
+
+function unusedRoles(resources: Record<string, Resource>): string[] {
+  const text = JSON.stringify(resources);
+  return ofType(resources, 'AWS::IAM::Role').flatMap(([id]) => unless(text.includes(`{"Fn::GetAtt":["${id}","Arn"]}`), `${id}: nobody uses it`));
+}
+
+interface Statement { Sid?: string; Effect: string; Action?: any; NotAction?: any; Resource?: any; NotResource?: any; Principal?: any; NotPrincipal?: any; Condition?: any }
+
+/** Every statement of every policy, with where it stands. */
+export function statements(resources: Record<string, Resource>): { where: string; statement: Statement }[] {
+  return Object.entries(resources).flatMap(([id, { Properties: p }]) => {
+    const documents: [string, any][] = [
+      ...(p?.Policies ?? []).map((x: any) => ['', x.PolicyDocument]),
+      ...(p?.PolicyDocument ? [['', p.PolicyDocument]] : []),
+      ...(p?.KeyPolicy ? [['', p.KeyPolicy]] : []),
+      ...(p?.AssumeRolePolicyDocument ? [['trust', p.AssumeRolePolicyDocument]] : []),
+    ] as [string, any][];
+    return documents.flatMap(([kind, d]) => [d.Statement].flat().map((statement: Statement) => ({ where: `${id}.${kind || statement.Sid}`, statement })));
+  });
+}
+
+/** Does the role of a function allow an action on a resource? */
+export function allows(resources: Record<string, Resource>, fn: string, action: string, target: string | undefined): boolean {
+  const role = refersTo(resources[fn]?.Properties.Role) ?? refersTo(resources[fn]?.Properties.Target?.RoleArn) ?? fn;
+  return statements(resources).some(({ where, statement }) =>
+    where.startsWith(`${role}.`) && statement.Effect === 'Allow' && [statement.Action].flat().includes(action) &&
+    [statement.Resource].flat().some((r) => refersTo(r) === target));
+}
+
+/** Routes, schedules and hand-overs go to something that exists, through `live`. */
+export const targets: Standard = ({ resources }) => [
+  ...ofType(resources, 'AWS::ApiGatewayV2::Route').flatMap(([id, { Properties: p }]) => {
+    const integration = JSON.stringify(p.Target ?? '').match(/"Ref":"(\w+)"/)?.[1] ?? '';
+    const alias = refersTo(resources[integration]?.Properties.IntegrationUri) ?? '';
+    const [method, route] = String(p.RouteKey).split(' ');
+    const path = `/${method === 'ANY' ? '*' : method}${(route ?? '').replace(/\{[^}]+\}/g, '*')}`;
+    const permitted = ofType(resources, 'AWS::Lambda::Permission').some(([, { Properties: q }]) =>
+      refersTo(q.FunctionName) === alias && JSON.stringify(q.SourceArn).includes(`/*${path}"`));
+    return [
+      ...unless(resources[integration]?.Type === 'AWS::ApiGatewayV2::Integration', `${id}: Target is integrations/\${an integration of the template}`),
+      ...unless(isAlias(resources, { Ref: alias }), `${id}: its integration's IntegrationUri is {Ref: …Alias}`),
+      ...unless(permitted, `${id}: an AWS::Lambda::Permission on ${alias} allows …\${HttpApiId}/*${path}`),
+      ...unless(resources[integration]?.Properties.PayloadFormatVersion === '2.0', `${integration}: PayloadFormatVersion is "2.0"`),
+    ];
+  }),
+  ...ofType(resources, 'AWS::Scheduler::Schedule').flatMap(([id, { Properties: p }]) => {
+    const alias = refersTo(p.Target?.Arn);
+    return [
+      ...unless(isAlias(resources, p.Target?.Arn), `${id}: Target.Arn is {Ref: …Alias}`),
+      ...unless(allows(resources, id, 'lambda:InvokeFunction', alias), `${id}: its role may lambda:InvokeFunction ${alias}, and nothing else needs it`),
+      ...unless(typeof p.Target?.RetryPolicy?.MaximumRetryAttempts === 'number', `${id}: Target.RetryPolicy is given (Scheduler's own; Lambda's comes on top)`),
+      ...unless(p.FlexibleTimeWindow?.Mode === 'OFF', `${id}: FlexibleTimeWindow is OFF`),
+      ...unless(p.State === 'ENABLED' || p.State?.Ref !== undefined, `${id}: State is given`),
+    ];
+  }),
+  ...statements(resources).flatMap(({ where, statement }) =>
+    [statement.Action].flat().includes('lambda:InvokeFunction') && statement.Resource !== undefined
+      ? [statement.Resource].flat().flatMap((r) => unless(isAlias(resources, r), `${where}: Resource is {Ref: …Alias}, so that callers go through live`))
+      : []),
+  ...ofType(resources, 'AWS::Lambda::Function').flatMap(([id, { Properties: p }]) =>
+    Object.entries(p.Environment?.Variables ?? {}).flatMap(([name, value]) => {
+      const target = resources[refersTo(value) ?? ''];
+      return unless(target?.Type !== 'AWS::Lambda::Function', `${id}: ${name} is {Ref: …Alias}, so that the call goes through live`);
+    })),
+];
+
+export const encryption: Standard = ({ resources }) => {
+  const tlsOnly = (id: string, type: string) =>
+    ofType(resources, type).some(([, { Properties: p }]) =>
+      [...(p.Queues ?? []), ...(p.Topics ?? [])].some((q: any) => refersTo(q) === id) &&
+      p.PolicyDocument.Statement.some((s: any) => s.Effect === 'Deny' && s.Principal === '*' && s.Condition?.Bool?.['aws:SecureTransport'] === 'false'));
+  return [
+    ...ofType(resources, 'AWS::SQS::Queue').flatMap(([id, { Properties: p }]) => [
+      ...unless(p.SqsManagedSseEnabled === true || p.KmsMasterKeyId !== undefined, `${id}: SqsManagedSseEnabled is true`),
+      ...unless(tlsOnly(id, 'AWS::SQS::QueuePolicy'), `${id}: a queue policy denies what is not TLS`),
+      ...unless(p.MessageRetentionPeriod === 1209600, `${id}: MessageRetentionPeriod is 1209600 (14 days, the longest)`),
+    ]),
+    ...ofType(resources, 'AWS::SNS::Topic').flatMap(([id, { Properties: p }]) => {
+      const key = refersTo(p.KmsMasterKeyId) ?? '';
+      const publishers = statements(resources).filter(({ where }) => where.startsWith(`${key}.`)).map(({ statement }) => JSON.stringify(statement.Principal)).join();
+      return [
+        ...unless(resources[key]?.Type === 'AWS::KMS::Key', `${id}: is encrypted with a key of our own: CloudWatch cannot publish under AWS's`),
+        ...unless(publishers.includes('cloudwatch.amazonaws.com') && publishers.includes('budgets.amazonaws.com'), `${id}: CloudWatch and Budgets may use its key`),
+        ...unless(tlsOnly(id, 'AWS::SNS::TopicPolicy'), `${id}: a topic policy denies what is not TLS`),
+      ];
+    }),
+  ];
+};
+
+export const HEADINGS = ['What it means', 'How to look', 'What to do', 'How to know it is over', 'Why these numbers'];
+
+export const alarms: Standard = ({ environment, resources }) => {
+  const metrics = ownMetrics();
+  return ofType(resources, 'AWS::CloudWatch::Alarm').flatMap(([id, { Properties: p }]) => {
+    const name = String(p.AlarmName).slice(0, String(p.AlarmName).length - environment.suffix.length);
+    const page = path.join(root, 'docs', 'runbooks', `${name}.md`);
+    const text = fs.existsSync(page) ? fs.readFileSync(page, 'utf8') : undefined;
+    const dimensions: Record<string, any> = Object.fromEntries((p.Dimensions ?? []).map((d: any) => [d.Name, d.Value]));
+    const topics = (actions: any) => (actions ?? []).length > 0 && actions.every((a: any) => resources[refersTo(a) ?? '']?.Type === 'AWS::SNS::Topic');
+    return [
+      ...unless(String(p.AlarmName).endsWith(environment.suffix), `${id}: AlarmName is {Fn::Sub: "NAME\${Suffix}"}`),
+      ...unless(topics(p.AlarmActions) && topics(p.OKActions), `${id}: AlarmActions and OKActions are [{Ref: AlarmTopicArn}]`),
+      ...unless(p.Metrics === undefined && p.MetricName !== undefined, `${id}: a plain metric, no metric math: every target has to accept it`),
+      ...unless(['breaching', 'notBreaching', 'missing', 'ignore'].includes(p.TreatMissingData), `${id}: TreatMissingData is chosen`),
+      ...unless(String(p.AlarmDescription).endsWith(`Runbook docs/runbooks/${name}.md`), `${id}: AlarmDescription is a sentence and ends in "Runbook docs/runbooks/${name}.md"`),
+      ...unless(text !== undefined, `${id}: docs/runbooks/${name}.md does not exist`),
+      ...(text === undefined ? [] : HEADINGS.flatMap((h) => unless(text.includes(`\n## ${h}\n`), `docs/runbooks/${name}.md: has no section "${h}"`))),
+      ...unless(p.MetricName !== 'Errors' || (p.DatapointsToAlarm ?? p.EvaluationPeriods) > 1 || p.Threshold > 1, `${id}: one error pages nobody: repeat it (DatapointsToAlarm) or count more`),
+      ...unless(p.Namespace !== 'Ichido' || metrics.has(p.MetricName), `${id}: crates/telemetry/src/metric.rs has no metric ${p.MetricName}`),
+      ...watched(id, p.Namespace, dimensions, resources),
+    ];
+  });
+};
+
+/** The dimensions of an alarm name something that exists. */
+function watched(id: string, namespace: string, dimensions: Record<string, any>, resources: Record<string, Resource>): string[] {
+  const is = (value: any, type: string) => resources[refersTo(value) ?? '']?.Type === type;
+  switch (namespace) {
+    case 'AWS/Lambda': {
+      const fn = refersTo(dimensions.FunctionName);
+      return [
+        ...unless(is(dimensions.FunctionName, 'AWS::Lambda::Function'), `${id}: the dimension FunctionName refers to a function`),
+        ...unless(isDeepEqual(dimensions.Resource, { 'Fn::Join': ['', [{ Ref: fn }, ':live']] }), `${id}: the dimension Resource is {Fn::Sub: "\${${fn}}:live"}`),
+      ];
+    }
+    case 'Ichido':
+      return unless(is(dimensions.FunctionName, 'AWS::Lambda::Function'), `${id}: the dimension FunctionName refers to a function`);
+    case 'AWS/SQS':
+      return unless(is(dimensions.QueueName, 'AWS::SQS::Queue'), `${id}: the dimension QueueName refers to a queue`);
+    case 'AWS/DynamoDB':
+      return unless(is(dimensions.TableName, 'AWS::DynamoDB::Table'), `${id}: the dimension TableName refers to a table`);
+    case 'AWS/ApiGateway':
+      return unless(is(dimensions.ApiId, 'AWS::ApiGatewayV2::Api'), `${id}: the dimension ApiId refers to the front door`);
+    case 'AWS/AppSync':
+      return unless(is(dimensions.GraphQLAPIId, 'AWS::AppSync::GraphQLApi'), `${id}: the dimension GraphQLAPIId refers to the API`);
+    default:
+      return [`${id}: watches ${namespace}, which infra/test/standards.ts does not know; teach it what the dimensions refer to`];
+  }
+}
+
+/** No secret in plain text: variables name secrets, and nothing weakens a function for local use. */
+export const secrets: Standard = ({ environment, resources }) =>
+  ofType(resources, 'AWS::Lambda::Function').flatMap(([id, { Properties: p }]) =>
+    Object.entries<any>(p.Environment?.Variables ?? {}).flatMap(([name, value]) => [
+      ...unless(!/(TOKEN|SECRET|PASSWORD|API_KEY|FEED_URL|CREDENTIALS)$/.test(name), `${id}: ${name} looks like a secret; name it instead (${name}_PARAMETER)`),
+      ...unless(!name.endsWith('_PARAMETER') || (typeof value === 'string' && value.startsWith('/')), `${id}: ${name} is the name of an SSM parameter`),
+      ...unless(!LOCAL_ONLY.test(name), `${id}: ${name} is for local runs only`),
+    ])).concat(
+    environment.name === 'local' ? [] : Object.entries(resources).flatMap(([id, r]) => unless(!JSON.stringify(r.Properties ?? {}).includes('/ichido/local/'), `${id}: names a secret of the local environment`)));
+
+/** Switches that a deployed function must not have. */
+export const LOCAL_ONLY = /PRIVATE_ADDRESSES|ALLOW_PRIVATE|INSECURE|ALLOW_LOOPBACK|ALLOW_HTTP/;
+
+export const tags: Standard = ({ environment, resources }) =>
+  ['AWS::DynamoDB::Table', 'AWS::Lambda::Function', 'AWS::SQS::Queue', 'AWS::Logs::LogGroup', 'AWS::SNS::Topic', 'AWS::AppSync::GraphQLApi', 'AWS::KMS::Key']
+    .flatMap((type) => ofType(resources, type))
+    .flatMap(([id, { Properties: p }]) => {
+      const has = Object.fromEntries((p.Tags ?? []).map((t: any) => [t.Key, t.Value]));
+      return [
+        ...unless(has.Environment === environment.name && has.Project === 'ichido', `${id}: is tagged with project and environment`),
+        ...unless(typeof has.Application === 'string', `${id}: is tagged with its application (Metadata.Application of the template)`),
+      ];
+    });
+
+export const all: Record<string, Standard> = { tables, removal, functions, logs, destinations, privileges, targets, encryption, alarms, secrets, tags };
+
+function unless(holds: unknown, problem: string): string[] {
+  return holds ? [] : [problem];
+}
+
+function isAlias(resources: Record<string, Resource>, value: any): boolean {
+  return typeof value?.Ref === 'string' && resources[value.Ref]?.Type === 'AWS::Lambda::Alias';
+}
+
+function isDeepEqual(a: unknown, b: unknown): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}
+
+/** Names of the metrics in crates/telemetry: `Metric::count("NewKeys")`. */
+export function ownMetrics(): Set<string> {
+  const text = fs.readFileSync(path.join(root, 'crates', 'telemetry', 'src', 'metric.rs'), 'utf8');
+  return new Set([...text.matchAll(/Metric::\w+\("(\w+)"\)/g)].map((m) => m[1]!));
+}
