@@ -1,1 +1,33 @@
-//! ichido
+#![doc = include_str!("../README.md")]
+
+mod breaker;
+mod claim;
+mod clock;
+mod digest;
+#[cfg(feature = "dynamodb")]
+pub mod dynamodb;
+pub mod key;
+#[cfg(feature = "lambda")]
+pub mod lambda;
+mod mark;
+mod memory;
+pub mod observe;
+mod once;
+pub mod record;
+mod run;
+pub mod store;
+
+pub use breaker::{DEFAULT_FAILURES_TO_OPEN, DEFAULT_PROBE_INTERVAL};
+pub use claim::{Claim, Lost};
+#[cfg(feature = "tokio")]
+pub use clock::SystemClock;
+pub use clock::{Clock, Sleep, Timestamp};
+pub use digest::{DigestKey, Digests, DigestsBuilder};
+pub use key::{Key, Namespace};
+pub use mark::{Mark, Marked};
+pub use memory::{DEFAULT_JOURNAL_KEYS, DEFAULT_KNOWN_KEYS};
+pub use observe::Observer;
+pub use once::{Builder, DEFAULT_RECONCILED_PER_CALL, MAX_CLOCK_SKEW, Once, Outage};
+pub use record::{Outcome, Owner, Record, State};
+pub use run::{Done, Error, Failure, How, NoProbe, Probe, Probed, Run};
+pub use store::Store;

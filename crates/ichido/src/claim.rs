@@ -1,0 +1,88 @@
+//! The right to perform an effect, as the work sees it.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::key::Key;
+use crate::store;
+
+/// Held by the work while it performs the effect.
+#[derive(Clone)]
+pub struct Claim {
+    key: Key,
+    fence: u64,
+    lease: Arc<Lease>,
+}
+
+impl Claim {
+    pub(crate) fn new(key: Key, fence: u64, lease: Lease) -> Self {
+        Self { key, fence, lease: Arc::new(lease) }
+    }
+
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// Greater than that of every earlier holder, so that a destination which remembers the greatest it has
+    /// seen can refuse a late worker. Zero if the claim was made without the store.
+    pub fn fence(&self) -> u64 {
+        self.fence
+    }
+
+    /// When the lease ends. What is not done by then should not be begun.
+    pub fn deadline(&self) -> Timestamp {
+        Timestamp::from_millis(self.lease.end.load(Ordering::Acquire))
+    }
+
+    /// Lengthens the lease, counted from now. An error means that the claim may be another's: stop.
+    pub async fn renew(&self) -> Result<(), Lost> {
+        let Some(renewer) = &self.lease.renewer else { return Ok(()) };
+        let end = renewer.renew(self.lease.duration).await?;
+        self.lease.end.store(end.as_millis(), Ordering::Release);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claim")
+            .field("key", &self.key)
+            .field("fence", &self.fence)
+            .field("deadline", &self.deadline())
+            .finish()
+    }
+}
+
+/// Why a lease could not be lengthened.
+#[derive(Debug, thiserror::Error)]
+pub enum Lost {
+    #[error("the claim was taken over")]
+    TakenOver,
+    #[error("the lease could not be renewed")]
+    Store(#[source] store::Error),
+}
+
+pub(crate) struct Lease {
+    end: AtomicU64,
+    duration: Duration,
+    /// `None` while the store is down: then only this instance knows of the claim.
+    renewer: Option<Box<dyn Renew>>,
+}
+
+impl Lease {
+    pub(crate) fn new(end: Timestamp, duration: Duration, renewer: Option<Box<dyn Renew>>) -> Self {
+        Self { end: AtomicU64::new(end.as_millis()), duration, renewer }
+    }
+}
+
+pub(crate) type Renewing<'a> = Pin<Box<dyn Future<Output = Result<Timestamp, Lost>> + Send + 'a>>;
+
+/// Hides the type of the store from the work.
+pub(crate) trait Renew: Send + Sync {
+    fn renew(&self, lease: Duration) -> Renewing<'_>;
+}

@@ -1,0 +1,294 @@
+//! A record as an item.
+//!
+//! | attribute | type | what |
+//! |---|---|---|
+//! | the table's keys | S | the key's text; the sort key's fixed value |
+//! | `ttl` (or its name) | N | seconds since the epoch, rounded up; absent: for ever |
+//! | `ichido_format` | N | [`FORMAT`](crate::record::FORMAT) |
+//! | `ichido_state` | S | `claimed`, `completed`, `failed`, `released` |
+//! | `ichido_owner` | S | the token of the call that holds or held it |
+//! | `ichido_fence` | N | counts the claims |
+//! | `ichido_updated_at` | N | milliseconds since the epoch |
+//! | `ichido_lease_until` | N | claimed: milliseconds since the epoch |
+//! | `ichido_outcome` | S | completed: JSON; absent if there is none |
+//! | `ichido_outcome_kept` | BOOL | completed: false if there was an outcome, but too large a one |
+//! | `ichido_reason` | S | failed, released: why |
+//! | `ichido_uncertain` | BOOL | released: the effect may have happened |
+//! | `ichido_digest_key`, `ichido_digests` | S, M of S | which digest key, and a digest a field |
+
+use std::collections::{BTreeMap, HashMap};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde_json::Value;
+
+use super::Table;
+use crate::clock::Timestamp;
+use crate::digest::Digests;
+use crate::key::Key;
+use crate::record::{Error, FORMAT, Outcome, Owner, Record, State};
+use crate::store::{Admit, Attributes, Settle};
+
+/// An item, or the key of one.
+pub type Item = HashMap<String, AttributeValue>;
+
+/// The library's attributes.
+pub mod attr {
+    pub const PREFIX: &str = "ichido_";
+    pub const FORMAT: &str = "ichido_format";
+    pub const STATE: &str = "ichido_state";
+    pub const OWNER: &str = "ichido_owner";
+    pub const FENCE: &str = "ichido_fence";
+    pub const UPDATED_AT: &str = "ichido_updated_at";
+    pub const LEASE_UNTIL: &str = "ichido_lease_until";
+    pub const OUTCOME: &str = "ichido_outcome";
+    pub const OUTCOME_KEPT: &str = "ichido_outcome_kept";
+    pub const REASON: &str = "ichido_reason";
+    pub const UNCERTAIN: &str = "ichido_uncertain";
+    pub const DIGEST_KEY: &str = "ichido_digest_key";
+    pub const DIGESTS: &str = "ichido_digests";
+}
+
+/// Attributes that only some states have.
+const OF_STATES: &[&str] = &[attr::LEASE_UNTIL, attr::OUTCOME, attr::OUTCOME_KEPT, attr::REASON, attr::UNCERTAIN];
+
+pub(crate) fn new_record(request: &Admit<'_>, fence: u64) -> Record {
+    Record {
+        state: request.state.clone(),
+        owner: request.owner.clone(),
+        fence,
+        updated_at: request.now,
+        expires_at: request.expires_at,
+        digests: request.digests.cloned(),
+    }
+}
+
+/// The whole item of a record, with the caller's attributes.
+pub fn write(table: &Table, key: &Key, record: &Record, attributes: &Attributes) -> Result<Item, Error> {
+    let mut item = table.primary_key(key);
+    item.extend(caller_attributes(table, attributes)?);
+    item.extend(library_attributes(table, record).map(|(name, value)| (name.to_owned(), value)));
+    item.insert(attr::FENCE.into(), number(record.fence));
+    Ok(item)
+}
+
+/// Reads a record. Any item whatever gives a record or an error.
+pub fn read(table: &Table, item: &Item) -> Result<Record, Error> {
+    let format = match item.get(attr::FORMAT) {
+        None => return Err(Error::Missing(attr::FORMAT)),
+        Some(_) => required_number(item, attr::FORMAT)?,
+    };
+    if format > FORMAT {
+        return Err(Error::NewerFormat { found: format });
+    }
+    let state = match required_text(item, attr::STATE)? {
+        "claimed" => State::Claimed { lease_until: Timestamp::from_millis(required_number(item, attr::LEASE_UNTIL)?) },
+        "completed" => State::Completed {
+            outcome: match text(item, attr::OUTCOME)? {
+                Some(json) => Outcome::Value(json.into()),
+                None if flag(item, attr::OUTCOME_KEPT)? == Some(false) => Outcome::NotKept,
+                None => Outcome::Nothing,
+            },
+        },
+        "failed" => State::Failed { reason: text(item, attr::REASON)?.unwrap_or_default().to_owned() },
+        "released" => State::Released {
+            reason: text(item, attr::REASON)?.unwrap_or_default().to_owned(),
+            uncertain: flag(item, attr::UNCERTAIN)?.unwrap_or(false),
+        },
+        _ => return Err(malformed(attr::STATE, "a state of this format")),
+    };
+    Ok(Record {
+        state,
+        owner: Owner::from(required_text(item, attr::OWNER)?),
+        fence: required_number(item, attr::FENCE)?,
+        updated_at: Timestamp::from_millis(required_number(item, attr::UPDATED_AT)?),
+        expires_at: optional_number(item, &table.ttl)?.map(Timestamp::from_secs),
+        digests: read_digests(item)?,
+    })
+}
+
+/// An update expression with its names and values.
+pub(crate) struct Update {
+    pub(crate) expression: String,
+    pub(crate) names: HashMap<String, String>,
+    pub(crate) values: Item,
+}
+
+/// The update that makes a claim: sets what a claim has, removes what other states have, counts up the fence.
+pub(crate) fn claim_update(table: &Table, request: &Admit<'_>) -> Result<Update, Error> {
+    let record = new_record(request, 0);
+    let mut update = Update { expression: String::new(), names: HashMap::new(), values: Item::new() };
+    let fence = attr::FENCE;
+    let mut set = vec![format!("{fence} = if_not_exists({fence}, :zero) + :one")];
+    let mut remove = set_record(table, &record, &mut set, &mut update);
+    if record.digests.is_none() {
+        remove.extend([attr::DIGEST_KEY.to_owned(), attr::DIGESTS.to_owned()]);
+    }
+    for (index, (name, value)) in caller_attributes(table, request.attributes)?.into_iter().enumerate() {
+        // The caller's names may be reserved words or contain anything.
+        update.names.insert(format!("#a{index}"), name);
+        update.values.insert(format!(":a{index}"), value);
+        set.push(format!("#a{index} = :a{index}"));
+    }
+    update.values.insert(":zero".into(), number(0));
+    update.values.insert(":one".into(), number(1));
+    update.expression = format!("SET {} REMOVE {}", set.join(", "), remove.join(", "));
+    Ok(update)
+}
+
+/// The update that ends or lengthens a claim.
+pub(crate) fn settle_update(table: &Table, request: &Settle<'_>) -> Update {
+    let record = Record {
+        state: request.to.clone().into_state(),
+        owner: request.owner.clone(),
+        fence: request.fence,
+        updated_at: request.now,
+        expires_at: request.expires_at,
+        digests: None,
+    };
+    let mut update = Update { expression: String::new(), names: HashMap::new(), values: Item::new() };
+    let mut set = Vec::new();
+    let remove = set_record(table, &record, &mut set, &mut update);
+    update.values.insert(":owner".into(), AttributeValue::S(request.owner.as_str().to_owned()));
+    update.values.insert(":fence".into(), number(request.fence));
+    update.values.insert(":claimed".into(), AttributeValue::S("claimed".into()));
+    update.expression = format!("SET {} REMOVE {}", set.join(", "), remove.join(", "));
+    update
+}
+
+/// Sets the library's attributes of a record; returns those that it must not have.
+fn set_record(table: &Table, record: &Record, set: &mut Vec<String>, update: &mut Update) -> Vec<String> {
+    let mut remove: Vec<String> = OF_STATES.iter().map(|name| (*name).to_owned()).collect();
+    for (index, (name, value)) in library_attributes(table, record).enumerate() {
+        remove.retain(|other| other != name);
+        update.values.insert(format!(":r{index}"), value);
+        if name == table.ttl {
+            update.names.insert("#ttl".into(), name.to_owned());
+            set.push(format!("#ttl = :r{index}"));
+        } else {
+            set.push(format!("{name} = :r{index}"));
+        }
+    }
+    if record.expires_at.is_none() {
+        update.names.insert("#ttl".into(), table.ttl.clone());
+        remove.push("#ttl".into());
+    }
+    remove
+}
+
+/// All of the library's attributes but the fence, which a claim counts up in the store.
+fn library_attributes<'a>(
+    table: &'a Table,
+    record: &Record,
+) -> impl Iterator<Item = (&'a str, AttributeValue)> + use<'a> {
+    let mut list = vec![
+        (attr::FORMAT, number(FORMAT)),
+        (attr::STATE, AttributeValue::S(record.state.name().into())),
+        (attr::OWNER, AttributeValue::S(record.owner.as_str().into())),
+        (attr::UPDATED_AT, number(record.updated_at.as_millis())),
+    ];
+    match &record.state {
+        State::Claimed { lease_until } => list.push((attr::LEASE_UNTIL, number(lease_until.as_millis()))),
+        State::Completed { outcome: Outcome::Value(json) } => {
+            list.push((attr::OUTCOME, AttributeValue::S(json.to_string())))
+        }
+        State::Completed { outcome: Outcome::NotKept } => list.push((attr::OUTCOME_KEPT, AttributeValue::Bool(false))),
+        State::Completed { outcome: Outcome::Nothing } => {}
+        State::Failed { reason } => list.push((attr::REASON, AttributeValue::S(reason.clone()))),
+        State::Released { reason, uncertain } => {
+            list.push((attr::REASON, AttributeValue::S(reason.clone())));
+            list.push((attr::UNCERTAIN, AttributeValue::Bool(*uncertain)));
+        }
+    }
+    if let Some(expiry) = record.expires_at {
+        list.push((&table.ttl, number(expiry.as_secs_ceil())));
+    }
+    if let Some(Digests { key_id, fields }) = &record.digests {
+        let fields = fields.iter().map(|(name, digest)| (name.clone(), AttributeValue::S(digest.clone()))).collect();
+        list.push((attr::DIGEST_KEY, AttributeValue::S(key_id.clone())));
+        list.push((attr::DIGESTS, AttributeValue::M(fields)));
+    }
+    list.into_iter()
+}
+
+fn caller_attributes(table: &Table, attributes: &Attributes) -> Result<Vec<(String, AttributeValue)>, Error> {
+    attributes
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| {
+            if table.is_reserved(name) {
+                return Err(Error::ReservedAttribute(name.clone()));
+            }
+            Ok((name.clone(), attribute(value)))
+        })
+        .collect()
+}
+
+/// JSON as an attribute value.
+pub fn attribute(value: &Value) -> AttributeValue {
+    match value {
+        Value::Null => AttributeValue::Null(true),
+        Value::Bool(flag) => AttributeValue::Bool(*flag),
+        Value::Number(number) => AttributeValue::N(number.to_string()),
+        Value::String(text) => AttributeValue::S(text.clone()),
+        Value::Array(list) => AttributeValue::L(list.iter().map(attribute).collect()),
+        Value::Object(map) => {
+            AttributeValue::M(map.iter().map(|(name, value)| (name.clone(), attribute(value))).collect())
+        }
+    }
+}
+
+fn read_digests(item: &Item) -> Result<Option<Digests>, Error> {
+    let Some(key_id) = text(item, attr::DIGEST_KEY)? else { return Ok(None) };
+    let map = match item.get(attr::DIGESTS) {
+        Some(AttributeValue::M(map)) => map,
+        _ => return Err(malformed(attr::DIGESTS, "a map")),
+    };
+    let mut fields = BTreeMap::new();
+    for (name, digest) in map {
+        match digest {
+            AttributeValue::S(digest) => fields.insert(name.clone(), digest.clone()),
+            _ => return Err(malformed(attr::DIGESTS, "a map of strings")),
+        };
+    }
+    Ok(Some(Digests { key_id: key_id.to_owned(), fields }))
+}
+
+fn number(value: u64) -> AttributeValue {
+    AttributeValue::N(value.to_string())
+}
+
+fn text<'i>(item: &'i Item, name: &str) -> Result<Option<&'i str>, Error> {
+    match item.get(name) {
+        None => Ok(None),
+        Some(AttributeValue::S(text)) => Ok(Some(text)),
+        Some(_) => Err(malformed(name, "a string")),
+    }
+}
+
+fn required_text<'i>(item: &'i Item, name: &'static str) -> Result<&'i str, Error> {
+    text(item, name)?.ok_or(Error::Missing(name))
+}
+
+fn optional_number(item: &Item, name: &str) -> Result<Option<u64>, Error> {
+    match item.get(name) {
+        None => Ok(None),
+        Some(AttributeValue::N(digits)) => digits.parse().map(Some).map_err(|_| malformed(name, "a whole number")),
+        Some(_) => Err(malformed(name, "a number")),
+    }
+}
+
+fn required_number(item: &Item, name: &'static str) -> Result<u64, Error> {
+    optional_number(item, name)?.ok_or(Error::Missing(name))
+}
+
+fn flag(item: &Item, name: &str) -> Result<Option<bool>, Error> {
+    match item.get(name) {
+        None => Ok(None),
+        Some(AttributeValue::Bool(flag)) => Ok(Some(*flag)),
+        Some(_) => Err(malformed(name, "true or false")),
+    }
+}
+
+fn malformed(name: &str, expected: &'static str) -> Error {
+    Error::Malformed { name: name.to_owned(), expected }
+}

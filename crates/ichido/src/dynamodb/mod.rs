@@ -1,0 +1,283 @@
+//! The store on DynamoDB, and [`Join`]: the record as one item of the caller's own transaction.
+//!
+//! The table is the caller's: the names of its keys and of its `ttl` attribute are configuration, and the caller's
+//! attributes stand beside the library's, all of which begin with `ichido_`. See [`item`] for the format.
+//!
+//! Each operation is one request. Retries are the SDK's own; [`bounded`] sets how many, and how long in all.
+//!
+//! ## Several regions
+//!
+//! On a global table of the eventually consistent kind, conditions are checked in one region only and the last
+//! writer wins: two regions can both win the claim of one key. Send all calls for a key to one region (route by
+//! key, or keep one region passive until the other is gone for longer than the longest lease), or use a global table with
+//! multi-Region strong consistency, where conditions hold everywhere (transactions, and so [`Join`], are
+//! not offered there).
+
+mod error;
+pub mod item;
+mod join;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
+
+pub use self::error::classify;
+pub use self::join::{Join, Recorded, Verdict};
+use crate::key::Key;
+use crate::record::{Record, State};
+use crate::store::{Admit, Admitted, Error, Settle, Settled, Store};
+use item::{Item, attr};
+
+/// A table, and what its attributes are called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    pub(crate) name: String,
+    pub(crate) partition_key: String,
+    /// The sort key's name, and the value that all records have there.
+    pub(crate) sort_key: Option<(String, String)>,
+    pub(crate) ttl: String,
+}
+
+impl Table {
+    /// A table with this partition key, no sort key, and `ttl` as its expiry attribute.
+    pub fn new(name: impl Into<String>, partition_key: impl Into<String>) -> Self {
+        Self { name: name.into(), partition_key: partition_key.into(), sort_key: None, ttl: "ttl".into() }
+    }
+
+    /// The table has a sort key; records stand under this value of it.
+    pub fn sort_key(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.sort_key = Some((name.into(), value.into()));
+        self
+    }
+
+    /// The table's expiry attribute has this name.
+    pub fn ttl(mut self, name: impl Into<String>) -> Self {
+        self.ttl = name.into();
+        self
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The primary key of a record.
+    pub fn primary_key(&self, key: &Key) -> Item {
+        let mut item = Item::from([(self.partition_key.clone(), AttributeValue::S(key.as_str().to_owned()))]);
+        if let Some((name, value)) = &self.sort_key {
+            item.insert(name.clone(), AttributeValue::S(value.clone()));
+        }
+        item
+    }
+
+    /// Does this attribute belong to the table or the library?
+    pub(crate) fn is_reserved(&self, name: &str) -> bool {
+        name == self.partition_key
+            || name == self.ttl
+            || self.sort_key.as_ref().is_some_and(|(sort_key, _)| name == sort_key)
+            || name.starts_with(attr::PREFIX)
+    }
+}
+
+/// The same client with this many attempts at most, which together take this long at most.
+pub fn bounded(client: &Client, attempts: u32, total: Duration) -> Client {
+    let config = client
+        .config()
+        .to_builder()
+        .retry_config(RetryConfig::standard().with_max_attempts(attempts))
+        .timeout_config(TimeoutConfig::builder().operation_timeout(total).build());
+    Client::from_conf(config.build())
+}
+
+/// Keeps records in a DynamoDB table.
+#[derive(Debug, Clone)]
+pub struct DynamoDb {
+    client: Client,
+    table: Table,
+    expressions: Expressions,
+}
+
+/// The expressions of every request, made once.
+#[derive(Debug, Clone)]
+struct Expressions {
+    /// The key is absent, expired, given back, or its lease is over.
+    claimable: String,
+    /// The record is claimed by this owner and fence.
+    held: String,
+}
+
+impl DynamoDb {
+    pub fn new(client: Client, table: Table) -> Self {
+        let expressions = Expressions { claimable: claimable(), held: held() };
+        Self { client, table, expressions }
+    }
+
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// A settled record replaces whatever expired or lapsed record there is: a put.
+    async fn put(&self, request: &Admit<'_>) -> Result<Admitted, Error> {
+        let record = item::new_record(request, 1);
+        let item = item::write(&self.table, request.key, &record, request.attributes)?;
+        let put = self
+            .client
+            .put_item()
+            .table_name(&self.table.name)
+            .set_item(Some(item))
+            .condition_expression(&self.expressions.claimable)
+            .set_expression_attribute_names(Some(claimable_names(&self.table)))
+            .set_expression_attribute_values(Some(claimable_values(request.now)))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        match put.send().await {
+            Ok(_) => Ok(Admitted::Won { fence: 1, previous: None }),
+            Err(error) => match refused_put(&error) {
+                Some(old) => self.held(request.key, old).await,
+                None => Err(classify(error)),
+            },
+        }
+    }
+
+    /// A claim counts up the fence of the record that it replaces: an update.
+    async fn claim(&self, request: &Admit<'_>) -> Result<Admitted, Error> {
+        let update = item::claim_update(&self.table, request)?;
+        let mut values = update.values;
+        values.extend(claimable_values(request.now));
+        let mut names = update.names;
+        names.extend(claimable_names(&self.table));
+        let call = self
+            .client
+            .update_item()
+            .table_name(&self.table.name)
+            .set_key(Some(self.table.primary_key(request.key)))
+            .update_expression(update.expression)
+            .condition_expression(&self.expressions.claimable)
+            .set_expression_attribute_names(Some(names))
+            .set_expression_attribute_values(Some(values))
+            .return_values(ReturnValue::AllOld)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        match call.send().await {
+            Ok(output) => match output.attributes {
+                None => Ok(Admitted::Won { fence: 1, previous: None }),
+                Some(old) => {
+                    // Whatever was there, the condition found it claimable. A foreign item that expired has no fence.
+                    let previous = item::read(&self.table, &old).ok();
+                    let fence = previous.as_ref().map_or(1, |record| record.fence + 1);
+                    Ok(Admitted::Won { fence, previous })
+                }
+            },
+            Err(error) => match refused_update(&error) {
+                Some(old) => self.held(request.key, old).await,
+                None => Err(classify(error)),
+            },
+        }
+    }
+
+    /// The record that stood in the way. Stores that do not return it with the refusal are asked for it.
+    async fn held(&self, key: &Key, old: Option<&Item>) -> Result<Admitted, Error> {
+        let record = match old {
+            Some(old) => Some(item::read(&self.table, old)?),
+            None => self.read(key).await?,
+        };
+        match record {
+            Some(record) => Ok(Admitted::Held(record)),
+            None => Err(Error::Transient("the record vanished between the refusal and the look at it".into())),
+        }
+    }
+}
+
+impl Store for DynamoDb {
+    async fn admit(&self, request: &Admit<'_>) -> Result<Admitted, Error> {
+        match request.state {
+            State::Claimed { .. } => self.claim(request).await,
+            _ => self.put(request).await,
+        }
+    }
+
+    async fn settle(&self, request: &Settle<'_>) -> Result<Settled, Error> {
+        let update = item::settle_update(&self.table, request);
+        let call = self
+            .client
+            .update_item()
+            .table_name(&self.table.name)
+            .set_key(Some(self.table.primary_key(request.key)))
+            .update_expression(update.expression)
+            .condition_expression(&self.expressions.held)
+            .set_expression_attribute_names(Some(update.names).filter(|names| !names.is_empty()))
+            .set_expression_attribute_values(Some(update.values))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        match call.send().await {
+            Ok(_) => Ok(Settled::Done),
+            Err(error) => match refused_update(&error) {
+                Some(Some(old)) => Ok(Settled::Lost(Some(item::read(&self.table, old)?))),
+                Some(None) => Ok(Settled::Lost(self.read(request.key).await?)),
+                None => Err(classify(error)),
+            },
+        }
+    }
+
+    async fn read(&self, key: &Key) -> Result<Option<Record>, Error> {
+        let get = self
+            .client
+            .get_item()
+            .table_name(&self.table.name)
+            .set_key(Some(self.table.primary_key(key)))
+            .consistent_read(true);
+        match get.send().await {
+            Ok(output) => Ok(output.item.map(|item| item::read(&self.table, &item)).transpose()?),
+            Err(error) => Err(classify(error)),
+        }
+    }
+}
+
+/// The condition under which a key is free at `:now`. An item of a newer format is never free, unless it expired: what
+/// `ttl` means is the table's, not the format's.
+pub(crate) fn claimable() -> String {
+    format!(
+        "attribute_not_exists(#pk) OR #ttl <= :now_secs OR \
+         ({version} <= :format AND ({state} = :released OR ({state} = :claimed AND {lease} <= :now)))",
+        version = attr::FORMAT,
+        state = attr::STATE,
+        lease = attr::LEASE_UNTIL,
+    )
+}
+
+/// The table's own names may be reserved words (`ttl` is one).
+pub(crate) fn claimable_names(table: &Table) -> HashMap<String, String> {
+    HashMap::from([("#pk".into(), table.partition_key.clone()), ("#ttl".into(), table.ttl.clone())])
+}
+
+pub(crate) fn claimable_values(now: crate::Timestamp) -> Item {
+    Item::from([
+        (":now_secs".into(), AttributeValue::N(now.as_secs().to_string())),
+        (":now".into(), AttributeValue::N(now.as_millis().to_string())),
+        (":format".into(), AttributeValue::N(crate::record::FORMAT.to_string())),
+        (":released".into(), AttributeValue::S("released".into())),
+        (":claimed".into(), AttributeValue::S("claimed".into())),
+    ])
+}
+
+fn held() -> String {
+    format!("{} = :owner AND {} = :fence AND {} = :claimed", attr::OWNER, attr::FENCE, attr::STATE)
+}
+
+/// `Some` if the condition refused the write; inside, the item that stood in the way.
+fn refused_put(error: &SdkError<PutItemError>) -> Option<Option<&Item>> {
+    match error.as_service_error()? {
+        PutItemError::ConditionalCheckFailedException(refusal) => Some(refusal.item()),
+        _ => None,
+    }
+}
+
+fn refused_update(error: &SdkError<UpdateItemError>) -> Option<Option<&Item>> {
+    match error.as_service_error()? {
+        UpdateItemError::ConditionalCheckFailedException(refusal) => Some(refusal.item()),
+        _ => None,
+    }
+}

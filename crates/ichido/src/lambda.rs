@@ -1,0 +1,172 @@
+//! A tower layer for `lambda_runtime`: a whole handler under `run`.
+//!
+//! The key, the digests and the caller's attributes come from the event by a closure; the handler's response is the
+//! outcome, replayed as the response to duplicates. A duplicate of an event in flight gets an error, so that Lambda
+//! retries it instead of forgetting it. The lease lasts until the invocation's deadline, plus
+//! [`MAX_CLOCK_SKEW`](crate::MAX_CLOCK_SKEW) before anybody may take it over.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use lambda_runtime::LambdaEvent;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tower::{Layer, Service};
+
+use crate::clock::Timestamp;
+use crate::digest::Digests;
+use crate::key::Key;
+use crate::once::Once;
+use crate::run::Failure;
+use crate::store::{Attributes, Store};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What an event is called, and what else stands in its record.
+#[derive(Debug, Clone)]
+pub struct Named {
+    key: Key,
+    digests: Option<Digests>,
+    attributes: Attributes,
+}
+
+impl From<Key> for Named {
+    fn from(key: Key) -> Self {
+        Self { key, digests: None, attributes: Vec::new() }
+    }
+}
+
+impl Named {
+    pub fn digests(mut self, digests: Digests) -> Self {
+        self.digests = Some(digests);
+        self
+    }
+
+    pub fn attribute(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.attributes.push((name.into(), value.into()));
+        self
+    }
+}
+
+/// The moment at which the invocation ends: what a lease on Lambda lasts until.
+pub fn deadline(context: &lambda_runtime::Context) -> Timestamp {
+    Timestamp::from_millis(context.deadline)
+}
+
+/// Puts handlers under `run`.
+pub struct OnceLayer<S, F> {
+    once: Once<S>,
+    name: Arc<F>,
+}
+
+impl<S, F> OnceLayer<S, F> {
+    /// `name` makes the key of an event; its error fails the invocation.
+    pub fn new<T, E>(once: Once<S>, name: F) -> Self
+    where
+        F: Fn(&LambdaEvent<T>) -> Result<Named, E>,
+    {
+        Self { once, name: Arc::new(name) }
+    }
+}
+
+impl<S, F> Clone for OnceLayer<S, F> {
+    fn clone(&self) -> Self {
+        Self { once: self.once.clone(), name: self.name.clone() }
+    }
+}
+
+impl<S, F> fmt::Debug for OnceLayer<S, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnceLayer").finish_non_exhaustive()
+    }
+}
+
+impl<S, F, H> Layer<H> for OnceLayer<S, F> {
+    type Service = OnceService<S, F, H>;
+
+    fn layer(&self, handler: H) -> Self::Service {
+        OnceService { layer: self.clone(), handler, response: PhantomData }
+    }
+}
+
+/// A handler under `run`.
+pub struct OnceService<S, F, H> {
+    layer: OnceLayer<S, F>,
+    handler: H,
+    response: PhantomData<fn()>,
+}
+
+impl<S, F, H: Clone> Clone for OnceService<S, F, H> {
+    fn clone(&self) -> Self {
+        Self { layer: self.layer.clone(), handler: self.handler.clone(), response: PhantomData }
+    }
+}
+
+impl<S, F, H> fmt::Debug for OnceService<S, F, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnceService").finish_non_exhaustive()
+    }
+}
+
+/// The event was handled, but its response is not kept, so there is nothing to replay.
+#[derive(Debug, thiserror::Error)]
+#[error("the event was handled before; its response was too large to keep")]
+pub struct ResponseNotKept;
+
+impl<S, F, E, H, T, R> Service<LambdaEvent<T>> for OnceService<S, F, H>
+where
+    S: Store,
+    F: Fn(&LambdaEvent<T>) -> Result<Named, E> + Send + Sync + 'static,
+    E: Into<BoxError>,
+    H: Service<LambdaEvent<T>, Response = R> + Clone + Send + 'static,
+    H::Error: Into<BoxError>,
+    H::Future: Send,
+    T: Send + 'static,
+    R: Serialize + DeserializeOwned + Send + 'static,
+{
+    type Response = R;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<R, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.handler.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, event: LambdaEvent<T>) -> Self::Future {
+        let named = (self.layer.name)(&event).map_err(Into::into);
+        let once = self.layer.once.clone();
+        // The one that was polled ready is the one to call; a clone takes its place.
+        let fresh = self.handler.clone();
+        let mut handler = std::mem::replace(&mut self.handler, fresh);
+        Box::pin(async move {
+            let Named { key, digests, attributes } = named?;
+            let mut run = once.run(&key).lease_until(deadline(&event.context));
+            if let Some(digests) = digests {
+                run = run.digests(digests);
+            }
+            for (name, value) in attributes {
+                run = run.attribute(name, value);
+            }
+            let done = run
+                .work(|_claim| async move {
+                    handler.call(event).await.map_err(|error| Failure::Retry(Handler(error.into())))
+                })
+                .await;
+            match done {
+                Ok(done) => done.value.ok_or_else(|| ResponseNotKept.into()),
+                Err(crate::Error::Work(Handler(error))) => Err(error),
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+}
+
+/// The handler's own error, in a form that has a source.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Handler(BoxError);

@@ -1,0 +1,150 @@
+//! `mark`: at most once, for one conditional write.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+
+use serde_json::Value;
+
+use crate::breaker::Gate;
+use crate::key::Key;
+use crate::memory::{self, Known, Remembered, Unwritten};
+use crate::observe::{self, Event, Strength};
+use crate::once::{Inner, Timed};
+use crate::record::{Outcome, Owner, State};
+use crate::store::{self, Admit, Admitted, Attributes, Store};
+
+/// The answer to a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marked {
+    /// This call is the first with its key.
+    New,
+    /// Another one was.
+    Duplicate,
+}
+
+impl Marked {
+    pub fn is_new(self) -> bool {
+        self == Self::New
+    }
+}
+
+/// A mark about to be made. Await it.
+#[must_use = "a mark is made when it is awaited"]
+pub struct Mark<'o, S> {
+    inner: &'o Inner<S>,
+    key: Key,
+    attributes: Attributes,
+}
+
+impl<S> fmt::Debug for Mark<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mark").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl<'o, S: Store> Mark<'o, S> {
+    pub(crate) fn new(inner: &'o Inner<S>, key: Key) -> Self {
+        Self { inner, key, attributes: Vec::new() }
+    }
+
+    /// Puts an attribute of the caller's own beside the library's.
+    pub fn attribute(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.attributes.push((name.into(), value.into()));
+        self
+    }
+
+    async fn make(self) -> Result<Marked, store::Error> {
+        let now = self.inner.clock.now();
+        let admitted_alone = self.inner.memory().unwritten(&self.key, now).is_some();
+        if admitted_alone {
+            // Admitted during an outage, and the store may not know: it would admit the key again.
+            self.inner.reconcile_key(&self.key).await;
+            return Ok(self.decided(Marked::Duplicate, "completed", None, true));
+        }
+        let owner = self.inner.new_owner();
+        if let Gate::Blocked { .. } = self.inner.gate(now) {
+            return self.without_store(owner, None);
+        }
+        let request = Admit {
+            key: &self.key,
+            owner: owner.clone(),
+            now,
+            state: State::Completed { outcome: Outcome::Nothing },
+            expires_at: self.inner.expiry(&self.key, now),
+            digests: None,
+            attributes: &self.attributes,
+        };
+        match self.inner.ask(&self.key, "mark", self.inner.store.admit(&request)).await {
+            Ok(Timed { answer, latency }) => {
+                let marked = match answer {
+                    // Held by ourselves: our own write, whose answer was lost on the way.
+                    Admitted::Held(record) if record.owner != owner => {
+                        self.inner.memory().note(&self.key, &record);
+                        Marked::Duplicate
+                    }
+                    Admitted::Held(_) | Admitted::Won { .. } => {
+                        let state = Known::Completed { outcome: Outcome::Nothing };
+                        self.inner.remember(&self.key, state, None, request.expires_at);
+                        Marked::New
+                    }
+                };
+                let reason = if marked.is_new() { "absent" } else { "completed" };
+                let marked = self.decided(marked, reason, Some(latency), false);
+                self.inner.reconcile().await;
+                Ok(marked)
+            }
+            Err(error) if error.is_transient() => self.without_store(owner, Some(error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn without_store(self, owner: Owner, cause: Option<store::Error>) -> Result<Marked, store::Error> {
+        let key = self.key.clone();
+        self.inner.may_decide_alone(&key, cause)?;
+        let now = self.inner.clock.now();
+        let remembered = Remembered {
+            state: Known::Completed { outcome: Outcome::Nothing },
+            digests: None,
+            expires_at: self.inner.expiry(&key, now),
+        };
+        let unwritten = Unwritten { key: key.clone(), owner, remembered, attributes: self.attributes.clone() };
+        let decision = self.inner.memory().admit(unwritten, now);
+        match decision {
+            memory::Decision::New { .. } => {
+                self.inner.observe(Event::AdmittedWithoutStore { key: &key });
+                Ok(self.decided(Marked::New, "absent", None, true))
+            }
+            memory::Decision::Known(_) => Ok(self.decided(Marked::Duplicate, "completed", None, true)),
+            memory::Decision::Full => Err(self.inner.journal_full(&key)),
+        }
+    }
+
+    fn decided(
+        &self,
+        marked: Marked,
+        reason: &'static str,
+        latency: Option<std::time::Duration>,
+        fallback: bool,
+    ) -> Marked {
+        let decision = if marked.is_new() { observe::Decision::New } else { observe::Decision::Duplicate };
+        self.inner.observe(Event::Decided {
+            key: &self.key,
+            strength: Strength::Mark,
+            decision,
+            reason,
+            store_latency: latency,
+            fallback,
+        });
+        marked
+    }
+}
+
+impl<'o, S: Store> IntoFuture for Mark<'o, S> {
+    type Output = Result<Marked, store::Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'o>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.make())
+    }
+}

@@ -1,0 +1,311 @@
+//! What this instance remembers when the store cannot be asked.
+//!
+//! Two parts, both bounded. **Known**: what the store said of keys lately, written through on every answer, the
+//! least recently used forgotten first. **Journal**: keys that were admitted, or settled, without the store; they are
+//! never forgotten for room (that would admit them twice), so a full journal refuses instead. When the
+//! store is back they are written to it, a few with each call, and become known.
+
+use std::collections::{HashMap, VecDeque};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use lru::LruCache;
+
+use crate::clock::Timestamp;
+use crate::digest::Digests;
+use crate::key::Key;
+use crate::record::{Outcome, Owner, Record, State};
+use crate::store::Attributes;
+
+/// How many keys an instance remembers of what the store said.
+pub const DEFAULT_KNOWN_KEYS: usize = 10_000;
+
+/// How many keys an instance admits without the store before it refuses.
+pub const DEFAULT_JOURNAL_KEYS: usize = 10_000;
+
+/// What is remembered of a key.
+#[derive(Debug, Clone)]
+pub(crate) struct Remembered {
+    pub(crate) state: Known,
+    pub(crate) digests: Option<Digests>,
+    pub(crate) expires_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Known {
+    /// Being performed by this instance, until then at the latest.
+    InFlight {
+        until: Timestamp,
+    },
+    Completed {
+        outcome: Outcome,
+    },
+    Failed {
+        reason: String,
+    },
+    /// Given back after an attempt that may have had its effect.
+    Uncertain,
+}
+
+/// An effect that the store has yet to learn of.
+#[derive(Debug, Clone)]
+pub(crate) struct Unwritten {
+    pub(crate) key: Key,
+    /// The token of the write that was never answered, by which that write is recognised if it landed after all.
+    pub(crate) owner: Owner,
+    pub(crate) remembered: Remembered,
+    pub(crate) attributes: Attributes,
+}
+
+/// The answer to [`Memory::admit`].
+#[derive(Debug)]
+pub(crate) enum Decision {
+    /// Admitted; `doubt`: an earlier attempt may have had its effect.
+    New {
+        doubt: bool,
+    },
+    Known(Remembered),
+    /// The journal is full.
+    Full,
+}
+
+pub(crate) struct Memory {
+    known: LruCache<Arc<str>, Remembered>,
+    journal: HashMap<Arc<str>, Unwritten>,
+    journal_limit: usize,
+    /// Settled keys of the journal, oldest first: what there is to write.
+    settled: VecDeque<Arc<str>>,
+}
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Memory")
+            .field("known", &self.known.len())
+            .field("journal", &self.journal.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Memory {
+    pub(crate) fn new(known: usize, journal: usize) -> Self {
+        Self {
+            known: LruCache::new(NonZeroUsize::new(known).unwrap_or(NonZeroUsize::MIN)),
+            journal: HashMap::new(),
+            journal_limit: journal,
+            settled: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn journal_len(&self) -> usize {
+        self.journal.len()
+    }
+
+    /// Notes what the store said of a key.
+    pub(crate) fn write_through(&mut self, key: &Key, remembered: Remembered) {
+        self.known.put(key.text(), remembered);
+    }
+
+    /// The store's own record of a key, as far as it is worth remembering.
+    pub(crate) fn note(&mut self, key: &Key, record: &Record) {
+        let state = match &record.state {
+            State::Claimed { .. } => return, // another instance's claim says nothing about ours
+            State::Released { .. } => {
+                self.known.pop(key.as_str());
+                return;
+            }
+            State::Completed { outcome } => Known::Completed { outcome: outcome.clone() },
+            State::Failed { reason } => Known::Failed { reason: reason.clone() },
+        };
+        let remembered = Remembered { state, digests: record.digests.clone(), expires_at: record.expires_at };
+        self.write_through(key, remembered);
+    }
+
+    pub(crate) fn forget(&mut self, key: &Key) {
+        self.known.pop(key.as_str());
+    }
+
+    /// What the journal holds of a key: an admission that the store has not learnt of.
+    pub(crate) fn unwritten(&mut self, key: &Key, now: Timestamp) -> Option<Unwritten> {
+        let entry = self.journal.get(key.as_str())?;
+        if is_over(&entry.remembered, now) {
+            self.drop_entry(key.as_str());
+            return None;
+        }
+        Some(entry.clone())
+    }
+
+    /// Decides without the store. Admitting makes an entry in the journal, in flight until `until`.
+    pub(crate) fn admit(&mut self, unwritten: Unwritten, now: Timestamp) -> Decision {
+        let text = unwritten.key.text();
+        let found = match self.journal.get(&text) {
+            Some(entry) => Some(entry.remembered.clone()),
+            None => self.known.get(&text).cloned(),
+        };
+        let mut doubt = false;
+        match found.filter(|remembered| !is_over(remembered, now)) {
+            Some(Remembered { state: Known::InFlight { until }, .. }) if until <= now => doubt = true,
+            Some(Remembered { state: Known::Uncertain, .. }) => doubt = true,
+            Some(remembered) => return Decision::Known(remembered),
+            None => {}
+        }
+        if !self.journal.contains_key(&text) && self.journal.len() >= self.journal_limit {
+            return Decision::Full;
+        }
+        self.drop_entry(&text);
+        self.insert(unwritten);
+        Decision::New { doubt }
+    }
+
+    /// Puts a settled effect into the journal that the store could not be told of. False: there is no room.
+    pub(crate) fn keep(&mut self, unwritten: Unwritten) -> bool {
+        let text = unwritten.key.text();
+        self.drop_entry(&text);
+        if self.journal.len() >= self.journal_limit {
+            return false;
+        }
+        self.known.pop(&text);
+        self.insert(unwritten);
+        true
+    }
+
+    fn insert(&mut self, unwritten: Unwritten) {
+        let text = unwritten.key.text();
+        if is_settled(&unwritten.remembered.state) {
+            self.settled.push_back(text.clone());
+        }
+        self.journal.insert(text, unwritten);
+    }
+
+    /// Takes the next settled entry out of the journal, to write it.
+    pub(crate) fn next_settled(&mut self, now: Timestamp) -> Option<Unwritten> {
+        while let Some(text) = self.settled.pop_front() {
+            if let Some(entry) = self.journal.remove(&text)
+                && !is_over(&entry.remembered, now)
+            {
+                return Some(entry);
+            }
+        }
+        None
+    }
+
+    /// Takes this key's settled entry out of the journal, to write it.
+    pub(crate) fn take_settled(&mut self, key: &Key) -> Option<Unwritten> {
+        let settled = self.journal.get(key.as_str()).is_some_and(|entry| is_settled(&entry.remembered.state));
+        if !settled {
+            return None;
+        }
+        self.settled.retain(|text| &**text != key.as_str());
+        self.journal.remove(key.as_str())
+    }
+
+    /// Puts back an entry whose writing failed. Its place was its own a moment ago, so the limit does not apply.
+    pub(crate) fn put_back(&mut self, unwritten: Unwritten) {
+        let text = unwritten.key.text();
+        if self.journal.contains_key(&text) {
+            return;
+        }
+        self.settled.push_front(text.clone());
+        self.journal.insert(text, unwritten);
+    }
+
+    fn drop_entry(&mut self, text: &str) {
+        if let Some(entry) = self.journal.remove(text)
+            && is_settled(&entry.remembered.state)
+        {
+            self.settled.retain(|other| &**other != text);
+        }
+    }
+
+    /// An attempt without the store ended without an effect: the key is free again.
+    pub(crate) fn withdraw(&mut self, key: &Key) {
+        self.drop_entry(key.as_str());
+    }
+}
+
+fn is_settled(state: &Known) -> bool {
+    matches!(state, Known::Completed { .. } | Known::Failed { .. })
+}
+
+fn is_over(remembered: &Remembered, now: Timestamp) -> bool {
+    remembered.expires_at.is_some_and(|expiry| expiry <= now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Namespace;
+
+    fn at(secs: u64) -> Timestamp {
+        Timestamp::from_secs(secs)
+    }
+
+    fn key(name: &str) -> Key {
+        Namespace::new("N").key([name]).unwrap()
+    }
+
+    fn entry(name: &str, state: Known) -> Unwritten {
+        let remembered = Remembered { state, digests: None, expires_at: Some(at(1000)) };
+        Unwritten { key: key(name), owner: Owner::from(name), remembered, attributes: Vec::new() }
+    }
+
+    fn flying(name: &str) -> Unwritten {
+        entry(name, Known::InFlight { until: at(10) })
+    }
+
+    fn done(name: &str) -> Unwritten {
+        entry(name, Known::Completed { outcome: Outcome::Nothing })
+    }
+
+    #[test]
+    fn a_key_is_admitted_once() {
+        let mut memory = Memory::new(4, 4);
+        assert!(matches!(memory.admit(flying("a"), at(0)), Decision::New { doubt: false }));
+        assert!(matches!(memory.admit(flying("a"), at(0)), Decision::Known(_)));
+        assert!(memory.keep(done("a")));
+        assert!(matches!(memory.admit(flying("a"), at(500)), Decision::Known(_)));
+        assert!(matches!(memory.admit(flying("a"), at(1000)), Decision::New { doubt: false }), "it expired");
+    }
+
+    #[test]
+    fn a_lapsed_attempt_may_be_repeated_but_leaves_doubt() {
+        let mut memory = Memory::new(4, 4);
+        memory.admit(flying("a"), at(0));
+        assert!(matches!(memory.admit(flying("a"), at(10)), Decision::New { doubt: true }));
+    }
+
+    #[test]
+    fn a_full_journal_refuses_rather_than_forgets() {
+        let mut memory = Memory::new(1, 2);
+        memory.admit(done("a"), at(0));
+        memory.admit(done("b"), at(0));
+        assert!(matches!(memory.admit(flying("c"), at(0)), Decision::Full));
+        assert!(matches!(memory.admit(flying("a"), at(0)), Decision::Known(_)));
+    }
+
+    #[test]
+    fn the_least_recently_used_known_key_is_forgotten_first() {
+        let mut memory = Memory::new(2, 4);
+        for name in ["a", "b"] {
+            memory.write_through(&key(name), done(name).remembered);
+        }
+        assert!(matches!(memory.admit(flying("a"), at(0)), Decision::Known(_)));
+        memory.write_through(&key("c"), done("c").remembered);
+        assert!(matches!(memory.admit(flying("b"), at(0)), Decision::New { .. }));
+        assert!(matches!(memory.admit(flying("a"), at(0)), Decision::Known(_)));
+    }
+
+    #[test]
+    fn settled_entries_are_taken_oldest_first_and_put_back_in_front() {
+        let mut memory = Memory::new(4, 4);
+        memory.keep(done("a"));
+        memory.admit(flying("x"), at(0));
+        memory.keep(done("b"));
+        let first = memory.next_settled(at(0)).unwrap();
+        assert_eq!(first.key.as_str(), "N#a");
+        memory.put_back(first);
+        assert_eq!(memory.next_settled(at(0)).unwrap().key.as_str(), "N#a");
+        assert_eq!(memory.next_settled(at(0)).unwrap().key.as_str(), "N#b");
+        assert!(memory.next_settled(at(0)).is_none(), "x is still in flight");
+        assert_eq!(memory.journal_len(), 1);
+    }
+}

@@ -1,0 +1,381 @@
+//! The front object: one per process, shared by all calls.
+//!
+//! It holds what outlives a call: the store, the clock, the breaker and the local memory.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::breaker::{self, Breaker, Gate};
+use crate::clock::{Clock, Timestamp};
+use crate::key::{Key, OutagePolicy};
+use crate::mark::Mark;
+use crate::memory::{self, Known, Memory, Remembered, Unwritten};
+use crate::observe::{Event, Ignore, Observer};
+use crate::record::{Owner, Record, State};
+use crate::run::Run;
+use crate::store::{self, Admit, Admitted, Settle, Settled, Store, Transition};
+
+/// The largest difference between the clocks of two machines that the promises allow for. A claim may be
+/// taken over only this long after its holder has stopped believing in it.
+pub const MAX_CLOCK_SKEW: Duration = Duration::from_secs(2);
+
+/// How many journalled keys are written to the store with each later call.
+pub const DEFAULT_RECONCILED_PER_CALL: usize = 4;
+
+/// What to do when the store does not answer. The policy, open or closed, is each namespace's own.
+#[derive(Debug, Clone)]
+pub struct Outage {
+    /// Transient failures in a row that open the breaker.
+    pub failures_to_open: u32,
+    /// How long an open breaker waits before one call tries the store again.
+    pub probe_interval: Duration,
+    /// How many keys are remembered of what the store said.
+    pub known_keys: usize,
+    /// How many keys may be admitted without the store before it is refused.
+    pub journal_keys: usize,
+    /// How many journalled keys are written to the store with each later call.
+    pub reconciled_per_call: usize,
+}
+
+impl Default for Outage {
+    fn default() -> Self {
+        Self {
+            failures_to_open: breaker::DEFAULT_FAILURES_TO_OPEN,
+            probe_interval: breaker::DEFAULT_PROBE_INTERVAL,
+            known_keys: memory::DEFAULT_KNOWN_KEYS,
+            journal_keys: memory::DEFAULT_JOURNAL_KEYS,
+            reconciled_per_call: DEFAULT_RECONCILED_PER_CALL,
+        }
+    }
+}
+
+/// Makes things happen once. Cheap to clone; clones share everything.
+pub struct Once<S>(pub(crate) Arc<Inner<S>>);
+
+pub(crate) struct Inner<S> {
+    pub(crate) store: S,
+    pub(crate) clock: Arc<dyn Clock>,
+    observer: Arc<dyn Observer>,
+    owners: Arc<dyn Fn() -> Owner + Send + Sync>,
+    reconciled_per_call: usize,
+    // Held for moments only, never across an await: plain mutexes are right.
+    breaker: Mutex<Breaker>,
+    memory: Mutex<Memory>,
+}
+
+impl<S> Clone for Once<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S> fmt::Debug for Once<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Once").field("breaker", &self.0.breaker).field("memory", &self.0.memory).finish_non_exhaustive()
+    }
+}
+
+/// Makes a [`Once`].
+pub struct Builder<S> {
+    store: S,
+    clock: Option<Arc<dyn Clock>>,
+    observer: Arc<dyn Observer>,
+    owners: Arc<dyn Fn() -> Owner + Send + Sync>,
+    outage: Outage,
+}
+
+impl<S> fmt::Debug for Builder<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").field("outage", &self.outage).finish_non_exhaustive()
+    }
+}
+
+impl<S: Store> Builder<S> {
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.observer = Arc::new(observer);
+        self
+    }
+
+    /// Where owner tokens come from. They must be unique among all instances; simulations make them from a seed.
+    pub fn owners(mut self, owners: impl Fn() -> Owner + Send + Sync + 'static) -> Self {
+        self.owners = Arc::new(owners);
+        self
+    }
+
+    pub fn outage(mut self, outage: Outage) -> Self {
+        self.outage = outage;
+        self
+    }
+
+    #[cfg(feature = "tokio")]
+    pub fn build(self) -> Once<S> {
+        let clock = self.clock.clone().unwrap_or_else(|| Arc::new(crate::clock::SystemClock));
+        self.build_with(clock)
+    }
+
+    /// Without the `tokio` feature there is no clock to fall back on.
+    #[cfg(not(feature = "tokio"))]
+    pub fn build(self, clock: impl Clock) -> Once<S> {
+        self.build_with(Arc::new(clock))
+    }
+
+    fn build_with(self, clock: Arc<dyn Clock>) -> Once<S> {
+        let outage = self.outage;
+        Once(Arc::new(Inner {
+            store: self.store,
+            clock,
+            observer: self.observer,
+            owners: self.owners,
+            reconciled_per_call: outage.reconciled_per_call,
+            breaker: Mutex::new(Breaker::new(outage.failures_to_open, outage.probe_interval)),
+            memory: Mutex::new(Memory::new(outage.known_keys, outage.journal_keys)),
+        }))
+    }
+}
+
+impl<S: Store> Once<S> {
+    /// With the machine's clock, nobody watching and the default outage settings.
+    #[cfg(feature = "tokio")]
+    pub fn new(store: S) -> Self {
+        Self::builder(store).build()
+    }
+
+    pub fn builder(store: S) -> Builder<S> {
+        Builder {
+            store,
+            clock: None,
+            observer: Arc::new(Ignore),
+            owners: Arc::new(Owner::random),
+            outage: Outage::default(),
+        }
+    }
+
+    /// At most once: one conditional write says whether this call is the first with its key.
+    pub fn mark(&self, key: &Key) -> Mark<'_, S> {
+        Mark::new(&self.0, key.clone())
+    }
+
+    /// One recorded outcome: claims the key, does the work, records what it returned. See [`Run`].
+    pub fn run(&self, key: &Key) -> Run<'_, S> {
+        Run::new(&self.0, key.clone())
+    }
+
+    /// What the store knows of a key, expired records included.
+    pub async fn look(&self, key: &Key) -> Result<Option<Record>, store::Error> {
+        self.0.store.read(key).await
+    }
+
+    /// What the clock says that all decisions are made by.
+    pub fn now(&self) -> Timestamp {
+        self.0.clock.now()
+    }
+
+    /// How many effects the store has yet to learn of. Not zero after an outage, until later calls have written them.
+    pub fn unwritten(&self) -> usize {
+        self.0.memory().journal_len()
+    }
+
+    /// Is the store being left alone at the moment?
+    pub fn is_cut_off(&self) -> bool {
+        lock(&self.0.breaker).is_open()
+    }
+}
+
+/// An answer of the store, and how long it took.
+pub(crate) struct Timed<T> {
+    pub(crate) answer: T,
+    pub(crate) latency: Duration,
+}
+
+impl<S: Store> Inner<S> {
+    pub(crate) fn observe(&self, event: Event<'_>) {
+        self.observer.observe(&event);
+    }
+
+    pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
+        lock(&self.memory)
+    }
+
+    pub(crate) fn new_owner(&self) -> Owner {
+        (self.owners)()
+    }
+
+    /// When a record of this key that is settled `now` ends.
+    pub(crate) fn expiry(&self, key: &Key, now: Timestamp) -> Option<Timestamp> {
+        key.namespace().retention_or_none().map(|retention| now + retention)
+    }
+
+    /// When a record that is not completed ends: a claim, a failure, a release.
+    pub(crate) fn unfinished_expiry(&self, key: &Key, now: Timestamp, lease_until: Timestamp) -> Option<Timestamp> {
+        key.namespace().unfinished_retention().map(|retention| (now + retention).max(lease_until))
+    }
+
+    pub(crate) fn gate(&self, now: Timestamp) -> Gate {
+        lock(&self.breaker).gate(now)
+    }
+
+    /// Asks the store, and lets the breaker and the observer know how it went.
+    pub(crate) async fn ask<T>(
+        &self,
+        key: &Key,
+        operation: &'static str,
+        call: impl Future<Output = Result<T, store::Error>>,
+    ) -> Result<Timed<T>, store::Error> {
+        let started = self.clock.now();
+        let result = call.await;
+        let now = self.clock.now();
+        match &result {
+            Err(error) if error.is_transient() => {
+                self.observe(Event::StoreFailed { key, operation, error });
+                let opened = lock(&self.breaker).failed(now);
+                if opened {
+                    self.observe(Event::BreakerOpened);
+                }
+            }
+            answered => {
+                if let Err(error) = answered {
+                    self.observe(Event::StoreFailed { key, operation, error });
+                }
+                let closed = lock(&self.breaker).answered();
+                if closed {
+                    self.observe(Event::BreakerClosed);
+                }
+            }
+        }
+        result.map(|answer| Timed { answer, latency: now.since(started) })
+    }
+
+    /// The policy for a key whose admission the store did not answer: `Err` if it is closed.
+    pub(crate) fn may_decide_alone(&self, key: &Key, cause: Option<store::Error>) -> Result<(), store::Error> {
+        match key.namespace().outage_policy() {
+            OutagePolicy::Open => Ok(()),
+            OutagePolicy::Closed => Err(cause.unwrap_or_else(|| store::Error::Transient(Box::new(CutOff)))),
+        }
+    }
+
+    pub(crate) fn journal_full(&self, key: &Key) -> store::Error {
+        self.observe(Event::JournalFull { key });
+        store::Error::Transient(Box::new(Full))
+    }
+
+    /// Writes a few journalled keys to the store, which is known to answer just now.
+    pub(crate) async fn reconcile(&self) {
+        for _ in 0..self.reconciled_per_call {
+            let next = self.memory().next_settled(self.clock.now());
+            let Some(unwritten) = next else { return };
+            if !self.write(unwritten).await {
+                return;
+            }
+        }
+    }
+
+    /// Tries to write this key's journalled outcome, if it has one and the store may be asked.
+    pub(crate) async fn reconcile_key(&self, key: &Key) {
+        if self.gate(self.clock.now()) == Gate::Pass
+            && let Some(unwritten) = self.take_settled(key)
+        {
+            self.write(unwritten).await;
+        }
+    }
+
+    fn take_settled(&self, key: &Key) -> Option<Unwritten> {
+        self.memory().take_settled(key)
+    }
+
+    /// Writes one journalled outcome. False if the store did not answer; it is back in the journal then.
+    async fn write(&self, unwritten: Unwritten) -> bool {
+        let key = unwritten.key.clone();
+        let now = self.clock.now();
+        let (state, transition) = match &unwritten.remembered.state {
+            Known::Completed { outcome } => {
+                (State::Completed { outcome: outcome.clone() }, Transition::Complete { outcome: outcome.clone() })
+            }
+            Known::Failed { reason } => {
+                (State::Failed { reason: reason.clone() }, Transition::Fail { reason: reason.clone() })
+            }
+            Known::InFlight { .. } | Known::Uncertain => return true, // not settled: there is nothing to write
+        };
+        let admit = Admit {
+            key: &key,
+            owner: unwritten.owner.clone(),
+            now,
+            state,
+            expires_at: unwritten.remembered.expires_at,
+            digests: unwritten.remembered.digests.as_ref(),
+            attributes: &unwritten.attributes,
+        };
+        let conflict = match self.ask(&key, "reconcile", self.store.admit(&admit)).await {
+            Ok(Timed { answer: Admitted::Won { .. }, .. }) => false,
+            // The write that was never answered had landed: settle the claim that it made.
+            Ok(Timed { answer: Admitted::Held(record), .. }) if record.owner == unwritten.owner => {
+                if matches!(record.state, State::Claimed { .. }) {
+                    let settle = Settle {
+                        key: &key,
+                        owner: unwritten.owner.clone(),
+                        fence: record.fence,
+                        now,
+                        to: transition,
+                        expires_at: unwritten.remembered.expires_at,
+                    };
+                    match self.ask(&key, "reconcile", self.store.settle(&settle)).await {
+                        Ok(Timed { answer: Settled::Done, .. }) => false,
+                        Ok(Timed { answer: Settled::Lost(record), .. }) => {
+                            record.is_some_and(|record| record.owner != unwritten.owner)
+                        }
+                        Err(error) if error.is_transient() => {
+                            self.memory().put_back(unwritten);
+                            return false;
+                        }
+                        Err(_) => return true,
+                    }
+                } else {
+                    false
+                }
+            }
+            Ok(Timed { answer: Admitted::Held(record), .. }) => {
+                self.memory().note(&key, &record);
+                self.observe(Event::Reconciled { key: &key, conflict: true });
+                return true;
+            }
+            Err(error) if error.is_transient() => {
+                self.memory().put_back(unwritten);
+                return false;
+            }
+            Err(_) => return true, // reported by `ask`; the store will never take it
+        };
+        self.memory().write_through(&key, unwritten.remembered);
+        self.observe(Event::Reconciled { key: &key, conflict });
+        true
+    }
+
+    /// Remembers an answer of the store.
+    pub(crate) fn remember(
+        &self,
+        key: &Key,
+        state: Known,
+        digests: Option<crate::Digests>,
+        expires_at: Option<Timestamp>,
+    ) {
+        self.memory().write_through(key, Remembered { state, digests, expires_at });
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the store did not answer lately and is left alone for a while")]
+struct CutOff;
+
+#[derive(Debug, thiserror::Error)]
+#[error("too many keys were admitted without the store")]
+struct Full;
+
+/// The data behind these mutexes is valid after every statement, so a panic elsewhere does not spoil it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,208 @@
+//! What is known of a key: the record behind a claim, whatever store holds it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::clock::Timestamp;
+use crate::digest::Digests;
+
+/// The format that this version of the crate writes. Records of a newer format are errors, not guesses.
+pub const FORMAT: u64 = 1;
+
+/// The largest outcome that is kept with its value, in bytes of JSON. A larger one is recorded as done
+/// without it. DynamoDB takes 400 KB an item and bills each KB, on every completion and replay.
+pub const MAX_OUTCOME_BYTES: usize = 64 * 1024;
+
+/// The longest reason of a failure that is kept, in bytes.
+pub const MAX_REASON_BYTES: usize = 512;
+
+/// Who made a record: a random token, made once per call. It tells a lost answer from a duplicate.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Owner(Arc<str>);
+
+impl Owner {
+    /// A token that no other call has, from the system's randomness.
+    pub fn random() -> Self {
+        Self(uuid::Uuid::new_v4().simple().to_string().into())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Owner {
+    fn from(token: &str) -> Self {
+        Self(token.into())
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Owner({})", self.0)
+    }
+}
+
+/// What a work returned, as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// JSON.
+    Value(Arc<str>),
+    /// Done, but the value is not kept: it was larger than [`MAX_OUTCOME_BYTES`].
+    NotKept,
+    /// Done, and there is nothing to keep: a mark.
+    Nothing,
+}
+
+impl Outcome {
+    /// The kept form of a value.
+    pub fn of<T: Serialize>(value: &T) -> Result<Self, Error> {
+        let json = serde_json::to_string(value).map_err(Error::Outcome)?;
+        Ok(if json.len() > MAX_OUTCOME_BYTES { Self::NotKept } else { Self::Value(json.into()) })
+    }
+
+    /// The value again; `None` if it was not kept.
+    pub fn value<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
+        match self {
+            Self::Value(json) => serde_json::from_str(json).map(Some).map_err(Error::Outcome),
+            Self::NotKept | Self::Nothing => Ok(None),
+        }
+    }
+}
+
+/// Where the effect of a key stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// Somebody may be performing it. After `lease_until` anybody may take it over.
+    Claimed { lease_until: Timestamp },
+    /// It was performed.
+    Completed { outcome: Outcome },
+    /// It cannot be performed, and trying again would not help.
+    Failed { reason: String },
+    /// It was given back to be tried again. `uncertain`: the effect may have happened all the same, so
+    /// the next holder asks its probe first.
+    Released { reason: String, uncertain: bool },
+}
+
+impl State {
+    /// The word for it: in the store, in logs, in the operator's tool.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Claimed { .. } => "claimed",
+            Self::Completed { .. } => "completed",
+            Self::Failed { .. } => "failed",
+            Self::Released { .. } => "released",
+        }
+    }
+}
+
+/// All that is known of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    pub state: State,
+    pub owner: Owner,
+    /// Grows by one with each claim while the record exists; so it is also the number of the attempt.
+    pub fence: u64,
+    /// When the state last changed.
+    pub updated_at: Timestamp,
+    /// From when on the record counts as absent. `None`: never.
+    pub expires_at: Option<Timestamp>,
+    pub digests: Option<Digests>,
+}
+
+impl Record {
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|expiry| expiry <= now)
+    }
+
+    /// May somebody else claim the key now? The condition that stores check with every claim.
+    pub fn is_claimable(&self, now: Timestamp) -> bool {
+        self.is_expired(now)
+            || match &self.state {
+                State::Claimed { lease_until } => *lease_until <= now,
+                State::Released { .. } => true,
+                State::Completed { .. } | State::Failed { .. } => false,
+            }
+    }
+
+    /// Did a former holder perhaps perform the effect without being able to say so?
+    pub(crate) fn leaves_doubt(&self, now: Timestamp) -> bool {
+        match &self.state {
+            State::Claimed { .. } => !self.is_expired(now),
+            State::Released { uncertain, .. } => *uncertain && !self.is_expired(now),
+            State::Completed { .. } | State::Failed { .. } => false,
+        }
+    }
+}
+
+/// Cuts a reason to its limit, at a character boundary.
+pub(crate) fn reason(error: &dyn fmt::Display) -> String {
+    let mut text = error.to_string();
+    if text.len() > MAX_REASON_BYTES {
+        let mut end = MAX_REASON_BYTES - '…'.len_utf8();
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// Why a record could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the item has no {0:?}: it is not a record of this library")]
+    Missing(&'static str),
+    #[error("attribute {name:?} of the record is not {expected}")]
+    Malformed { name: String, expected: &'static str },
+    #[error("the record has format {found}; this version knows formats up to {FORMAT}: update before touching it")]
+    NewerFormat { found: u64 },
+    #[error("attribute {0:?} belongs to the library or the table and cannot be set by the caller")]
+    ReservedAttribute(String),
+    #[error("the outcome is not the JSON that was expected")]
+    Outcome(#[source] serde_json::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outcome_above_the_limit_is_kept_without_its_value() {
+        let fits = "x".repeat(MAX_OUTCOME_BYTES - 2);
+        assert_eq!(Outcome::of(&fits).unwrap().value::<String>().unwrap(), Some(fits));
+        let large = "x".repeat(MAX_OUTCOME_BYTES - 1);
+        assert_eq!(Outcome::of(&large).unwrap(), Outcome::NotKept);
+        assert_eq!(Outcome::NotKept.value::<String>().unwrap(), None);
+    }
+
+    #[test]
+    fn a_long_reason_is_cut_at_a_character() {
+        let cut = reason(&"あ".repeat(400));
+        assert!(cut.len() <= MAX_REASON_BYTES && cut.ends_with('…'));
+        assert_eq!(reason(&"short"), "short");
+    }
+
+    #[test]
+    fn expiry_and_leases_end_exactly_at_their_time() {
+        let at = Timestamp::from_secs;
+        let record = |state, expires| Record {
+            state,
+            owner: "o".into(),
+            fence: 1,
+            updated_at: at(0),
+            expires_at: expires,
+            digests: None,
+        };
+        let done = record(State::Completed { outcome: Outcome::Nothing }, Some(at(10)));
+        assert!(!done.is_claimable(at(9)) && done.is_claimable(at(10)));
+        let claimed = record(State::Claimed { lease_until: at(5) }, Some(at(10)));
+        assert!(!claimed.is_claimable(at(4)) && claimed.is_claimable(at(5)));
+        assert!(claimed.leaves_doubt(at(5)) && !claimed.leaves_doubt(at(10)));
+        assert!(!record(State::Completed { outcome: Outcome::Nothing }, None).is_expired(at(u64::MAX / 2000)));
+    }
+}
