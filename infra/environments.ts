@@ -19,8 +19,8 @@ export interface Environment {
   tracing: 'Active' | 'PassThrough';
   /** Who is told of alarms; nobody when absent. */
   alarms?: { protocol: 'email' | 'https' | 'sqs'; endpoint: string };
-  /** US dollars a month. */
-  budgets: { environment: number; feeds: number };
+  /** US dollars a month; absent where nothing costs anything. */
+  budgets?: { environment: number; feeds: number };
   /** What the front door lets through. */
   throttling: { requestsPerSecond: number; burst: number };
   /** Concurrent executions set aside for a function, by its name; the account's pool otherwise. */
@@ -54,7 +54,7 @@ export const environments: Record<Name, Environment> = {
   dev,
 
   // The same stack on a local AWS (`make deploy ENV=local`). Nothing there is worth keeping.
-  local: { ...dev, name: 'local', suffix: '-local' },
+  local: { ...dev, name: 'local', suffix: '-local', budgets: undefined },
 
   staging: {
     ...dev,

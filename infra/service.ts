@@ -72,8 +72,9 @@ export function parameters(
     AlarmEndpoint: environment.alarms?.endpoint,
     RequestsPerSecond: environment.throttling.requestsPerSecond,
     RequestBurst: environment.throttling.burst,
-    BudgetUsd: environment.budgets.environment,
-    FeedsBudgetUsd: environment.budgets.feeds,
+    Budgets: environment.budgets ? 'on' : 'off',
+    BudgetUsd: environment.budgets?.environment,
+    FeedsBudgetUsd: environment.budgets?.feeds,
     ...shared,
   };
   const values: Record<string, unknown> = {};

@@ -24,7 +24,7 @@ export const generated: Generated[] = [
     name: "shared",
     service: {
       create: (scope, id, props) => new Shared(scope, id, props as any),
-      properties: {"Environment":"environment","Suffix":"suffix","LogRetentionDays":"logRetentionDays","AlarmSubscription":"alarmSubscription","AlarmProtocol":"alarmProtocol","AlarmEndpoint":"alarmEndpoint","RequestsPerSecond":"requestsPerSecond","RequestBurst":"requestBurst","BudgetUsd":"budgetUsd","FeedsBudgetUsd":"feedsBudgetUsd"},
+      properties: {"Environment":"environment","Suffix":"suffix","LogRetentionDays":"logRetentionDays","AlarmSubscription":"alarmSubscription","AlarmProtocol":"alarmProtocol","AlarmEndpoint":"alarmEndpoint","RequestsPerSecond":"requestsPerSecond","RequestBurst":"requestBurst","Budgets":"budgets","BudgetUsd":"budgetUsd","FeedsBudgetUsd":"feedsBudgetUsd"},
       outputs: {"HttpApiUrl":"httpApiUrl","HttpApiId":"httpApiId","AlarmTopicArn":"alarmTopicArn"},
     },
     links: [],

@@ -50,6 +50,11 @@ export interface SharedProps {
    */
   readonly requestBurst?: number;
   /**
+   * Whether there are budgets; off where nothing costs anything
+   * @default 'off'
+   */
+  readonly budgets?: string;
+  /**
    * What everything of this environment may cost a month
    * @default 10
    */
@@ -92,11 +97,13 @@ export class Shared extends Construct {
       alarmEndpoint: props.alarmEndpoint ?? 'nobody@example.com',
       requestsPerSecond: props.requestsPerSecond ?? 50,
       requestBurst: props.requestBurst ?? 100,
+      budgets: props.budgets ?? 'off',
       budgetUsd: props.budgetUsd ?? 10,
       feedsBudgetUsd: props.feedsBudgetUsd ?? 1,
     };
 
     // Conditions
+    const budgetsAreOn = props.budgets! === 'on';
     const subscriptionIsOn = props.alarmSubscription! === 'on';
 
     // Resources
@@ -242,99 +249,107 @@ export class Shared extends Construct {
     if (alarmTopicSubscription != null) {
     }
 
-    const environmentBudget = new budgets.CfnBudget(this, 'EnvironmentBudget', {
-      budget: {
-        budgetName: `ichido-${props.environment!}`,
-        budgetType: 'COST',
-        timeUnit: 'MONTHLY',
-        budgetLimit: {
-          amount: props.budgetUsd!,
-          unit: 'USD',
-        },
-        costFilters: {
-          TagKeyValue: [
-            `user:Environment$${props.environment!}`,
-          ],
-        },
-      },
-      notificationsWithSubscribers: [
-        {
-          notification: {
-            notificationType: 'ACTUAL',
-            comparisonOperator: 'GREATER_THAN',
-            threshold: 80,
-            thresholdType: 'PERCENTAGE',
+    const environmentBudget = budgetsAreOn
+      ? new budgets.CfnBudget(this, 'EnvironmentBudget', {
+          budget: {
+            budgetName: `ichido-${props.environment!}`,
+            budgetType: 'COST',
+            timeUnit: 'MONTHLY',
+            budgetLimit: {
+              amount: props.budgetUsd!,
+              unit: 'USD',
+            },
+            costFilters: {
+              TagKeyValue: [
+                `user:Environment$${props.environment!}`,
+              ],
+            },
           },
-          subscribers: [
+          notificationsWithSubscribers: [
             {
-              subscriptionType: 'SNS',
-              address: alarmTopic.ref,
+              notification: {
+                notificationType: 'ACTUAL',
+                comparisonOperator: 'GREATER_THAN',
+                threshold: 80,
+                thresholdType: 'PERCENTAGE',
+              },
+              subscribers: [
+                {
+                  subscriptionType: 'SNS',
+                  address: alarmTopic.ref,
+                },
+              ],
+            },
+            {
+              notification: {
+                notificationType: 'FORECASTED',
+                comparisonOperator: 'GREATER_THAN',
+                threshold: 100,
+                thresholdType: 'PERCENTAGE',
+              },
+              subscribers: [
+                {
+                  subscriptionType: 'SNS',
+                  address: alarmTopic.ref,
+                },
+              ],
             },
           ],
-        },
-        {
-          notification: {
-            notificationType: 'FORECASTED',
-            comparisonOperator: 'GREATER_THAN',
-            threshold: 100,
-            thresholdType: 'PERCENTAGE',
-          },
-          subscribers: [
-            {
-              subscriptionType: 'SNS',
-              address: alarmTopic.ref,
-            },
-          ],
-        },
-      ],
-    });
+        })
+      : undefined;
+    if (environmentBudget != null) {
+    }
 
-    const feedsBudget = new budgets.CfnBudget(this, 'FeedsBudget', {
-      budget: {
-        budgetName: `ichido-feeds-${props.environment!}`,
-        budgetType: 'COST',
-        timeUnit: 'MONTHLY',
-        budgetLimit: {
-          amount: props.feedsBudgetUsd!,
-          unit: 'USD',
-        },
-        costFilters: {
-          TagKeyValue: [
-            'user:Application$masutaka-feed',
-          ],
-        },
-      },
-      notificationsWithSubscribers: [
-        {
-          notification: {
-            notificationType: 'ACTUAL',
-            comparisonOperator: 'GREATER_THAN',
-            threshold: 80,
-            thresholdType: 'PERCENTAGE',
+    const feedsBudget = budgetsAreOn
+      ? new budgets.CfnBudget(this, 'FeedsBudget', {
+          budget: {
+            budgetName: `ichido-feeds-${props.environment!}`,
+            budgetType: 'COST',
+            timeUnit: 'MONTHLY',
+            budgetLimit: {
+              amount: props.feedsBudgetUsd!,
+              unit: 'USD',
+            },
+            costFilters: {
+              TagKeyValue: [
+                'user:Application$masutaka-feed',
+              ],
+            },
           },
-          subscribers: [
+          notificationsWithSubscribers: [
             {
-              subscriptionType: 'SNS',
-              address: alarmTopic.ref,
+              notification: {
+                notificationType: 'ACTUAL',
+                comparisonOperator: 'GREATER_THAN',
+                threshold: 80,
+                thresholdType: 'PERCENTAGE',
+              },
+              subscribers: [
+                {
+                  subscriptionType: 'SNS',
+                  address: alarmTopic.ref,
+                },
+              ],
+            },
+            {
+              notification: {
+                notificationType: 'FORECASTED',
+                comparisonOperator: 'GREATER_THAN',
+                threshold: 100,
+                thresholdType: 'PERCENTAGE',
+              },
+              subscribers: [
+                {
+                  subscriptionType: 'SNS',
+                  address: alarmTopic.ref,
+                },
+              ],
             },
           ],
-        },
-        {
-          notification: {
-            notificationType: 'FORECASTED',
-            comparisonOperator: 'GREATER_THAN',
-            threshold: 100,
-            thresholdType: 'PERCENTAGE',
-          },
-          subscribers: [
-            {
-              subscriptionType: 'SNS',
-              address: alarmTopic.ref,
-            },
-          ],
-        },
-      ],
-    });
+        })
+      : undefined;
+    if (feedsBudget != null) {
+    }
 
     const httpApiErrorsAlarm = new cloudwatch.CfnAlarm(this, 'HttpApiErrorsAlarm', {
       alarmName: `http-api-errors${props.suffix!}`,

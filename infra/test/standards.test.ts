@@ -24,9 +24,9 @@ for (const name of names) {
   });
 }
 
-test('all environments have the same resources', () => {
+test('all environments have the same resources, apart from who is told and what may be spent', () => {
   const shape = (s: Synthesized) => Object.entries(s.resources).map(([id, r]) => `${id} ${r.Type}`)
-    .filter((r) => r !== 'AlarmTopicSubscription AWS::SNS::Subscription').sort();
+    .filter((r) => !/ AWS::(SNS::Subscription|Budgets::Budget)$/.test(r)).sort();
   const prod = shape(synthesize('prod'));
   for (const name of names) assert.deepEqual(shape(synthesize(name)), prod, name);
 });
@@ -103,5 +103,12 @@ test('only alarms may be told to somebody, and only where an environment says so
   for (const name of names) {
     const subscriptions = ofType(synthesize(name).resources, 'AWS::SNS::Subscription');
     assert.equal(subscriptions.length, environments[name].alarms ? 1 : 0);
+  }
+});
+
+test('every environment that costs something has a budget, and the feeds have their dollar', () => {
+  for (const name of names) {
+    const budgets = ofType(synthesize(name).resources, 'AWS::Budgets::Budget').map(([id, r]) => [id, r.Properties.Budget.BudgetLimit.Amount]);
+    assert.deepEqual(budgets, name === 'local' ? [] : [['EnvironmentBudget', environments[name].budgets!.environment], ['FeedsBudget', 1]]);
   }
 });
