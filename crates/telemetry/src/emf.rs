@@ -46,32 +46,20 @@ impl Batch {
     }
 
     pub(crate) fn push(&mut self, measurement: Measurement) {
-        let Measurement {
-            metric,
-            dimension,
-            value,
-        } = measurement;
+        let Measurement { metric, dimension, value } = measurement;
         let known = self
             .series
             .iter_mut()
             .find(|series| series.metric.name() == metric.name() && series.dimension == dimension);
         match known {
             Some(series) => series.values.push(value),
-            None => self.series.push(Series {
-                metric,
-                dimension,
-                values: vec![value],
-            }),
+            None => self.series.push(Series { metric, dimension, values: vec![value] }),
         }
     }
 
     /// Whether the next value could be one too many for a line.
     pub(crate) fn is_full(&self) -> bool {
-        self.series.len() >= MAX_VALUES
-            || self
-                .series
-                .iter()
-                .any(|series| series.values.len() >= MAX_VALUES)
+        self.series.len() >= MAX_VALUES || self.series.iter().any(|series| series.values.len() >= MAX_VALUES)
     }
 }
 
@@ -84,10 +72,7 @@ pub(crate) fn write(batch: &Batch, invocation: Option<&Invocation>) {
         }
     }
     for set in sets {
-        let of_set = batch
-            .series
-            .iter()
-            .filter(|series| &series.dimension == set);
+        let of_set = batch.series.iter().filter(|series| &series.dimension == set);
         crate::write(&line(of_set, set.as_ref(), invocation, now_ms()));
     }
 }
@@ -117,18 +102,12 @@ fn line<'a>(
         }),
     );
     if let Some(dimension) = dimension {
-        members.insert(
-            dimension.name.to_owned(),
-            Value::from(dimension.value.as_str()),
-        );
+        members.insert(dimension.name.to_owned(), Value::from(dimension.value.as_str()));
     }
     let function = invocation.map_or(NO_FUNCTION, |invocation| &invocation.function);
     members.insert(FUNCTION.to_owned(), Value::from(function));
     if let Some(invocation) = invocation {
-        members.insert(
-            "requestId".to_owned(),
-            Value::from(invocation.request_id.as_str()),
-        );
+        members.insert("requestId".to_owned(), Value::from(invocation.request_id.as_str()));
         members.insert("traceId".to_owned(), Value::from(invocation.trace.id()));
     }
     Value::Object(members).to_string()
@@ -144,17 +123,11 @@ fn values(values: &[f64]) -> Value {
 /// Whole numbers as such: counts read better without `.0`.
 fn number(value: f64) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0;
-    if value.fract() == 0.0 && value.abs() < EXACT {
-        Value::from(value as i64)
-    } else {
-        Value::from(value)
-    }
+    if value.fract() == 0.0 && value.abs() < EXACT { Value::from(value as i64) } else { Value::from(value) }
 }
 
 pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -165,19 +138,11 @@ mod tests {
     use crate::trace::Trace;
 
     fn invocation() -> Invocation {
-        Invocation {
-            function: "slack-events".into(),
-            request_id: "req-1".into(),
-            trace: Trace::of_request("req-1"),
-        }
+        Invocation { function: "slack-events".into(), request_id: "req-1".into(), trace: Trace::of_request("req-1") }
     }
 
     fn measured(metric: Metric, value: f64) -> Measurement {
-        Measurement {
-            metric,
-            dimension: None,
-            value,
-        }
+        Measurement { metric, dimension: None, value }
     }
 
     #[test]
@@ -185,12 +150,7 @@ mod tests {
         let mut batch = Batch::of(measured(metric::DUPLICATES, 1.0));
         batch.push(measured(metric::DUPLICATES, 2.0));
         batch.push(measured(metric::STORE_LATENCY, 3.5));
-        let line = line(
-            batch.series.iter(),
-            None,
-            Some(&invocation()),
-            1_700_000_000_000,
-        );
+        let line = line(batch.series.iter(), None, Some(&invocation()), 1_700_000_000_000);
         let read: Value = serde_json::from_str(&line).expect("JSON");
         assert_eq!(
             read,
@@ -217,15 +177,8 @@ mod tests {
 
     #[test]
     fn a_second_dimension_is_published_with_and_without() {
-        let dimension = Some(Dimension {
-            name: "Destination",
-            value: "mastodon".into(),
-        });
-        let batch = Batch::of(Measurement {
-            metric: metric::DELIVERIES,
-            dimension: dimension.clone(),
-            value: 1.0,
-        });
+        let dimension = Some(Dimension { name: "Destination", value: "mastodon".into() });
+        let batch = Batch::of(Measurement { metric: metric::DELIVERIES, dimension: dimension.clone(), value: 1.0 });
         let line = line(batch.series.iter(), dimension.as_ref(), None, 0);
         let read: Value = serde_json::from_str(&line).expect("JSON");
         assert_eq!(

@@ -68,10 +68,7 @@ pub fn stdout() -> Sink {
     Arc::new(|line| {
         let mut out = std::io::stdout().lock();
         // Nobody is left to tell when standard output is gone.
-        let _ = out
-            .write_all(line.as_bytes())
-            .and_then(|()| out.write_all(b"\n"))
-            .and_then(|()| out.flush());
+        let _ = out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
     })
 }
 

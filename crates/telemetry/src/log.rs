@@ -34,13 +34,9 @@ const OURS: [&str; 12] = [
 
 pub(crate) fn install(level: Level) -> Result<(), Error> {
     let level = LevelFilter::from_level(level);
-    let targets = Targets::new()
-        .with_default(level.min(LevelFilter::WARN))
-        .with_targets(OURS.map(|name| (name, level)));
-    tracing_subscriber::registry()
-        .with(Lines.with_filter(targets))
-        .try_init()
-        .map_err(|_| Error::AlreadyStarted)
+    let targets =
+        Targets::new().with_default(level.min(LevelFilter::WARN)).with_targets(OURS.map(|name| (name, level)));
+    tracing_subscriber::registry().with(Lines.with_filter(targets)).try_init().map_err(|_| Error::AlreadyStarted)
 }
 
 struct Lines;
@@ -56,12 +52,7 @@ impl<S> Layer<S> for Lines
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    fn on_new_span(
-        &self,
-        attributes: &span::Attributes<'_>,
-        id: &span::Id,
-        context: Context<'_, S>,
-    ) {
+    fn on_new_span(&self, attributes: &span::Attributes<'_>, id: &span::Id, context: Context<'_, S>) {
         if let Some(span) = context.span(id) {
             let mut fields = Fields::default();
             attributes.record(&mut fields);
@@ -94,12 +85,7 @@ where
             fields.put_if_absent("requestId", &Value::from(invocation.request_id.as_str()));
             fields.put_if_absent("traceId", &Value::from(invocation.trace.id()));
         });
-        crate::write(&line(
-            &fields,
-            *event.metadata().level(),
-            event.metadata().target(),
-            emf::now_ms(),
-        ));
+        crate::write(&line(&fields, *event.metadata().level(), event.metadata().target(), emf::now_ms()));
     }
 }
 
@@ -114,10 +100,7 @@ fn line(fields: &Fields, level: Level, target: &str, at_ms: u64) -> String {
     };
     put("timestamp", &Value::from(rfc3339(at_ms)));
     put("level", &Value::from(level.as_str()));
-    put(
-        "message",
-        &Value::from(fields.message.as_deref().unwrap_or_default()),
-    );
+    put("message", &Value::from(fields.message.as_deref().unwrap_or_default()));
     for (name, value) in &fields.rest {
         put(name, value);
     }
@@ -221,11 +204,7 @@ pub fn rfc3339(ms: u64) -> String {
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * of_year + 2) / 153;
     let day = of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 {
-        shifted_month + 3
-    } else {
-        shifted_month - 9
-    };
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
     let year = year_of_era + era * 400 + u64::from(month <= 2);
     let (hour, minute) = (of_day / 3_600_000, of_day / 60_000 % 60);
     let (second, milli) = (of_day / 1_000 % 60, of_day % 1_000);

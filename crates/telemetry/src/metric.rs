@@ -54,27 +54,15 @@ pub struct Dimensioned {
 
 impl Metric {
     const fn count(name: &'static str) -> Self {
-        Self {
-            name,
-            unit: Unit::Count,
-            urgent: false,
-        }
+        Self { name, unit: Unit::Count, urgent: false }
     }
 
     const fn millis(name: &'static str) -> Self {
-        Self {
-            name,
-            unit: Unit::Milliseconds,
-            urgent: false,
-        }
+        Self { name, unit: Unit::Milliseconds, urgent: false }
     }
 
     const fn gauge(name: &'static str) -> Self {
-        Self {
-            name,
-            unit: Unit::None,
-            urgent: false,
-        }
+        Self { name, unit: Unit::None, urgent: false }
     }
 
     const fn urgent(mut self) -> Self {
@@ -104,25 +92,12 @@ impl Metric {
 
     /// Records a value.
     pub fn put(self, value: f64) {
-        scope::record(
-            Measurement {
-                metric: self,
-                dimension: None,
-                value,
-            },
-            self.urgent,
-        );
+        scope::record(Measurement { metric: self, dimension: None, value }, self.urgent);
     }
 
     /// The same metric by a second dimension; few values, please: each is billed.
     pub fn with(self, name: &'static str, value: impl Into<String>) -> Dimensioned {
-        Dimensioned {
-            metric: self,
-            dimension: Dimension {
-                name,
-                value: value.into(),
-            },
-        }
+        Dimensioned { metric: self, dimension: Dimension { name, value: value.into() } }
     }
 }
 
@@ -140,14 +115,7 @@ impl Dimensioned {
     /// Records a value.
     pub fn put(self, value: f64) {
         let Self { metric, dimension } = self;
-        scope::record(
-            Measurement {
-                metric,
-                dimension: Some(dimension),
-                value,
-            },
-            metric.urgent,
-        );
+        scope::record(Measurement { metric, dimension: Some(dimension), value }, metric.urgent);
     }
 }
 

@@ -31,10 +31,7 @@ tokio::task_local! {
 
 /// Runs `work` as an invocation: its log lines bear its ids, its metrics are written when it ends, or when it is dropped.
 pub async fn invocation<F: Future>(invocation: Invocation, work: F) -> F::Output {
-    let scope = Scope {
-        invocation,
-        metrics: Mutex::default(),
-    };
+    let scope = Scope { invocation, metrics: Mutex::default() };
     SCOPE.scope(scope, work).await
 }
 

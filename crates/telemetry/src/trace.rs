@@ -20,21 +20,13 @@ pub struct Trace {
 impl Trace {
     /// The trace of a header as AWS sends it; `None` if it names no trace.
     pub fn from_header(header: &str) -> Option<Self> {
-        let id = header
-            .split(';')
-            .find_map(|part| part.trim().strip_prefix("Root="))?;
-        (!id.is_empty()).then(|| Self {
-            header: header.into(),
-            id: id.into(),
-        })
+        let id = header.split(';').find_map(|part| part.trim().strip_prefix("Root="))?;
+        (!id.is_empty()).then(|| Self { header: header.into(), id: id.into() })
     }
 
     /// A trace of its own for a request that belongs to none.
     pub fn of_request(request_id: &str) -> Self {
-        Self {
-            header: format!("Root={request_id}").into(),
-            id: request_id.into(),
-        }
+        Self { header: format!("Root={request_id}").into(), id: request_id.into() }
     }
 
     /// The id that the log lines bear.

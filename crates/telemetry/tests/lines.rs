@@ -13,9 +13,7 @@ fn sink() -> (Sink, Lines) {
     let lines = Lines::default();
     let into = lines.clone();
     let sink: Sink = Arc::new(move |line| {
-        into.lock()
-            .expect("lines")
-            .push(serde_json::from_str(line).expect("each line is JSON"));
+        into.lock().expect("lines").push(serde_json::from_str(line).expect("each line is JSON"));
     });
     (sink, lines)
 }
@@ -74,16 +72,10 @@ async fn an_error_is_written_with_its_causes() {
     struct Outer(#[source] std::io::Error);
     let error = Outer(std::io::Error::other("connection reset"));
     telemetry::scoped(sink, async {
-        tracing::error!(
-            error = &error as &(dyn std::error::Error + 'static),
-            "not delivered"
-        );
+        tracing::error!(error = &error as &(dyn std::error::Error + 'static), "not delivered");
     })
     .await;
-    assert_eq!(
-        taken(&lines)[0]["error"],
-        "the post failed: connection reset"
-    );
+    assert_eq!(taken(&lines)[0]["error"], "the post failed: connection reset");
 }
 
 #[tokio::test]
@@ -151,9 +143,6 @@ async fn more_values_than_a_line_takes_make_more_lines() {
         }),
     )
     .await;
-    let counts: Vec<usize> = taken(&lines)
-        .iter()
-        .map(|line| line["NewKeys"].as_array().map_or(1, Vec::len))
-        .collect();
+    let counts: Vec<usize> = taken(&lines).iter().map(|line| line["NewKeys"].as_array().map_or(1, Vec::len)).collect();
     assert_eq!(counts, [100, 100, 50]);
 }
