@@ -1,0 +1,82 @@
+// make deploy: shows what will change, asks before touching prod, deploys both stacks, prints the outputs. Safe to repeat.
+//
+//   ENV=…            the environment
+//   STACK=data       only what holds data; STACK=service only the rest
+//   YES=1            do not ask (pipelines)
+import fs from 'node:fs';
+import path from 'node:path';
+import readline from 'node:readline/promises';
+import { account, binaries, cdk, described, environment, live, missingSecrets, Refusal, run, stacks, useEnvironment } from './world.ts';
+import { root } from '../template.ts';
+import type { Environment } from '../environments.ts';
+import { seedLocalSecrets } from './secrets.ts';
+
+run(async () => {
+  const env = environment();
+  useEnvironment(env);
+  const owner = await account(env);
+  binaries();
+  if (env.name === 'local') await seedLocalSecrets(env);
+  await refuseUnlessComplete(env);
+
+  const before = await live(env);
+  const moving = before.filter((l) => l.moving).map((l) => l.function);
+  if (moving.length > 0) {
+    throw new Refusal(`A rollout is under way (${moving.join(', ')}). Finish it (make rollout ENV=${env.name}) or take it back (make rollback ENV=${env.name}), then deploy.`);
+  }
+  if (env.name === 'local') await ok(env, ['bootstrap', `aws://${owner}/${env.region}`, '--quiet'], 'cdk bootstrap');
+  else await refuseUnlessBootstrapped(env, owner);
+
+  if (env.name !== 'local') {
+    await ok(env, ['diff', ...stacks(env), '--method', 'template'], 'cdk diff');
+    await ask(env);
+  }
+
+  const outputs = path.join(root, 'target', `outputs-${env.name}.json`);
+  const service = `ichido-${env.name}`;
+  const parameters = stacks(env).includes(service) ? before.flatMap((l) => ['--parameters', `${service}:${l.prefix}Live=${l.version}`]) : [];
+  await ok(env, ['deploy', ...stacks(env), '--exclusively', '--require-approval', 'never', '--outputs-file', outputs, '--progress', 'events', '--ci', ...parameters], 'cdk deploy');
+  print(outputs, before.some((l) => l.version !== ''), env);
+});
+
+async function refuseUnlessComplete(env: Environment) {
+  const { secrets, needed } = described(env);
+  const missing = await missingSecrets(secrets.map((s) => s.name));
+  const problems = [
+    ...needed.map((p) => `  setting  ${p}   (parameters of ${env.name} in infra/environments.ts)`),
+    ...secrets.filter((s) => missing.includes(s.name)).map((s) => `  secret   ${s.name}   ${s.description}`),
+  ];
+  if (problems.length === 0) return;
+  throw new Refusal(`${env.name} cannot be deployed yet. Missing:\n${problems.join('\n')}\n\nmake secrets ENV=${env.name} sets the secrets.`);
+}
+
+async function refuseUnlessBootstrapped(env: Environment, owner: string) {
+  const note = '/cdk-bootstrap/hnb659fds/version'; // left behind by cdk bootstrap
+  if ((await missingSecrets([note])).length === 0) return;
+  throw new Refusal(`The account is not prepared for the CDK. Once, as its administrator:\n  infra/node_modules/.bin/cdk bootstrap aws://${owner}/${env.region} -c env=${env.name} -c binaries=placeholder`);
+}
+
+async function ask(env: Environment) {
+  if (env.name !== 'prod' || process.env.YES === '1') return;
+  if (!process.stdin.isTTY) throw new Refusal('prod is not deployed unasked: YES=1 says yes');
+  const terminal = readline.createInterface({ input: process.stdin, output: process.stderr });
+  const answer = await terminal.question('\nDeploy this to prod? Type prod to go on: ');
+  terminal.close();
+  if (answer.trim() !== 'prod') throw new Refusal('Nothing was deployed.');
+}
+
+async function ok(env: Environment, args: string[], what: string) {
+  const code = await cdk(env, ...args);
+  if (code !== 0) throw new Refusal(`${what} failed (exit code ${code}); what it said is above`);
+}
+
+function print(file: string, again: boolean, env: Environment) {
+  const outputs = JSON.parse(fs.readFileSync(file, 'utf8')) as Record<string, Record<string, string>>;
+  console.log(`\n${env.name} is deployed.`);
+  for (const [, values] of Object.entries(outputs)) {
+    for (const [name, value] of Object.entries(values)) {
+      if (!name.startsWith('ExportsOutput')) console.log(`  ${name.padEnd(24)} ${value}`);
+    }
+  }
+  if (again) console.log(`\nNew versions get no traffic yet: make rollout ENV=${env.name}`);
+}

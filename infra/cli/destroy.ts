@@ -1,0 +1,22 @@
+// make destroy: removes an environment. Where tables are retained, they stay, and it has to be said twice.
+import readline from 'node:readline/promises';
+import { account, cdk, environment, Refusal, run, stacks, useEnvironment } from './world.ts';
+
+run(async () => {
+  process.env.BINARIES = 'placeholder'; // nothing is uploaded
+  const env = environment();
+  useEnvironment(env);
+  await account(env);
+  if (env.removal === 'retain') {
+    console.error(`${env.name} keeps its tables and queues; they have to be deleted by hand. Its stacks are protected against deletion: lift that first (aws cloudformation update-termination-protection).`);
+  }
+  if (env.name !== 'local' && process.env.YES !== '1') {
+    if (!process.stdin.isTTY) throw new Refusal('Not without being asked: YES=1 says yes');
+    const terminal = readline.createInterface({ input: process.stdin, output: process.stderr });
+    const answer = await terminal.question(`Destroy ${stacks(env).join(' and ')}? Type ${env.name} to go on: `);
+    terminal.close();
+    if (answer.trim() !== env.name) throw new Refusal('Nothing was destroyed.');
+  }
+  const code = await cdk(env, 'destroy', ...stacks(env), '--force');
+  if (code !== 0) throw new Refusal(`cdk destroy failed (exit code ${code}); what it said is above`);
+});

@@ -1,0 +1,78 @@
+// make secrets: sets the secrets of an environment in SSM, without echo and without a trace in the shell's history.
+//
+//   ENV=…              the environment
+//   SECRET=/name       only this one, also if it is there already (rotation); otherwise those that are missing
+// On a terminal it asks; in a pipeline it reads one line a secret from standard input, in the order in which it names them.
+import crypto from 'node:crypto';
+import readline from 'node:readline';
+import { Writable } from 'node:stream';
+import { PutParameterCommand, SSMClient } from '@aws-sdk/client-ssm';
+import type { Environment } from '../environments.ts';
+import { account, described, environment, missingSecrets, Refusal, run, useEnvironment } from './world.ts';
+
+const SECRETS_MANAGER = '/aws/reference/secretsmanager/';
+
+async function main() {
+  const env = environment();
+  useEnvironment(env);
+  await account(env);
+  const { secrets } = described(env);
+  const missing = await missingSecrets(secrets.map((s) => s.name));
+  for (const s of secrets) console.log(`${missing.includes(s.name) ? 'missing' : 'set    '}  ${s.name}   ${s.description}`);
+
+  const only = process.env.SECRET;
+  if (only && !secrets.some((s) => s.name === only)) throw new Refusal(`${env.name} has no secret ${only}`);
+  const wanted = secrets.filter((s) => (only ? s.name === only : missing.includes(s.name)));
+  if (wanted.length === 0) {
+    console.log('\nAll are set. SECRET=/name sets one anew.');
+    return;
+  }
+  const foreign = wanted.filter((s) => s.name.startsWith(SECRETS_MANAGER));
+  if (foreign.length > 0) throw new Refusal(`Set these in Secrets Manager, where you chose to keep them: ${foreign.map((s) => s.name).join(', ')}`);
+
+  console.log('');
+  const ssm = new SSMClient({});
+  const ask = asker();
+  for (const { name } of wanted) {
+    const value = await ask(`${name} (nothing is shown; empty leaves it): `);
+    if (value === '') continue;
+    await ssm.send(new PutParameterCommand({ Name: name, Value: value, Type: 'SecureString', Overwrite: true }));
+    console.log(`set      ${name}`);
+  }
+  ask.close();
+}
+
+/** Reads lines without echo. */
+function asker() {
+  const terminal = process.stdin.isTTY === true;
+  // readline echoes through its output: this one swallows everything.
+  const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const reader = readline.createInterface({ input: process.stdin, output: silent, terminal });
+  const lines = reader[Symbol.asyncIterator]();
+  reader.on('SIGINT', () => process.exit(130));
+  const ask = async (question: string): Promise<string> => {
+    if (terminal) process.stderr.write(question);
+    const { value, done } = await lines.next();
+    if (terminal) process.stderr.write('\n');
+    return done ? '' : String(value).trim();
+  };
+  return Object.assign(ask, { close: () => reader.close() });
+}
+
+/** The local AWS gets values of its own: random, or what the environment's variable says (for tests). */
+export async function seedLocalSecrets(env: Environment) {
+  const { secrets } = described(env);
+  const missing = await missingSecrets(secrets.map((s) => s.name));
+  const ssm = new SSMClient({});
+  for (const { name, parameter } of secrets.filter((s) => missing.includes(s.name))) {
+    const value = process.env[`LOCAL_${parameter}`] ?? localValue(parameter);
+    await ssm.send(new PutParameterCommand({ Name: name, Value: value, Type: 'SecureString', Overwrite: true }));
+  }
+}
+
+/** Something of the right form: feeds are URLs, the rest are opaque. */
+function localValue(parameter: string): string {
+  return /Url|Feed/.test(parameter) ? 'https://feeds.invalid/feed.xml' : crypto.randomBytes(24).toString('hex');
+}
+
+if (process.argv[1]?.endsWith('secrets.ts')) run(main);

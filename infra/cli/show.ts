@@ -1,0 +1,21 @@
+// make synth, make diff: the CDK's own, for an environment.
+import { cdk, environment, live, Refusal, run, stacks, useEnvironment } from './world.ts';
+
+run(async () => {
+  const env = environment();
+  const command = process.argv[2];
+  if (command === 'synth') {
+    process.env.BINARIES ??= 'placeholder';
+    process.env.CDK_DISABLE_CLI_TELEMETRY = 'true';
+    const code = await cdk(env, 'synth', '--quiet', ...stacks(env));
+    if (code !== 0) throw new Refusal('synthesis failed');
+    console.log(`target/cdk.out has ${stacks(env).map((s) => `${s}.template.json`).join(', ')}`);
+  } else if (command === 'diff') {
+    useEnvironment(env);
+    const code = await cdk(env, 'diff', ...stacks(env), '--method', 'template');
+    if (code !== 0) throw new Refusal('cdk diff failed');
+    for (const l of (await live(env)).filter((l) => l.version !== '')) console.log(`live  ${l.function}: version ${l.version}${l.moving ? ' (a rollout is under way)' : ''}`);
+  } else {
+    throw new Refusal('usage: show.ts synth|diff');
+  }
+});

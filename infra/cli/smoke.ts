@@ -1,0 +1,59 @@
+// make smoke: calls every deployed function through `live` with the health payload, which has no effect, and the front door.
+import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
+import fs from 'node:fs';
+import path from 'node:path';
+import { root } from '../template.ts';
+import { described, environment, Refusal, run, useEnvironment } from './world.ts';
+
+run(async () => {
+  const env = environment();
+  useEnvironment(env);
+  const lambda = new LambdaClient({});
+  const failures: string[] = [];
+  for (const { deployed } of described(env).functions) {
+    const started = performance.now();
+    let problem: string | undefined;
+    try {
+      const answer = await lambda.send(new InvokeCommand({ FunctionName: deployed, Qualifier: 'live', Payload: JSON.stringify({ ichido: 'health' }) }));
+      const text = new TextDecoder().decode(answer.Payload);
+      if (answer.FunctionError) problem = text;
+      console.log(`${answer.FunctionError ? 'failed' : 'ok    '}  ${deployed}:live   version ${answer.ExecutedVersion ?? '?'}   ${Math.round(performance.now() - started)} ms`);
+    } catch (error) {
+      problem = (error as Error).message;
+      console.log(`failed  ${deployed}:live`);
+    }
+    if (problem) failures.push(`${deployed}: ${problem}`);
+  }
+  failures.push(...await frontDoor(env.name));
+  if (failures.length > 0) throw new Refusal(`\n${failures.join('\n')}`);
+});
+
+/** An unsigned event has to be refused, by the function and not by API Gateway. */
+async function frontDoor(env: string): Promise<string[]> {
+  const file = path.join(root, 'target', `outputs-${env}.json`);
+  if (!fs.existsSync(file)) return [];
+  const outputs = Object.assign({}, ...Object.values<object>(JSON.parse(fs.readFileSync(file, 'utf8')))) as Record<string, string>;
+  if (!outputs.HttpApiUrl || !outputs.SlackRequestUrlPath) return [];
+  const { status } = await request(new URL(outputs.SlackRequestUrlPath, outputs.HttpApiUrl), '{}');
+  const fine = status === 401;
+  console.log(`${fine ? 'ok    ' : 'failed'}  POST ${outputs.SlackRequestUrlPath}   unsigned: ${status}`);
+  return fine ? [] : [`POST ${outputs.SlackRequestUrlPath}: 401 was expected of an unsigned event, ${status} came`];
+}
+
+/** A local AWS is told by the Host header which API is meant; names under localhost need not resolve. */
+async function request(url: URL, body: string): Promise<{ status: number }> {
+  const http = await import(url.protocol === 'https:' ? 'node:https' : 'node:http');
+  const local = url.hostname.endsWith('.localhost');
+  return new Promise((resolve, reject) => {
+    const call = http.request(
+      { host: local ? '127.0.0.1' : url.hostname, port: url.port || undefined, path: url.pathname, method: 'POST', headers: { host: url.host, 'content-type': 'application/json' }, timeout: 10_000 },
+      (answer: any) => {
+        answer.resume();
+        answer.on('end', () => resolve({ status: answer.statusCode }));
+      },
+    );
+    call.on('error', reject);
+    call.on('timeout', () => call.destroy(new Error('no answer within 10 s')));
+    call.end(body);
+  });
+}

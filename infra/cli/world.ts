@@ -1,0 +1,162 @@
+// What the commands share: which environment, its functions, secrets and needed settings, and how to call AWS and the CDK.
+import { spawn, spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { GetAliasCommand, LambdaClient, ResourceNotFoundException } from '@aws-sdk/client-lambda';
+import { GetParametersCommand, SSMClient } from '@aws-sdk/client-ssm';
+import { GetCallerIdentityCommand, STSClient } from '@aws-sdk/client-sts';
+import { environment as find, type Environment } from '../environments.ts';
+import { parameters } from '../service.ts';
+import { functionsOf, namesSecret, readTemplate, root, templateNames } from '../template.ts';
+
+/** SSM takes ten names a call. */
+const NAMES_PER_CALL = 10;
+
+export class Refusal extends Error {}
+
+/** Runs a command; a refusal is told in plain words, without a stack. */
+export function run(main: () => Promise<void>) {
+  main().catch((error: unknown) => {
+    console.error(error instanceof Refusal ? error.message : error);
+    process.exit(1);
+  });
+}
+
+export function environment(): Environment {
+  try {
+    return find(process.env.ENV);
+  } catch (error) {
+    throw new Refusal((error as Error).message);
+  }
+}
+
+/** What a template names of an environment, before anything is deployed. */
+export function described(env: Environment) {
+  const functions: { name: string; deployed: string; prefix: string; timeout: number }[] = [];
+  const secrets: { parameter: string; name: string; description: string }[] = [];
+  const needed: string[] = [];
+  for (const template of templateNames().map((n) => readTemplate(n))) {
+    const values = parameters(template, env, { architecture: 'arm64' }, {});
+    for (const f of functionsOf(template)) {
+      functions.push({ name: f.name, deployed: `${f.name}${env.suffix}`, prefix: f.prefix, timeout: Number(f.resource.Properties?.Timeout) });
+    }
+    for (const [p, { Description }] of Object.entries(template.Parameters ?? {})) {
+      if (namesSecret(p)) secrets.push({ parameter: p, name: String(values[p]), description: Description ?? '' });
+    }
+    // The local environment is content with the defaults.
+    if (env.name !== 'local') needed.push(...(template.Metadata?.Needed ?? []).filter((p) => !(p in env.parameters)));
+  }
+  return { functions, secrets, needed };
+}
+
+/** Names of secrets that are not there. */
+export async function missingSecrets(names: string[]): Promise<string[]> {
+  const ssm = new SSMClient({});
+  const missing: string[] = [];
+  for (let i = 0; i < names.length; i += NAMES_PER_CALL) {
+    // Without decryption: whether it is there is all that is asked.
+    const answer = await ssm.send(new GetParametersCommand({ Names: names.slice(i, i + NAMES_PER_CALL), WithDecryption: false }));
+    const found = new Set((answer.Parameters ?? []).map((p) => p.Name));
+    missing.push(...names.slice(i, i + NAMES_PER_CALL).filter((n) => !found.has(n) && !found.has(n.replace('/aws/reference/secretsmanager/', ''))));
+  }
+  return missing;
+}
+
+export interface Live {
+  function: string;
+  prefix: string;
+  /** Empty before the first deployment. */
+  version: string;
+  /** Traffic is on its way to another version. */
+  moving: boolean;
+}
+
+/** What each alias points at now. */
+export async function live(env: Environment): Promise<Live[]> {
+  const lambda = new LambdaClient({});
+  return Promise.all(described(env).functions.map(async ({ deployed, prefix }) => {
+    try {
+      const alias = await lambda.send(new GetAliasCommand({ FunctionName: deployed, Name: 'live' }));
+      const moving = Object.keys(alias.RoutingConfig?.AdditionalVersionWeights ?? {}).length > 0;
+      return { function: deployed, prefix, version: alias.FunctionVersion ?? '', moving };
+    } catch (error) {
+      if (error instanceof ResourceNotFoundException) return { function: deployed, prefix, version: '', moving: false };
+      throw error;
+    }
+  }));
+}
+
+/** The account of the credentials; refuses another one than the environment's. */
+export async function account(env: Environment): Promise<string> {
+  let found: string | undefined;
+  try {
+    found = (await new STSClient({}).send(new GetCallerIdentityCommand({}))).Account;
+  } catch (error) {
+    throw new Refusal(`AWS does not know you (${(error as Error).message}).\nSign in first (aws sso login, AWS_PROFILE=…), or try ENV=local, which needs no account.`);
+  }
+  if (found === undefined) throw new Refusal('AWS names no account for these credentials');
+  if (env.account !== undefined && env.account !== found) {
+    throw new Refusal(`${env.name} lives in account ${env.account}; these credentials are for ${found}`);
+  }
+  return found;
+}
+
+/** The region is the environment's, whatever the shell says; the local AWS needs no credentials. */
+export function useEnvironment(env: Environment) {
+  process.env.AWS_REGION = env.region;
+  process.env.CDK_DISABLE_CLI_TELEMETRY = 'true';
+  process.env.JSII_DEPRECATED = 'quiet';
+  process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED = 'true'; // versions are pinned
+  if (env.name !== 'local') return;
+  const endpoint = process.env.AWS_ENDPOINT_URL;
+  if (endpoint === undefined) throw new Refusal('ENV=local needs AWS_ENDPOINT_URL; scripts/local-aws start prints it, make deploy ENV=local does it all');
+  if (!/^https?:\/\/(127\.0\.0\.1|localhost|\[::1\])(:|\/|$)/.test(endpoint)) {
+    throw new Refusal(`ENV=local deploys to this machine only; AWS_ENDPOINT_URL is ${endpoint}`);
+  }
+  process.env.AWS_ENDPOINT_URL_S3 ??= endpoint;
+  process.env.AWS_ACCESS_KEY_ID = 'test';
+  process.env.AWS_SECRET_ACCESS_KEY = 'test';
+  delete process.env.AWS_PROFILE;
+  delete process.env.AWS_SESSION_TOKEN;
+  process.env.AWS_EC2_METADATA_DISABLED = 'true';
+}
+
+/** Where the binaries are and what they were built for; `make build` leaves a note beside them. */
+export function binaries(): { directory: string; architecture: string } {
+  const directory = process.env.BINARIES ?? 'target/lambda';
+  if (directory === 'placeholder') return { directory, architecture: process.env.ARCH ?? 'arm64' };
+  const note = path.resolve(root, directory, 'architecture');
+  if (!fs.existsSync(note)) throw new Refusal(`${directory} holds no build: run make build first`);
+  return { directory, architecture: fs.readFileSync(note, 'utf8').trim() };
+}
+
+/** Stacks of an environment; STACK=data or STACK=service deploys one of them apart. */
+export function stacks(env: Environment): string[] {
+  const both = { data: `ichido-data-${env.name}`, service: `ichido-${env.name}` };
+  const which = process.env.STACK;
+  if (which === undefined || which === '') return [both.data, both.service];
+  if (which !== 'data' && which !== 'service') throw new Refusal(`STACK is data or service; it is "${which}"`);
+  return [both[which]];
+}
+
+const cli = path.join(root, 'infra', 'node_modules', '.bin', 'cdk');
+
+function cdkArguments(env: Environment, args: string[]): string[] {
+  const { directory, architecture } = binaries();
+  return [...args, '-c', `env=${env.name}`, '-c', `binaries=${directory}`, '-c', `architecture=${architecture}`, '--no-notices'];
+}
+
+/** The real CDK, on this terminal. */
+export function cdk(env: Environment, ...args: string[]): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(cli, cdkArguments(env, args), { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] });
+    child.on('error', reject);
+    child.on('exit', (code) => resolve(code ?? 1));
+  });
+}
+
+/** The same, and what it said. */
+export function cdkText(env: Environment, ...args: string[]): { code: number; text: string } {
+  const done = spawnSync(cli, cdkArguments(env, args), { cwd: root, encoding: 'utf8', maxBuffer: 64 << 20 });
+  return { code: done.status ?? 1, text: `${done.stdout}${done.stderr}` };
+}
