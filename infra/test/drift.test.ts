@@ -1,0 +1,87 @@
+// No drift between the templates and the code. What each single binary reads is proven by running it (tests/deploy).
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+import { AMBIENT, functionBinaries, sourceOf, variablesReadBy } from '../rust.ts';
+import { functionsOf, infra, readTemplate, root, templateNames } from '../template.ts';
+import { LOCAL_ONLY } from './standards.ts';
+
+const templates = templateNames().map((name) => ({ name, template: readTemplate(name) }));
+const functions = templates.flatMap(({ name, template }) => functionsOf(template).map((f) => ({ ...f, template: name })));
+const binaries = functionBinaries();
+const crateOf = (fn: string) => binaries.find((b) => b.name === fn)?.crate;
+const everywhere = variablesReadBy('function');
+
+test('every function of the templates has a binary', () => {
+  for (const f of functions) assert.ok(crateOf(f.name), `infra/templates/${f.template}.yaml has ${f.name}; no crate has src/bin/${f.name}.rs that serves it`);
+});
+
+test('every binary that serves a function is in a template', () => {
+  for (const b of binaries) assert.ok(functions.some((f) => f.name === b.name), `crates/${b.crate}/src/bin/${b.name}.rs is a function that no template has`);
+});
+
+test('scripts/function-names finds the functions that the templates have', async () => {
+  const { execFileSync } = await import('node:child_process');
+  const found = execFileSync(path.join(root, 'scripts', 'function-names'), { encoding: 'utf8' }).trim().split('\n');
+  assert.deepEqual(found, functions.map((f) => f.name).sort());
+});
+
+for (const crate of [...new Set(binaries.map((b) => b.crate))]) {
+  const own = functions.filter((f) => crateOf(f.name) === crate);
+  const read = variablesReadBy(crate);
+  const set = new Set(own.flatMap((f) => Object.keys(f.resource.Properties?.Environment?.Variables ?? {})));
+
+  test(`every variable that ${crate} reads is set in its template`, () => {
+    const missing = [...read].filter((v) => !set.has(v) && !AMBIENT.test(v) && !LOCAL_ONLY.test(v));
+    assert.deepEqual(missing, [], `crates/${crate} reads them; no function of its template sets them`);
+  });
+
+  test(`every variable that the template of ${crate} sets is read`, () => {
+    const unread = [...set].filter((v) => !read.has(v) && !everywhere.has(v));
+    assert.deepEqual(unread, [], `its template sets them; crates/${crate} never reads them (vars.required("NAME"), …)`);
+  });
+}
+
+for (const { name, template } of templates) {
+  const crates = [...new Set(functionsOf(template).map((f) => crateOf(f.name)).filter((c) => c !== undefined))];
+  if (crates.length === 0) continue;
+  // Resolvers are code too.
+  const code = crates.map((c) => sourceOf(c)).join('\n') + resolvers(name);
+  // Where the application does not say how its TTL attribute is called, the library's default holds.
+  const defaults = sourceOf('ichido');
+
+  for (const [id, { Properties: p }] of Object.entries(template.Resources).filter(([, r]) => r.Type === 'AWS::DynamoDB::Table')) {
+    const quoted = (s: string, text = code) => new RegExp(`["'\`#.]${s}\\b`).test(text);
+
+    test(`${name}: the keys, indexes and TTL attribute of ${id} are those that the code uses`, () => {
+      const indexes = [...(p!.GlobalSecondaryIndexes ?? []), ...(p!.LocalSecondaryIndexes ?? [])];
+      const keys = [p!, ...indexes].flatMap((x: any) => x.KeySchema.map((k: any) => k.AttributeName));
+      for (const attribute of new Set<string>(keys)) assert.ok(quoted(attribute), `${id} has the key ${attribute}; the code never names it`);
+      const ttl = p!.TimeToLiveSpecification.AttributeName;
+      assert.ok(quoted(ttl) || quoted(ttl, defaults), `${id} expires by ${ttl}; the code never names it`);
+      for (const { IndexName } of indexes) assert.ok(quoted(IndexName), `${id} has the index ${IndexName}; the code never names it`);
+      assert.deepEqual([...new Set(keys)].sort(), p!.AttributeDefinitions.map((a: any) => a.AttributeName).sort(), 'AttributeDefinitions are the keys');
+    });
+
+    test(`${name}: the indexes that the code names exist in ${id}`, () => {
+      const named = [...code.matchAll(/(?:index_name\(|index:\s*)["']([A-Za-z0-9_-]+)["']/g)].map((m) => m[1]!);
+      const tables = Object.values(template.Resources).filter((r) => r.Type === 'AWS::DynamoDB::Table');
+      const exist = tables.flatMap((t) => (t.Properties!.GlobalSecondaryIndexes ?? []).map((i: any) => i.IndexName));
+      for (const index of named) assert.ok(exist.includes(index), `the code queries ${index}, which no table of ${name}.yaml has`);
+    });
+  }
+}
+
+function resolvers(name: string): string {
+  const dir = path.join(infra, 'appsync');
+  if (name !== 'mesh' || !fs.existsSync(dir)) return '';
+  return fs.readdirSync(dir, { recursive: true, encoding: 'utf8' })
+    .filter((f) => f.endsWith('.js') && !f.includes('node_modules')).map((f) => fs.readFileSync(path.join(dir, f), 'utf8')).join('\n');
+}
+
+test('the dashboard shows every function', () => {
+  const body = readTemplate('shared').Resources.Dashboard!.Properties!.DashboardBody['Fn::Sub'] as string;
+  for (const f of functions) assert.ok(body.includes(`"${f.name}\${Suffix}"`), `infra/templates/shared.yaml: the dashboard says nothing of ${f.name}`);
+  JSON.parse(body); // and it is JSON
+});
