@@ -1,0 +1,99 @@
+//! Cursors: where the next page of a history begins.
+//!
+//! To a client a cursor is an opaque text. Inside is the last id of the page before, and a digest that binds it
+//! to one history of one account: a cursor of another history, a changed one, or any other text is an error. The
+//! digest is no secret and need not be one: whoever makes up a cursor for his own history can only start his own
+//! page elsewhere in it, and the right to read it is checked before.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+
+use crate::did::Did;
+use crate::transaction::TransactionId;
+
+/// Which history of an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum History {
+    Sent,
+    Received,
+}
+
+/// Changes when the content does, so that a cursor from before a deployment is refused and not misread.
+const VERSION: u8 = 1;
+const ID_BYTES: usize = 16;
+const DIGEST_BYTES: usize = 8;
+const BYTES: usize = 1 + ID_BYTES + DIGEST_BYTES;
+
+/// The one answer to everything that is not a cursor of this history.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cursor is not one of this history; start again without a cursor")]
+pub struct Error;
+
+/// The cursor of the page that follows `last`.
+pub fn encode(history: History, did: &Did, last: TransactionId) -> String {
+    let mut bytes = Vec::with_capacity(BYTES);
+    bytes.push(VERSION);
+    bytes.extend(last.number_be());
+    bytes.extend(digest(history, did, last));
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// The last id of the page before.
+pub fn decode(history: History, did: &Did, text: &str) -> Result<TransactionId, Error> {
+    let bytes: [u8; BYTES] = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| bytes.try_into().ok()).ok_or(Error)?;
+    let [VERSION, rest @ ..] = bytes else { return Err(Error) };
+    let (id, bound) = rest.split_at(ID_BYTES);
+    let id: [u8; ID_BYTES] = id.try_into().map_err(|_| Error)?;
+    let id: TransactionId = uuid::Uuid::from_bytes(id).to_string().parse().map_err(|_| Error)?;
+    if digest(history, did, id) == bound { Ok(id) } else { Err(Error) }
+}
+
+fn digest(history: History, did: &Did, last: TransactionId) -> [u8; DIGEST_BYTES] {
+    let name: &[u8] = match history {
+        History::Sent => b"tokens cursor sent ",
+        History::Received => b"tokens cursor received ",
+    };
+    let digest = Sha256::new().chain_update(name).chain_update(last.number_be()).chain_update(did.as_str()).finalize();
+    let mut short = [0; DIGEST_BYTES];
+    short.copy_from_slice(&digest[..DIGEST_BYTES]);
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ichido::Timestamp;
+    use proptest::prelude::*;
+
+    fn alice() -> Did {
+        "did:key:alice".parse().unwrap()
+    }
+
+    #[test]
+    fn a_cursor_belongs_to_one_history() {
+        let id = TransactionId::new(Timestamp::from_millis(1_700_000_000_000), [1; 10]);
+        let cursor = encode(History::Sent, &alice(), id);
+        assert_eq!(decode(History::Sent, &alice(), &cursor), Ok(id));
+        assert_eq!(decode(History::Received, &alice(), &cursor), Err(Error));
+        assert_eq!(decode(History::Sent, &"did:key:bob".parse().unwrap(), &cursor), Err(Error));
+    }
+
+    proptest! {
+        #[test]
+        fn a_changed_cursor_is_refused(millis in 0..1_u64 << 47, random in any::<[u8; 10]>(), place in 0..34_usize, by in 1..64_usize) {
+            const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+            let cursor = encode(History::Sent, &alice(), TransactionId::new(Timestamp::from_millis(millis), random));
+            let mut bytes = cursor.into_bytes();
+            let place = place % bytes.len();
+            let was = ALPHABET.iter().position(|b| *b == bytes[place]).unwrap();
+            bytes[place] = ALPHABET[(was + by) % 64];
+            prop_assert_eq!(decode(History::Sent, &alice(), std::str::from_utf8(&bytes).unwrap()), Err(Error));
+        }
+
+        #[test]
+        fn any_other_text_is_refused(text in "\\PC{0,60}|[A-Za-z0-9_-]{34}") {
+            prop_assert_eq!(decode(History::Sent, &alice(), &text), Err(Error));
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Idempotency keys: the client's own name for one transfer.
+//!
+//! A key is the sender's: the same text from another sender names another transfer. Any printable ASCII is
+//! allowed, `#` included: separators are escaped where keys are stored.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+use uuid::Uuid;
+
+/// The longest key, in bytes.
+pub const MAX_LENGTH: usize = 255;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct IdempotencyKey(Box<str>);
+
+/// Why a text is not an idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error("an idempotency key must not be empty")]
+    Empty,
+    #[error("an idempotency key is at most {MAX_LENGTH} characters long")]
+    TooLong,
+    #[error("an idempotency key is printable ASCII without spaces")]
+    Character,
+    #[error("the Idempotency-Key header and idempotencyKey in the body differ")]
+    Ambiguous,
+}
+
+impl IdempotencyKey {
+    /// The key that the service makes for a client that brought none.
+    pub fn generated(random: Uuid) -> Self {
+        IdempotencyKey(random.to_string().into())
+    }
+
+    /// The key of a request: from its header, its body, or both if they agree.
+    pub fn of_request(header: Option<&str>, body: Option<&str>) -> Result<Option<Self>, Error> {
+        match (header.map(unquoted), body) {
+            (Some(header), Some(body)) if header != body => Err(Error::Ambiguous),
+            (Some(text), _) | (None, Some(text)) => text.parse().map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The draft standard of the header makes its value a quoted string; most clients send it bare.
+fn unquoted(header: &str) -> &str {
+    header
+        .strip_prefix('"')
+        .and_then(|text| text.strip_suffix('"'))
+        .filter(|text| !text.contains('"'))
+        .unwrap_or(header)
+}
+
+impl FromStr for IdempotencyKey {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        if text.is_empty() {
+            return Err(Error::Empty);
+        }
+        if text.len() > MAX_LENGTH {
+            return Err(Error::TooLong);
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Error::Character);
+        }
+        Ok(IdempotencyKey(text.into()))
+    }
+}
+
+impl fmt::Display for IdempotencyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for IdempotencyKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_and_body_may_both_name_the_key_if_they_agree() {
+        let key = |header, body| IdempotencyKey::of_request(header, body).map(|key| key.map(|key| key.to_string()));
+        assert_eq!(key(None, None), Ok(None));
+        assert_eq!(key(Some("k1"), None), Ok(Some("k1".into())));
+        assert_eq!(key(None, Some("k1")), Ok(Some("k1".into())));
+        assert_eq!(key(Some("k1"), Some("k1")), Ok(Some("k1".into())));
+        assert_eq!(key(Some("\"k1\""), Some("k1")), Ok(Some("k1".into())));
+        assert_eq!(key(Some("k1"), Some("k2")), Err(Error::Ambiguous));
+        assert_eq!(key(Some(""), None), Err(Error::Empty));
+    }
+
+    #[test]
+    fn a_key_is_short_printable_ascii() {
+        assert!("a#b%c".parse::<IdempotencyKey>().is_ok());
+        assert_eq!("a b".parse::<IdempotencyKey>(), Err(Error::Character));
+        assert_eq!("ключ".parse::<IdempotencyKey>(), Err(Error::Character));
+        assert_eq!("k".repeat(MAX_LENGTH + 1).parse::<IdempotencyKey>(), Err(Error::TooLong));
+        assert!("k".repeat(MAX_LENGTH).parse::<IdempotencyKey>().is_ok());
+    }
+}

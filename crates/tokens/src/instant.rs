@@ -1,0 +1,103 @@
+//! Instants as texts.
+//!
+//! Dates in requests are instants: RFC 3339 with an offset. A bare date or a local time names a different
+//! instant in each place, so it is refused with a sentence that says what is missing.
+
+use ichido::Timestamp;
+
+/// The last instant that can be written with a four-digit year.
+const MAX_MILLIS: i64 = 253_402_207_200_999;
+
+/// Why a text is not an instant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{name} must be an instant with an offset, such as 2026-01-31T09:00:00Z, from 1970 to 9999")]
+pub struct Error {
+    pub name: &'static str,
+}
+
+/// Reads an instant. Between two milliseconds it becomes the later one, because entries are made at whole
+/// milliseconds: so `>=` and `<` mean the same before and after.
+pub fn parse(name: &'static str, text: &str) -> Result<Timestamp, Error> {
+    let error = Error { name };
+    // jiff is lenient where RFC 3339 is not: it would also take a time zone in brackets or a space for the T
+    let plain = text.len() <= 40 && text.bytes().all(|b| b.is_ascii_digit() || b"-:.+TZtz".contains(&b));
+    if !plain || !text.bytes().any(|b| b == b'T' || b == b't') {
+        return Err(error);
+    }
+    let instant: jiff::Timestamp = text.parse().map_err(|_| error.clone())?;
+    let millis = instant.as_millisecond() + i64::from(instant.subsec_nanosecond() % 1_000_000 > 0);
+    match u64::try_from(millis) {
+        Ok(millis) if instant.as_millisecond() <= MAX_MILLIS => Ok(Timestamp::from_millis(millis)),
+        _ => Err(error),
+    }
+}
+
+/// Writes an instant: UTC, always with three decimals, so that texts have one length.
+pub fn format(instant: Timestamp) -> String {
+    let millis = i64::try_from(instant.as_millis()).unwrap_or(MAX_MILLIS).min(MAX_MILLIS);
+    let instant = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    format!("{instant:.3}")
+}
+
+/// The UTC day of an instant: `2026-01-31`.
+pub fn day(instant: Timestamp) -> String {
+    let mut text = format(instant);
+    text.truncate("2026-01-31".len());
+    text
+}
+
+/// Milliseconds from an instant to the end of its UTC day.
+pub fn left_of_day(instant: Timestamp) -> std::time::Duration {
+    const DAY: u64 = 24 * 60 * 60 * 1000;
+    std::time::Duration::from_millis(DAY - instant.as_millis() % DAY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn instants_are_rfc_3339_with_an_offset() {
+        let millis = |text| parse("startDate", text).map(Timestamp::as_millis);
+        assert_eq!(millis("1970-01-01T00:00:00Z"), Ok(0));
+        assert_eq!(millis("1970-01-01T09:00:00+09:00"), Ok(0));
+        assert_eq!(millis("1970-01-01T00:00:00.5Z"), Ok(500));
+        assert_eq!(millis("1970-01-01T00:00:00.0001Z"), Ok(1));
+        for text in [
+            "",
+            "2026-01-31",
+            "2026-01-31T09:00:00",
+            "2026-02-30T00:00:00Z",
+            "yesterday",
+            "1700000000",
+            "1969-12-31T23:59:59Z",
+            "2026-01-31 09:00:00Z",
+            "2026-01-31T09:00:00+09:00[Asia/Tokyo]",
+            "２026-01-31T09:00:00Z",
+        ] {
+            assert_eq!(millis(text), Err(Error { name: "startDate" }), "{text}");
+        }
+    }
+
+    #[test]
+    fn days_are_utc_days() {
+        let instant = parse("t", "2026-02-01T08:59:59.999+09:00").unwrap();
+        assert_eq!(format(instant), "2026-01-31T23:59:59.999Z");
+        assert_eq!(day(instant), "2026-01-31");
+        assert_eq!(left_of_day(instant).as_millis(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn written_and_read_again_an_instant_is_the_same(millis in 0..MAX_MILLIS as u64) {
+            let instant = Timestamp::from_millis(millis);
+            prop_assert_eq!(parse("t", &format(instant)), Ok(instant));
+        }
+
+        #[test]
+        fn any_text_is_an_instant_or_an_error(text in "\\PC{0,40}|[0-9TZ:.+-]{0,30}") {
+            let _ = parse("t", &text);
+        }
+    }
+}

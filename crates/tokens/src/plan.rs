@@ -1,0 +1,328 @@
+//! A transfer as data: the items of its one transaction, in order.
+//!
+//! Everything that could differ between two attempts (ids, times, the treasury's shard) is decided before the first
+//! and never again, so an attempt that is sent twice is the same attempt. The order of the steps is the order of
+//! the transaction's items, and so of the reasons when the store cancels it; [`crate::verdict`] reads them.
+
+use ichido::Timestamp;
+
+use crate::amount::{Amount, Delta};
+use crate::did::Did;
+use crate::entry::{Account, Entry, Kind, Postings};
+use crate::idempotency::IdempotencyKey;
+use crate::settings::Rules;
+use crate::transaction::TransactionId;
+
+/// What a sender asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transfer {
+    pub sender: Did,
+    pub recipient: Did,
+    pub amount: Amount,
+    pub message: String,
+    pub key: IdempotencyKey,
+}
+
+/// One item of the transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// The idempotency record: absent, or expired.
+    Record,
+    /// A balance falls: there is enough in it, and the account is not frozen (if that is asked).
+    Debit { account: Account, amount: Amount, unfrozen: bool },
+    /// A balance rises: the account exists (a treasury's shard need not), and is not frozen (if that is asked).
+    Credit { account: Account, amount: Amount, unfrozen: bool },
+    /// What the sender has sent on this UTC day stays within the limit.
+    Limit { sender: Did, at: Timestamp, amount: Amount, limit: Amount },
+    /// The ledger's entry.
+    Entry,
+}
+
+/// The steps, and the entry that the last of them writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    pub steps: Vec<Step>,
+    pub entry: Entry,
+}
+
+/// Why there can be no plan, whatever the balances are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Impossible {
+    /// More than one transfer, or one day, may move.
+    AboveLimit,
+    /// Amount and fee together are no amount any more.
+    TooLarge,
+    /// The treasury's shards together hold less than this.
+    TreasuryTooPoor,
+}
+
+/// Balances of the treasury's shards, as last read. Needed only where the treasury pays.
+pub type Shards = Vec<(u8, Amount)>;
+
+/// Plans a transfer. `shards` matter only if the sender is the treasury.
+///
+/// The sender pays the amount and, beside it, the fee on it; the recipient gets the amount, the treasury the fee.
+/// Transfers from or to the treasury carry no fee: it would pay itself, or tax its own income.
+pub fn transfer(request: &Transfer, id: TransactionId, rules: &Rules, shards: &Shards) -> Result<Plan, Impossible> {
+    if request.amount > rules.transfer_limit || request.amount > rules.daily_limit {
+        return Err(Impossible::AboveLimit);
+    }
+    let with_treasury = request.sender == rules.treasury || request.recipient == rules.treasury;
+    let fee = if with_treasury { Amount::ZERO } else { rules.tax_rate.of(request.amount) };
+    let debit = request.amount.checked_add(fee).ok_or(Impossible::TooLarge)?;
+    let shard = Account::Treasury(shard_of(id, rules.treasury_shards));
+
+    let mut postings = Postings::new();
+    if request.sender == rules.treasury {
+        postings.extend(allocate(shards, debit, id)?);
+    } else {
+        postings.insert(Account::Of(request.sender.clone()), Delta::debit(debit));
+    }
+    let credited =
+        if request.recipient == rules.treasury { shard.clone() } else { Account::Of(request.recipient.clone()) };
+    *postings.entry(credited).or_default() += Delta::credit(request.amount);
+    if !fee.is_zero() {
+        *postings.entry(shard).or_default() += Delta::credit(fee);
+    }
+
+    let entry = Entry {
+        id,
+        kind: Kind::Transfer,
+        sender: Some(request.sender.clone()),
+        recipient: request.recipient.clone(),
+        amount: request.amount,
+        fee,
+        message: request.message.clone(),
+        reverses: None,
+        postings,
+    };
+    let mut steps = steps(&entry, true);
+    if request.sender != rules.treasury {
+        let limit = Step::Limit {
+            sender: request.sender.clone(),
+            at: id.created_at(),
+            amount: request.amount,
+            limit: rules.daily_limit,
+        };
+        steps.insert(steps.len() - 1, limit);
+    }
+    Ok(Plan { steps, entry })
+}
+
+/// Plans the reversal of a transfer: every balance gets back what the transfer took from it, the sender's with the fee.
+/// It neither asks whether an account is frozen nor counts for a limit. What the treasury gives back may come from any
+/// of its shards.
+pub fn reversal(
+    original: &Entry,
+    reason: &str,
+    id: TransactionId,
+    rules: &Rules,
+    shards: &Shards,
+) -> Result<Plan, Impossible> {
+    let mut postings = Postings::new();
+    let mut treasury = Delta(0);
+    for (account, delta) in &original.postings {
+        match account {
+            Account::Of(_) => *postings.entry(account.clone()).or_default() += Delta(-delta.0),
+            Account::Treasury(_) => treasury += Delta(-delta.0),
+        }
+    }
+    let units = Amount::from_units(u64::try_from(treasury.0.unsigned_abs()).map_err(|_| Impossible::TooLarge)?);
+    if treasury.0 < 0 {
+        postings.extend(allocate(shards, units, id)?);
+    } else if treasury.0 > 0 {
+        postings.insert(Account::Treasury(shard_of(id, rules.treasury_shards)), treasury);
+    }
+    let entry = Entry {
+        id,
+        kind: Kind::Reversal,
+        sender: Some(original.recipient.clone()),
+        recipient: original.sender.clone().unwrap_or_else(|| original.recipient.clone()),
+        amount: original.amount,
+        fee: original.fee,
+        message: reason.to_owned(),
+        reverses: Some(original.id),
+        postings,
+    };
+    Ok(Plan { steps: steps(&entry, false), entry })
+}
+
+/// Whether the treasury has to pay, and its shards have to be read first.
+pub fn treasury_pays(original: &Entry) -> bool {
+    original
+        .postings
+        .iter()
+        .filter(|(account, _)| matches!(account, Account::Treasury(_)))
+        .map(|(_, delta)| delta.0)
+        .sum::<i128>()
+        > 0
+}
+
+/// Record first; debits before credits, people's before the treasury's; the entry last.
+fn steps(entry: &Entry, unfrozen: bool) -> Vec<Step> {
+    let amount = |delta: &Delta| Amount::from_units(u64::try_from(delta.0.unsigned_abs()).unwrap_or(u64::MAX));
+    let debits = entry.postings.iter().filter(|(_, delta)| delta.0 < 0);
+    let credits = entry.postings.iter().filter(|(_, delta)| delta.0 > 0);
+    std::iter::once(Step::Record)
+        .chain(debits.map(|(account, delta)| Step::Debit { account: account.clone(), amount: amount(delta), unfrozen }))
+        .chain(credits.map(|(account, delta)| Step::Credit {
+            account: account.clone(),
+            amount: amount(delta),
+            unfrozen,
+        }))
+        .chain(std::iter::once(Step::Entry))
+        .collect()
+}
+
+/// The treasury is several items because one would conflict on every transfer; the id's chance chooses.
+fn shard_of(id: TransactionId, shards: u8) -> u8 {
+    u8::try_from(id.lot() % u64::from(shards.max(1))).unwrap_or(0)
+}
+
+/// From which shards the treasury pays: from one, if one has enough (chosen by chance among those, so that payments
+/// do not meet), else from the richest downwards.
+fn allocate(shards: &Shards, amount: Amount, id: TransactionId) -> Result<Postings, Impossible> {
+    let able: Vec<u8> = shards.iter().filter(|(_, balance)| *balance >= amount).map(|(shard, _)| *shard).collect();
+    if !able.is_empty() {
+        let chosen = usize::try_from(id.lot() % able.len() as u64).unwrap_or(0);
+        return Ok(Postings::from([(Account::Treasury(able[chosen]), Delta::debit(amount))]));
+    }
+    let mut by_wealth = shards.clone();
+    by_wealth.sort_by_key(|(shard, balance)| (std::cmp::Reverse(*balance), *shard));
+    let mut left = amount;
+    let mut postings = Postings::new();
+    for (shard, balance) in by_wealth {
+        let part = left.min(balance);
+        if part.is_zero() {
+            break;
+        }
+        postings.insert(Account::Treasury(shard), Delta::debit(part));
+        left = left.checked_sub(part).unwrap_or_default();
+    }
+    if left.is_zero() { Ok(postings) } else { Err(Impossible::TreasuryTooPoor) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rules(rate: &str) -> Rules {
+        Rules { tax_rate: rate.parse().unwrap(), ..Rules::default() }
+    }
+
+    fn did(name: &str) -> Did {
+        format!("did:key:{name}").parse().unwrap()
+    }
+
+    fn request(amount: &str) -> Transfer {
+        Transfer {
+            sender: did("alice"),
+            recipient: did("bob"),
+            amount: amount.parse().unwrap(),
+            message: "for lunch".into(),
+            key: "k".parse().unwrap(),
+        }
+    }
+
+    fn id(lot: u8) -> TransactionId {
+        TransactionId::new(Timestamp::from_millis(1_700_000_000_000), [lot; 10])
+    }
+
+    #[test]
+    fn a_transfer_without_fee_is_five_steps_with_the_record_first_and_the_entry_last() {
+        let plan = transfer(&request("100"), id(1), &rules("0"), &vec![]).unwrap();
+        let amount = Amount::whole(100).unwrap();
+        assert_eq!(
+            plan.steps,
+            [
+                Step::Record,
+                Step::Debit { account: Account::Of(did("alice")), amount, unfrozen: true },
+                Step::Credit { account: Account::Of(did("bob")), amount, unfrozen: true },
+                Step::Limit {
+                    sender: did("alice"),
+                    at: id(1).created_at(),
+                    amount,
+                    limit: Rules::default().daily_limit
+                },
+                Step::Entry,
+            ]
+        );
+    }
+
+    #[test]
+    fn a_fee_is_paid_once_by_the_sender_on_top_of_the_amount() {
+        let plan = transfer(&request("100"), id(1), &rules("0.025"), &vec![]).unwrap();
+        let text: Vec<String> =
+            plan.entry.postings.iter().map(|(account, delta)| format!("{account} {delta}")).collect();
+        assert_eq!(text, ["did:key:alice -102.5", "did:key:bob 100", &format!("treasury#{} 2.5", shard_of(id(1), 8))]);
+        assert_eq!(plan.entry.fee.to_string(), "2.5");
+    }
+
+    #[test]
+    fn the_treasury_as_a_party_carries_no_fee_and_never_touches_an_item_twice() {
+        let rules = rules("0.5");
+        let to_treasury = Transfer { recipient: rules.treasury.clone(), ..request("10") };
+        let plan = transfer(&to_treasury, id(9), &rules, &vec![]).unwrap();
+        assert_eq!(plan.entry.postings.len(), 2);
+        assert_eq!(plan.entry.fee, Amount::ZERO);
+
+        let from_treasury = Transfer { sender: rules.treasury.clone(), ..request("10") };
+        let poor = vec![(0, Amount::whole(4).unwrap()), (1, Amount::whole(5).unwrap())];
+        assert_eq!(transfer(&from_treasury, id(9), &rules, &poor), Err(Impossible::TreasuryTooPoor));
+        let spread =
+            vec![(0, Amount::whole(4).unwrap()), (1, Amount::whole(5).unwrap()), (7, Amount::whole(3).unwrap())];
+        let plan = transfer(&from_treasury, id(9), &rules, &spread).unwrap();
+        let text: Vec<String> =
+            plan.entry.postings.iter().map(|(account, delta)| format!("{account} {delta}")).collect();
+        assert_eq!(text, ["did:key:bob 10", "treasury#0 -4", "treasury#1 -5", "treasury#7 -1"]);
+    }
+
+    #[test]
+    fn limits_are_known_before_any_balance_is() {
+        let rules = Rules { transfer_limit: Amount::whole(50).unwrap(), ..rules("0") };
+        assert_eq!(transfer(&request("50.00000001"), id(1), &rules, &vec![]), Err(Impossible::AboveLimit));
+        assert!(transfer(&request("50"), id(1), &rules, &vec![]).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn postings_sum_to_zero_and_a_reversal_undoes_them(
+            units in 1..=1_000_000_000_000_u64,
+            rate in 0..99_999_999_u64,
+            party in 0..3_u8,
+            shards in prop::collection::vec(0..1_000_000_000_000_u64, 8),
+            lot in any::<u8>(),
+        ) {
+            let rules = rules(&Amount::from_units(rate).to_string());
+            let mut request = Transfer { amount: Amount::from_units(units), ..request("1") };
+            match party {
+                1 => request.sender = rules.treasury.clone(),
+                2 => request.recipient = rules.treasury.clone(),
+                _ => {}
+            }
+            let shards: Shards = (0..8).zip(shards.into_iter().map(Amount::from_units)).collect();
+            let total: u64 = shards.iter().map(|(_, balance)| balance.units()).sum();
+            match transfer(&request, id(lot), &rules, &shards) {
+                Err(Impossible::TreasuryTooPoor) => prop_assert!(party == 1 && total < units),
+                Err(_) => prop_assert!(units > rules.transfer_limit.units()),
+                Ok(plan) => {
+                    prop_assert_eq!(plan.entry.created_money(), Delta(0));
+                    prop_assert_eq!(&plan.steps[0], &Step::Record);
+                    prop_assert_eq!(plan.steps.last(), Some(&Step::Entry));
+                    // enough in the shards to give back what they got
+                    let rich: Shards = (0..8).map(|shard| (shard, Amount::from_units(units * 2))).collect();
+                    let back = reversal(&plan.entry, "a mistake", id(lot.wrapping_add(1)), &rules, &rich).unwrap();
+                    prop_assert_eq!(back.entry.created_money(), Delta(0));
+                    let sum = |postings: &Postings, treasury: bool| -> i128 {
+                        postings.iter().filter(|(a, _)| matches!(a, Account::Treasury(_)) == treasury).map(|(_, d)| d.0).sum()
+                    };
+                    prop_assert_eq!(sum(&plan.entry.postings, true), -sum(&back.entry.postings, true));
+                    for (account, delta) in plan.entry.postings.iter().filter(|(a, _)| matches!(a, Account::Of(_))) {
+                        prop_assert_eq!(back.entry.postings.get(account), Some(&Delta(-delta.0)));
+                    }
+                }
+            }
+        }
+    }
+}
