@@ -1,1 +1,21 @@
-//! testkit
+//! What the tests of all crates stand on.
+//!
+//! - [`Dynamo`]: a DynamoDB of one's own, embedded, with the tables of given templates, behind the real SDK client;
+//!   [`faults`] in front of it, `TransactionConflict` and lagging indexes included; every call counted.
+//! - [`template`]: the CloudFormation templates, read for what can run without CloudFormation.
+//! - [`ManualClock`]: time that a test owns. Nothing here waits in real time.
+//! - [`interrupt`]: lets a run die at each of its calls to the [`Outside`] and runs it again.
+//!
+//! It is a crate for tests: what cannot be set up panics, with the reason.
+
+pub mod clock;
+pub mod dynamo;
+pub mod engine;
+pub mod faults;
+pub mod interrupt;
+pub mod outside;
+pub mod template;
+
+pub use clock::ManualClock;
+pub use dynamo::Dynamo;
+pub use outside::Outside;

@@ -1,0 +1,276 @@
+//! A DynamoDB of one's own: embedded, in-process, with the tables of the given templates, in milliseconds.
+//!
+//! The client is the real aws-sdk-dynamodb. Only its HTTP connection is replaced: requests go straight to the engine
+//! (no socket, no port), through [`Faulty`] and past the [`Outside`].
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region, SharedHttpClient};
+use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::http::StatusCode;
+use bytes::Bytes;
+use dynoxide::Database;
+use ichido::{Clock as _, Timestamp};
+use serde_json::{Value, json};
+
+use crate::clock::ManualClock;
+use crate::engine::Engine;
+use crate::faults::{Broken, Call, Calls, Faults, Faulty};
+use crate::outside::Outside;
+use crate::template::{Table, Template};
+
+/// An embedded DynamoDB. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Dynamo {
+    engine: Engine,
+    /// The engine's own clock, by which its sweep judges; it stands still but for [`Dynamo::sweep`].
+    engine_clock: dynoxide::storage_backend::ManualClock,
+    faulty: Faulty,
+    clock: ManualClock,
+    outside: Outside,
+    tables: BTreeMap<String, String>,
+}
+
+impl Dynamo {
+    /// A database with the tables of these CloudFormation templates; paths are relative to the workspace.
+    ///
+    /// # Panics
+    /// When a template cannot be read or one of its tables not be made: a test has no use for half of them.
+    #[expect(clippy::unused_async, reason = "callers should not care whether starting waits for something")]
+    pub async fn start(templates: &[impl AsRef<Path>]) -> Self {
+        let mut dynamo = Self::empty();
+        for path in templates {
+            dynamo.add_template(path.as_ref());
+        }
+        dynamo
+    }
+
+    /// A database without tables.
+    ///
+    /// # Panics
+    /// When SQLite cannot open a database in memory.
+    #[must_use]
+    pub fn empty() -> Self {
+        let clock = ManualClock::new();
+        let engine_clock = dynoxide::storage_backend::ManualClock::new(clock.now().as_secs());
+        let database = Database::memory_with_clock(engine_clock.arc()).expect("a database in memory");
+        let engine = Engine::new(database);
+        let faulty = Faulty::new(engine.clone(), clock.clone(), 0);
+        Self { engine, engine_clock, faulty, clock, outside: Outside::new(), tables: BTreeMap::new() }
+    }
+
+    /// Reports every call to `outside`, so that a run can be stopped at it.
+    #[must_use]
+    pub fn with_outside(mut self, outside: Outside) -> Self {
+        self.outside = outside;
+        self
+    }
+
+    /// Delays, backoff and timeouts pass in the time of `clock`.
+    #[must_use]
+    pub fn with_clock(mut self, clock: &ManualClock) -> Self {
+        self.faulty = Faulty::new(self.engine.clone(), clock.clone(), 0);
+        self.clock = clock.clone();
+        self
+    }
+
+    /// The clock in whose time calls are slow, retried and given up.
+    #[must_use]
+    pub fn clock(&self) -> &ManualClock {
+        &self.clock
+    }
+
+    /// Makes the table that a `CreateTable` request in DynamoDB's JSON describes; it is its own logical id.
+    ///
+    /// # Panics
+    /// When DynamoDB refuses it.
+    pub fn create_table(&mut self, create: Value, ttl: Option<&str>) {
+        let name = create["TableName"].as_str().expect("a TableName").to_owned();
+        let ttl = ttl.map(str::to_owned);
+        self.add_table(Table { logical_id: name.clone(), name, create, ttl });
+    }
+
+    /// Makes a table with string keys: the short way for tests of a library.
+    ///
+    /// # Panics
+    /// When DynamoDB refuses it.
+    pub fn simple_table(&mut self, name: &str, partition_key: &str, sort_key: Option<&str>, ttl: &str) {
+        let keys = [Some((partition_key, "HASH")), sort_key.map(|name| (name, "RANGE"))];
+        let keys: Vec<_> = keys.into_iter().flatten().collect();
+        let create = json!({
+            "TableName": name,
+            "BillingMode": "PAY_PER_REQUEST",
+            "AttributeDefinitions":
+                keys.iter().map(|(name, _)| json!({"AttributeName": name, "AttributeType": "S"})).collect::<Vec<_>>(),
+            "KeySchema":
+                keys.iter().map(|(name, kind)| json!({"AttributeName": name, "KeyType": kind})).collect::<Vec<_>>(),
+        });
+        self.create_table(create, Some(ttl));
+    }
+
+    fn add_template(&mut self, path: &Path) {
+        let file = in_workspace(path);
+        let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let parameters = BTreeMap::from([("Environment".to_owned(), json!("local"))]);
+        let template = Template::read(&text, &parameters).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        for table in template.tables() {
+            self.add_table(table);
+        }
+    }
+
+    fn add_table(&mut self, table: Table) {
+        self.must("CreateTable", &table.create);
+        if let Some(attribute) = table.ttl {
+            let specification = json!({"AttributeName": attribute, "Enabled": true});
+            let request = json!({"TableName": table.name, "TimeToLiveSpecification": specification});
+            self.must("UpdateTimeToLive", &request);
+        }
+        self.tables.insert(table.logical_id, table.name);
+    }
+
+    /// The name of the table that the templates call `logical_id`.
+    ///
+    /// # Panics
+    /// When no template has it.
+    #[must_use]
+    pub fn table(&self, logical_id: &str) -> &str {
+        let known = || self.tables.keys().cloned().collect::<Vec<_>>().join(", ");
+        self.tables.get(logical_id).unwrap_or_else(|| panic!("no table {logical_id:?}; there are: {}", known()))
+    }
+
+    /// A client with the SDK's defaults (three attempts), whose time is [`clock`](Self::clock)'s.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.client_with(|config| config)
+    }
+
+    /// A client that tries once.
+    #[must_use]
+    pub fn client_without_retries(&self) -> Client {
+        self.client_with(|config| config.retry_config(RetryConfig::disabled()))
+    }
+
+    /// A client configured further.
+    pub fn client_with(
+        &self,
+        configure: impl FnOnce(aws_sdk_dynamodb::config::Builder) -> aws_sdk_dynamodb::config::Builder,
+    ) -> Client {
+        let config = Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("ap-northeast-1"))
+            .credentials_provider(Credentials::new("local", "local", None, None, "testkit"))
+            .sleep_impl(self.clock.clone())
+            .http_client(self.http_client());
+        Client::from_conf(configure(config).build())
+    }
+
+    /// What to configure any DynamoDB client with, so that it talks to this database.
+    #[must_use]
+    pub fn http_client(&self) -> SharedHttpClient {
+        http_client(self.faulty.clone(), self.outside.clone())
+    }
+
+    /// What goes wrong.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        self.faulty.faults()
+    }
+
+    /// What was called so far.
+    #[must_use]
+    pub fn calls(&self) -> Calls {
+        self.faults().calls()
+    }
+
+    /// Counts from zero again, and returns what was counted.
+    pub fn reset_calls(&self) -> Calls {
+        self.faults().reset_calls()
+    }
+
+    /// Deletes what is expired at `now`, as DynamoDB does some day; returns how many items that were.
+    ///
+    /// # Panics
+    /// When the engine fails.
+    pub fn sweep(&self, now: Timestamp) -> usize {
+        self.engine_clock.set(now.as_secs());
+        self.engine.database().sweep_ttl().expect("a sweep")
+    }
+
+    /// All items of a table in DynamoDB's JSON, past all faults and uncounted: what a test looks at.
+    ///
+    /// # Panics
+    /// When there is no such table.
+    #[must_use]
+    pub fn items(&self, table_name: &str) -> Vec<Value> {
+        let mut items = Vec::new();
+        let mut request = json!({"TableName": table_name, "ConsistentRead": true});
+        loop {
+            let mut page = self.must("Scan", &request);
+            if let Some(Value::Array(found)) = page.get_mut("Items").map(Value::take) {
+                items.extend(found);
+            }
+            match page.get_mut("LastEvaluatedKey").map(Value::take) {
+                Some(last @ Value::Object(_)) => request["ExclusiveStartKey"] = last,
+                _ => return items,
+            }
+        }
+    }
+
+    /// Performs one operation past all faults and uncounted, in DynamoDB's JSON.
+    ///
+    /// # Panics
+    /// When DynamoDB refuses it.
+    pub fn must(&self, operation: &str, request: &Value) -> Value {
+        let answer = self.engine.perform(operation, request.to_string().as_bytes());
+        let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        assert_eq!(answer.status, 200, "{operation} {request}: {body}");
+        body
+    }
+}
+
+/// The workspace's copy of a path.
+fn in_workspace(path: &Path) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// An HTTP client for the SDK that reaches `faulty` and nothing else, reporting each call to `outside`.
+#[must_use]
+pub fn http_client(faulty: Faulty, outside: Outside) -> SharedHttpClient {
+    let connector = SharedHttpConnector::new(Connector { faulty, outside });
+    http_client_fn(move |_, _| connector.clone())
+}
+
+#[derive(Debug)]
+struct Connector {
+    faulty: Faulty,
+    outside: Outside,
+}
+
+impl HttpConnector for Connector {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let target = request.headers().get("x-amz-target").unwrap_or_default();
+        let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
+        let body = request.body().bytes().map(Bytes::copy_from_slice).unwrap_or_default();
+        let (faulty, outside) = (self.faulty.clone(), self.outside.clone());
+        HttpConnectorFuture::new(async move {
+            let name = operation.clone();
+            let answer = outside.call(&name, faulty.call(Call { operation, body })).await.map_err(connector_error)?;
+            let status = StatusCode::try_from(answer.status).map_err(|e| ConnectorError::user(e.into()))?;
+            let mut response = HttpResponse::new(status, answer.body.into());
+            response.headers_mut().insert("content-type", "application/x-amz-json-1.0");
+            Ok(response)
+        })
+    }
+}
+
+fn connector_error(broken: Broken) -> ConnectorError {
+    match broken {
+        Broken::Refused => ConnectorError::io(broken.into()).never_connected(),
+        Broken::Reset => ConnectorError::io(broken.into()),
+    }
+}

@@ -1,0 +1,550 @@
+//! What can go wrong between a caller and its DynamoDB, on purpose.
+//!
+//! [`Faulty`] stands in front of anything that performs DynamoDB operations ([`Dispatch`]). Without rules it only
+//! counts. A [`Rule`] says which calls go wrong and how; rules can be put and healed at any time through [`Faults`],
+//! the handle that a test keeps. All chance comes from one seed.
+//!
+//! Two faults make up for what the embedded engine is kinder in than AWS: [`Fault::Conflict`], and indexes that lag
+//! ([`Faults::lag_indexes`]).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::future::pending;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use ichido::{Clock, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// One call of the DynamoDB API.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// `PutItem`, …
+    pub operation: String,
+    /// The request's JSON.
+    pub body: Bytes,
+}
+
+/// What DynamoDB answers.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The response's JSON.
+    pub body: Bytes,
+}
+
+/// Performs DynamoDB operations: the embedded engine, or an endpoint somewhere.
+pub trait Dispatch: Send + Sync + fmt::Debug + 'static {
+    /// Performs one operation. It is performed by the time the future completes, or never.
+    fn dispatch(&self, call: Call) -> BoxFuture<'static, Answer>;
+
+    /// A copy of the present state to which the same writes can be applied later: what lagging indexes read.
+    ///
+    /// # Errors
+    /// When there is no way to copy the state; indexes cannot lag then.
+    fn follower(&self) -> Result<Box<dyn Dispatch>, NoFollower> {
+        Err(NoFollower("this DynamoDB cannot be copied".into()))
+    }
+}
+
+/// There is no copy of the state for indexes that lag.
+#[derive(Debug, thiserror::Error)]
+#[error("no copy of the tables to lag behind: {0}")]
+pub struct NoFollower(pub String);
+
+/// A call that got no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// Nobody listens: the call was not performed.
+    #[error("connection refused")]
+    Refused,
+    /// The connection was lost: the caller cannot know whether the call was performed.
+    #[error("connection reset while waiting for the answer")]
+    Reset,
+}
+
+/// How a call goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Refused; not performed.
+    Down,
+    /// Answered with `ProvisionedThroughputExceededException`; not performed.
+    Throttle,
+    /// Answered with a 500; not performed.
+    Error,
+    /// Performed after this long.
+    Slow(Duration),
+    /// Performed at once, answered after this long.
+    Late(Duration),
+    /// Performed; the answer is lost with the connection.
+    LoseAnswer,
+    /// Never answered and not performed: whoever has no timeout waits for ever.
+    Hang,
+    /// `TransactionConflict`, as a transaction that is under way elsewhere causes it: transactions are cancelled,
+    /// plain writes refused; reads go through.
+    Conflict,
+    /// `AccessDeniedException`: a configuration error, not an outage.
+    Denied,
+    /// `ResourceNotFoundException`: the table is not there.
+    Missing,
+}
+
+/// Which calls go wrong.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    fault: Fault,
+    operation: Option<String>,
+    rate: f64,
+    calls: Option<RangeInclusive<u64>>,
+    /// Calls that this rule was asked about.
+    seen: u64,
+}
+
+impl Rule {
+    /// Every call goes wrong like this.
+    #[must_use]
+    pub fn new(fault: Fault) -> Self {
+        Self { fault, operation: None, rate: 1.0, calls: None, seen: 0 }
+    }
+
+    /// Only calls of this operation.
+    #[must_use]
+    pub fn on(mut self, operation: &str) -> Self {
+        self.operation = Some(operation.to_owned());
+        self
+    }
+
+    /// Only this share of them, by chance.
+    #[must_use]
+    pub fn rate(mut self, rate: f64) -> Self {
+        self.rate = rate;
+        self
+    }
+
+    /// Only the `n`-th of them (from 1) since the rule was put.
+    #[must_use]
+    pub fn call(self, n: u64) -> Self {
+        self.calls(n..=n)
+    }
+
+    /// Only these of them (from 1) since the rule was put.
+    #[must_use]
+    pub fn calls(mut self, calls: RangeInclusive<u64>) -> Self {
+        self.calls = Some(calls);
+        self
+    }
+
+    fn strikes(&mut self, operation: &str, random: &mut fastrand::Rng) -> bool {
+        if self.operation.as_deref().is_some_and(|only| only != operation) {
+            return false;
+        }
+        self.seen += 1;
+        let called = self.calls.as_ref().is_none_or(|calls| calls.contains(&self.seen));
+        called && (self.rate >= 1.0 || random.f64() < self.rate)
+    }
+}
+
+/// A rule as people write it: `{"mode": "slow", "ms": 200, "rate": 0.5}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// What goes wrong.
+    pub mode: Mode,
+    /// How slow, how late, or how far behind.
+    #[serde(default = "Spec::default_ms")]
+    pub ms: u64,
+    /// For which share of the calls.
+    #[serde(default = "Spec::default_rate")]
+    pub rate: f64,
+}
+
+impl Spec {
+    fn default_ms() -> u64 {
+        200
+    }
+
+    fn default_rate() -> f64 {
+        1.0
+    }
+
+    /// The rule, or `None` for lagging indexes, which are not a matter of single calls.
+    #[must_use]
+    pub fn rule(&self) -> Option<Rule> {
+        let fault = match self.mode {
+            Mode::Down => Fault::Down,
+            Mode::Throttle => Fault::Throttle,
+            Mode::Error => Fault::Error,
+            Mode::Slow => Fault::Slow(Duration::from_millis(self.ms)),
+            Mode::LoseAnswers => Fault::LoseAnswer,
+            Mode::Conflict => Fault::Conflict,
+            Mode::LagIndexes => return None,
+        };
+        Some(Rule::new(fault).rate(self.rate))
+    }
+}
+
+/// The faults that have a name outside of tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// [`Fault::Down`].
+    Down,
+    /// [`Fault::Throttle`].
+    Throttle,
+    /// [`Fault::Error`].
+    Error,
+    /// [`Fault::Slow`].
+    Slow,
+    /// [`Fault::LoseAnswer`].
+    LoseAnswers,
+    /// [`Fault::Conflict`].
+    Conflict,
+    /// [`Lag::Time`].
+    LagIndexes,
+}
+
+/// How far indexes are behind their table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lag {
+    /// A write is seen in an index after this many further calls.
+    Calls(u64),
+    /// A write is seen in an index after this long.
+    Time(Duration),
+}
+
+/// The handle on what goes wrong. Clones are the same handle.
+#[derive(Clone)]
+pub struct Faults {
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    rules: Vec<Rule>,
+    random: fastrand::Rng,
+    calls: Calls,
+    /// What was asked for; [`Faulty`] follows it at its next call, where it can copy the tables.
+    lag: Option<Lag>,
+}
+
+impl Faults {
+    fn new(seed: u64) -> Self {
+        let random = fastrand::Rng::with_seed(seed);
+        Self { state: Arc::new(Mutex::new(State { rules: Vec::new(), random, calls: Calls::default(), lag: None })) }
+    }
+
+    /// Adds a rule. The first rule that strikes decides.
+    pub fn put(&self, rule: Rule) {
+        self.lock().rules.push(rule);
+    }
+
+    /// This rule and no other.
+    pub fn only(&self, rule: Rule) {
+        self.lock().rules = vec![rule];
+    }
+
+    /// Nothing goes wrong any more; indexes no longer lag.
+    pub fn heal(&self) {
+        let mut state = self.lock();
+        state.rules.clear();
+        state.lag = None;
+    }
+
+    /// Chance starts again from `seed`.
+    pub fn seed(&self, seed: u64) {
+        self.lock().random = fastrand::Rng::with_seed(seed);
+    }
+
+    /// DynamoDB is away.
+    pub fn down(&self) {
+        self.only(Rule::new(Fault::Down));
+    }
+
+    /// DynamoDB throttles every call.
+    pub fn throttle(&self) {
+        self.only(Rule::new(Fault::Throttle));
+    }
+
+    /// DynamoDB answers every call with a 500.
+    pub fn error(&self) {
+        self.only(Rule::new(Fault::Error));
+    }
+
+    /// DynamoDB takes this long.
+    pub fn slow(&self, by: Duration) {
+        self.only(Rule::new(Fault::Slow(by)));
+    }
+
+    /// DynamoDB performs every call and loses every answer.
+    pub fn lose_answers(&self) {
+        self.only(Rule::new(Fault::LoseAnswer));
+    }
+
+    /// Every write meets another transaction.
+    pub fn conflict(&self) {
+        self.only(Rule::new(Fault::Conflict));
+    }
+
+    /// Indexes see writes only later; `None` lets them catch up.
+    pub fn lag_indexes(&self, lag: Option<Lag>) {
+        self.lock().lag = lag;
+    }
+
+    /// What was called so far.
+    #[must_use]
+    pub fn calls(&self) -> Calls {
+        self.lock().calls.clone()
+    }
+
+    /// Counts from zero again, and returns what was counted.
+    pub fn reset_calls(&self) -> Calls {
+        std::mem::take(&mut self.lock().calls)
+    }
+
+    /// Counts a call and decides its fate.
+    fn next(&self, operation: &str) -> (Option<Fault>, Option<Lag>) {
+        let mut state = self.lock();
+        let State { rules, random, calls, lag } = &mut *state;
+        *calls.0.entry(operation.to_owned()).or_default() += 1;
+        let fault = rules.iter_mut().find_map(|rule| rule.strikes(operation, random).then_some(rule.fault));
+        (fault, *lag)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        f.debug_struct("Faults").field("rules", &state.rules).field("lag", &state.lag).finish_non_exhaustive()
+    }
+}
+
+/// How often each operation was called; an SDK's retries are calls too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Calls(BTreeMap<String, u64>);
+
+impl Calls {
+    /// Calls of one operation.
+    #[must_use]
+    pub fn of(&self, operation: &str) -> u64 {
+        self.0.get(operation).copied().unwrap_or(0)
+    }
+
+    /// All calls.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    /// Each operation that was called, with how often.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0.iter().map(|(operation, count)| (operation.as_str(), *count))
+    }
+}
+
+/// A DynamoDB in which things go wrong. Clones are the same one.
+#[derive(Clone)]
+pub struct Faulty {
+    inner: Arc<dyn Dispatch>,
+    faults: Faults,
+    clock: Arc<dyn Clock>,
+    /// Held while an operation is performed and noted for the lagging indexes, so that both see one order.
+    behind: Arc<tokio::sync::Mutex<Behind>>,
+}
+
+impl fmt::Debug for Faulty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Faulty").field("inner", &self.inner).field("faults", &self.faults).finish_non_exhaustive()
+    }
+}
+
+/// The state that lagging indexes still see.
+#[derive(Debug, Default)]
+struct Behind {
+    follower: Option<Box<dyn Dispatch>>,
+    /// Writes not yet applied to the follower.
+    owed: VecDeque<Owed>,
+    calls: u64,
+}
+
+#[derive(Debug)]
+struct Owed {
+    call: Call,
+    number: u64,
+    at: Timestamp,
+}
+
+impl Faulty {
+    /// Stands in front of `inner`; `seed` decides every chance.
+    pub fn new(inner: impl Dispatch, clock: impl Clock, seed: u64) -> Self {
+        Self { inner: Arc::new(inner), faults: Faults::new(seed), clock: Arc::new(clock), behind: Arc::default() }
+    }
+
+    /// Another way to the same DynamoDB, with faults of its own: what is done to one does not touch the other.
+    #[must_use]
+    pub fn beside(&self, seed: u64) -> Self {
+        Self { faults: Faults::new(seed), behind: Arc::default(), ..self.clone() }
+    }
+
+    /// The handle on what goes wrong here.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// Performs `call`, or what goes wrong instead.
+    ///
+    /// # Errors
+    /// When the fault leaves the caller without an answer.
+    pub async fn call(&self, call: Call) -> Result<Answer, Broken> {
+        let (fault, lag) = self.faults.next(&call.operation);
+        match fault {
+            None => Ok(self.perform(call, lag).await),
+            Some(Fault::Down) => Err(Broken::Refused),
+            Some(Fault::Throttle) => Ok(refusal(
+                400,
+                "ProvisionedThroughputExceededException",
+                "The level of configured provisioned throughput for the table was exceeded.",
+            )),
+            Some(Fault::Error) => Ok(refusal(500, "InternalServerError", "Internal server error")),
+            Some(Fault::Slow(by)) => {
+                self.clock.sleep(by).await;
+                Ok(self.perform(call, lag).await)
+            }
+            Some(Fault::Late(by)) => {
+                let answer = self.perform(call, lag).await;
+                self.clock.sleep(by).await;
+                Ok(answer)
+            }
+            Some(Fault::LoseAnswer) => {
+                self.perform(call, lag).await;
+                Err(Broken::Reset)
+            }
+            Some(Fault::Hang) => pending().await,
+            Some(Fault::Conflict) => match conflict(&call) {
+                Some(answer) => Ok(answer),
+                None => Ok(self.perform(call, lag).await),
+            },
+            Some(Fault::Denied) => {
+                Ok(refusal(400, "AccessDeniedException", "not authorized to perform this operation"))
+            }
+            Some(Fault::Missing) => Ok(refusal(400, "ResourceNotFoundException", "Requested resource not found")),
+        }
+    }
+
+    async fn perform(&self, call: Call, lag: Option<Lag>) -> Answer {
+        let Some(lag) = lag else {
+            let mut behind = self.behind.lock().await;
+            if behind.follower.is_some() {
+                *behind = Behind::default();
+            }
+            drop(behind);
+            return self.inner.dispatch(call).await;
+        };
+        let mut behind = self.behind.lock().await;
+        behind.calls += 1;
+        if behind.follower.is_none() {
+            match self.inner.follower() {
+                Ok(follower) => behind.follower = Some(follower),
+                Err(error) => return refusal(500, "InternalServerError", &error.to_string()),
+            }
+        }
+        let now = self.clock.now();
+        behind.catch_up(lag, now).await;
+        if reads_index(&call)
+            && let Some(follower) = &behind.follower
+        {
+            return follower.dispatch(call).await;
+        }
+        let answer = self.inner.dispatch(call.clone()).await;
+        if answer.status == 200 && changes_something(&call.operation) {
+            let number = behind.calls;
+            behind.owed.push_back(Owed { call, number, at: now });
+        }
+        answer
+    }
+}
+
+impl Behind {
+    async fn catch_up(&mut self, lag: Lag, now: Timestamp) {
+        while let Some(first) = self.owed.front() {
+            let due = match lag {
+                Lag::Calls(calls) => self.calls > first.number.saturating_add(calls),
+                Lag::Time(time) => now >= first.at + time,
+            };
+            // Tables are there at once; only their contents lag.
+            let of_a_table = first.call.operation.ends_with("Table") || first.call.operation == "UpdateTimeToLive";
+            if !due && !of_a_table {
+                return;
+            }
+            if let (Some(owed), Some(follower)) = (self.owed.pop_front(), &self.follower) {
+                follower.dispatch(owed.call).await;
+            }
+        }
+    }
+}
+
+fn reads_index(call: &Call) -> bool {
+    if !matches!(call.operation.as_str(), "Query" | "Scan") {
+        return false;
+    }
+    let request: Value = serde_json::from_slice(&call.body).unwrap_or_default();
+    request.get("IndexName").is_some() && request.get("ConsistentRead") != Some(&Value::Bool(true))
+}
+
+fn changes_something(operation: &str) -> bool {
+    is_plain_write(operation)
+        || matches!(
+            operation,
+            "TransactWriteItems"
+                | "ExecuteStatement"
+                | "ExecuteTransaction"
+                | "BatchExecuteStatement"
+                | "CreateTable"
+                | "UpdateTable"
+                | "DeleteTable"
+                | "UpdateTimeToLive"
+        )
+}
+
+fn is_plain_write(operation: &str) -> bool {
+    matches!(operation, "PutItem" | "UpdateItem" | "DeleteItem" | "BatchWriteItem")
+}
+
+/// What a call meets when another transaction holds its first item; `None` where a conflict cannot happen.
+fn conflict(call: &Call) -> Option<Answer> {
+    const TEXT: &str = "Transaction is ongoing for the item";
+    if is_plain_write(&call.operation) {
+        return Some(refusal(400, "TransactionConflictException", TEXT));
+    }
+    if !matches!(call.operation.as_str(), "TransactWriteItems" | "TransactGetItems") {
+        return None;
+    }
+    let request: Value = serde_json::from_slice(&call.body).ok()?;
+    let items = request.get("TransactItems")?.as_array()?.len();
+    let reasons: Vec<Value> = (0..items)
+        .map(|n| if n == 0 { json!({"Code": "TransactionConflict", "Message": TEXT}) } else { json!({"Code": "None"}) })
+        .collect();
+    let codes: Vec<&str> = (0..items).map(|n| if n == 0 { "TransactionConflict" } else { "None" }).collect();
+    let body = json!({
+        "__type": "com.amazonaws.dynamodb.v20120810#TransactionCanceledException",
+        "Message": format!(
+            "Transaction cancelled, please refer cancellation reasons for specific reasons [{}]",
+            codes.join(", ")
+        ),
+        "CancellationReasons": reasons,
+    });
+    Some(Answer { status: 400, body: body.to_string().into() })
+}
+
+fn refusal(status: u16, exception: &str, message: &str) -> Answer {
+    let body = json!({"__type": format!("com.amazonaws.dynamodb.v20120810#{exception}"), "message": message});
+    Answer { status, body: body.to_string().into() }
+}
