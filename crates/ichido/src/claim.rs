@@ -41,8 +41,7 @@ impl Claim {
 
     /// Lengthens the lease, counted from now. An error means that the claim may be another's: stop.
     pub async fn renew(&self) -> Result<(), Lost> {
-        let Some(renewer) = &self.lease.renewer else { return Ok(()) };
-        let end = renewer.renew(self.lease.duration).await?;
+        let end = self.lease.renewer.renew(self.lease.duration).await?;
         self.lease.end.store(end.as_millis(), Ordering::Release);
         Ok(())
     }
@@ -70,12 +69,11 @@ pub enum Lost {
 pub(crate) struct Lease {
     end: AtomicU64,
     duration: Duration,
-    /// `None` while the store is down: then only this instance knows of the claim.
-    renewer: Option<Box<dyn Renew>>,
+    renewer: Box<dyn Renew>,
 }
 
 impl Lease {
-    pub(crate) fn new(end: Timestamp, duration: Duration, renewer: Option<Box<dyn Renew>>) -> Self {
+    pub(crate) fn new(end: Timestamp, duration: Duration, renewer: Box<dyn Renew>) -> Self {
         Self { end: AtomicU64::new(end.as_millis()), duration, renewer }
     }
 }

@@ -69,6 +69,16 @@ pub(crate) enum Decision {
     Full,
 }
 
+/// The answer to [`Memory::keep`].
+#[derive(Debug)]
+pub(crate) enum Kept {
+    Yes,
+    /// The journal is full.
+    Full,
+    /// The key is another attempt's by now; if it is known, what became of it.
+    TakenOver(Option<Remembered>),
+}
+
 pub(crate) struct Memory {
     known: LruCache<Arc<str>, Remembered>,
     journal: HashMap<Arc<str>, Unwritten>,
@@ -156,16 +166,21 @@ impl Memory {
         Decision::New { doubt }
     }
 
-    /// Puts a settled effect into the journal that the store could not be told of. False: there is no room.
-    pub(crate) fn keep(&mut self, unwritten: Unwritten) -> bool {
+    /// Puts into the journal how an attempt ended that the store could not be told of. `admitted_here`: the attempt was
+    /// admitted by this memory, and counts only while its entry is here.
+    pub(crate) fn keep(&mut self, unwritten: Unwritten, admitted_here: bool) -> Kept {
         let text = unwritten.key.text();
-        self.drop_entry(&text);
-        if self.journal.len() >= self.journal_limit {
-            return false;
+        match self.journal.get(&text) {
+            // The attempt outlived its lease, and another one took over: fenced, as the store would.
+            Some(entry) if entry.owner != unwritten.owner => return Kept::TakenOver(Some(entry.remembered.clone())),
+            None if admitted_here => return Kept::TakenOver(None),
+            None if self.journal.len() >= self.journal_limit => return Kept::Full,
+            _ => {}
         }
+        self.drop_entry(&text);
         self.known.pop(&text);
         self.insert(unwritten);
-        true
+        Kept::Yes
     }
 
     fn insert(&mut self, unwritten: Unwritten) {
@@ -216,9 +231,29 @@ impl Memory {
         }
     }
 
-    /// An attempt without the store ended without an effect: the key is free again.
+    /// Lengthens an attempt of the journal that is still in flight under this token. False if it is not.
+    pub(crate) fn lengthen(&mut self, key: &Key, owner: &Owner, end: Timestamp) -> bool {
+        match self.journal.get_mut(key.as_str()) {
+            Some(Unwritten {
+                owner: holder, remembered: Remembered { state: Known::InFlight { until }, .. }, ..
+            }) if holder == owner => {
+                *until = end;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The store holds the claim of this key now: the entry has had its time.
     pub(crate) fn withdraw(&mut self, key: &Key) {
         self.drop_entry(key.as_str());
+    }
+
+    /// An attempt without the store ended without an effect: the key is free again, unless another attempt has it.
+    pub(crate) fn give_back(&mut self, key: &Key, owner: &Owner) {
+        if self.journal.get(key.as_str()).is_some_and(|entry| entry.owner == *owner) {
+            self.drop_entry(key.as_str());
+        }
     }
 }
 
@@ -261,7 +296,7 @@ mod tests {
         let mut memory = Memory::new(4, 4);
         assert!(matches!(memory.admit(flying("a"), at(0)), Decision::New { doubt: false }));
         assert!(matches!(memory.admit(flying("a"), at(0)), Decision::Known(_)));
-        assert!(memory.keep(done("a")));
+        assert!(matches!(memory.keep(done("a"), true), Kept::Yes));
         assert!(matches!(memory.admit(flying("a"), at(500)), Decision::Known(_)));
         assert!(matches!(memory.admit(flying("a"), at(1000)), Decision::New { doubt: false }), "it expired");
     }
@@ -271,6 +306,19 @@ mod tests {
         let mut memory = Memory::new(4, 4);
         memory.admit(flying("a"), at(0));
         assert!(matches!(memory.admit(flying("a"), at(10)), Decision::New { doubt: true }));
+    }
+
+    #[test]
+    fn a_late_attempt_cannot_overwrite_its_successor() {
+        let mut memory = Memory::new(4, 4);
+        let late = flying("a");
+        memory.admit(late.clone(), at(0));
+        let successor = Unwritten { owner: Owner::from("successor"), ..flying("a") };
+        memory.admit(successor, at(10));
+        let late = Unwritten { remembered: done("a").remembered, ..late };
+        assert!(matches!(memory.keep(late.clone(), true), Kept::TakenOver(Some(_))));
+        memory.give_back(&key("a"), &late.owner);
+        assert!(matches!(memory.admit(flying("a"), at(0)), Decision::Known(_)));
     }
 
     #[test]
@@ -297,9 +345,9 @@ mod tests {
     #[test]
     fn settled_entries_are_taken_oldest_first_and_put_back_in_front() {
         let mut memory = Memory::new(4, 4);
-        memory.keep(done("a"));
+        memory.keep(done("a"), false);
         memory.admit(flying("x"), at(0));
-        memory.keep(done("b"));
+        memory.keep(done("b"), false);
         let first = memory.next_settled(at(0)).unwrap();
         assert_eq!(first.key.as_str(), "N#a");
         memory.put_back(first);

@@ -22,7 +22,7 @@ use crate::claim::{Claim, Lease, Lost};
 use crate::clock::Timestamp;
 use crate::digest::Digests;
 use crate::key::{Key, OutagePolicy};
-use crate::memory::{self, Known, Remembered, Unwritten};
+use crate::memory::{self, Kept, Known, Remembered, Unwritten};
 use crate::observe::{Decision, Event, Strength};
 use crate::once::{Inner, MAX_CLOCK_SKEW, Timed};
 use crate::record::{self, Outcome, Owner, Record, State};
@@ -500,13 +500,9 @@ struct Settling<'a, S> {
 impl<S: Store> Settling<'_, S> {
     fn claim(&self, lease: Duration) -> Claim {
         let Held { fence, lease_end, in_store, .. } = *self.held;
-        let renewer = in_store.then(|| Renewer {
-            inner: self.inner.clone(),
-            key: self.key.clone(),
-            owner: self.held.owner.clone(),
-            fence,
-        });
-        Claim::new(self.key.clone(), fence, Lease::new(lease_end, lease, renewer.map(|renewer| Box::new(renewer) as _)))
+        let owner = self.held.owner.clone();
+        let renewer = Renewer { inner: self.inner.clone(), key: self.key.clone(), owner, fence, in_store };
+        Claim::new(self.key.clone(), fence, Lease::new(lease_end, lease, Box::new(renewer)))
     }
 
     async fn complete<T, E>(&self, value: T, how: How) -> Result<Done<T>, Error<E>>
@@ -517,8 +513,10 @@ impl<S: Store> Settling<'_, S> {
         let outcome = Outcome::of(&value).unwrap_or(Outcome::NotKept);
         let done = |recorded| Ok(Done { value: Some(value), how, recorded });
         if !self.held.in_store {
-            self.keep_unwritten(Known::Completed { outcome });
-            return done(false);
+            return match self.keep_unwritten(Known::Completed { outcome }) {
+                Some(successor) => superseded(successor),
+                None => done(false),
+            };
         }
         match self.settle(Transition::Complete { outcome: outcome.clone() }).await {
             Ok(Settled::Done) => {
@@ -541,8 +539,10 @@ impl<S: Store> Settling<'_, S> {
                 }
             }
             Err(error) => {
-                if error.is_transient() {
-                    self.keep_unwritten(Known::Completed { outcome });
+                if error.is_transient()
+                    && let Some(successor) = self.keep_unwritten(Known::Completed { outcome })
+                {
+                    return superseded(successor);
                 }
                 match self.key.namespace().outage_policy() {
                     OutagePolicy::Open if error.is_transient() => done(false),
@@ -560,7 +560,9 @@ impl<S: Store> Settling<'_, S> {
         match self.settle(Transition::Fail { reason: reason.clone() }).await {
             Ok(Settled::Done) => self.remember(Known::Failed { reason }),
             Ok(Settled::Lost(_)) => self.inner.observe(Event::Fenced { key: self.key, fence: self.held.fence }),
-            Err(error) if error.is_transient() => self.keep_unwritten(Known::Failed { reason }),
+            Err(error) if error.is_transient() => {
+                self.keep_unwritten(Known::Failed { reason });
+            }
             Err(_) => {} // reported; the lease will lapse
         }
     }
@@ -571,7 +573,7 @@ impl<S: Store> Settling<'_, S> {
             if uncertain {
                 self.keep_unwritten(Known::Uncertain);
             } else {
-                self.inner.memory().withdraw(self.key);
+                self.inner.memory().give_back(self.key, &self.held.owner);
             }
             return;
         }
@@ -622,10 +624,11 @@ impl<S: Store> Settling<'_, S> {
         self.inner.remember(self.key, state, self.digests.cloned(), expires_at);
     }
 
-    /// Keeps what the store could not be told, for later.
-    fn keep_unwritten(&self, state: Known) {
+    /// Keeps what the store could not be told, for later. `Some`: the attempt was too late, and another one of this
+    /// instance has taken over; inside, what became of that one.
+    fn keep_unwritten(&self, state: Known) -> Option<Option<Remembered>> {
         let now = self.inner.clock.now();
-        let settled = matches!(state, Known::Completed { .. });
+        let completed = matches!(state, Known::Completed { .. });
         let expires_at = match &state {
             Known::Completed { .. } => self.inner.expiry(self.key, now),
             _ => self.inner.unfinished_expiry(self.key, now, now),
@@ -636,22 +639,38 @@ impl<S: Store> Settling<'_, S> {
             remembered: Remembered { state, digests: self.digests.cloned(), expires_at },
             attributes: self.attributes.clone(),
         };
-        let kept = self.inner.memory().keep(unwritten);
-        if settled {
+        let kept = self.inner.memory().keep(unwritten, !self.held.in_store);
+        match kept {
+            Kept::TakenOver(successor) => {
+                self.inner.observe(Event::Fenced { key: self.key, fence: self.held.fence });
+                return Some(successor);
+            }
+            Kept::Full => self.inner.observe(Event::JournalFull { key: self.key }),
+            Kept::Yes => {}
+        }
+        if completed {
             self.inner.observe(Event::Unrecorded { key: self.key });
         }
-        if !kept {
-            self.inner.observe(Event::JournalFull { key: self.key });
-        }
+        None
     }
 }
 
-/// Lengthens a lease in the store.
+/// What a worker that was too late returns: its successor's outcome, if there is one.
+fn superseded<T: DeserializeOwned, E>(successor: Option<Remembered>) -> Result<Done<T>, Error<E>> {
+    match successor.map(|remembered| remembered.state) {
+        Some(Known::Completed { outcome }) => replay(&outcome),
+        Some(Known::Failed { reason }) => Err(Error::Failed { reason }),
+        Some(Known::InFlight { .. } | Known::Uncertain) | None => Err(Error::Superseded),
+    }
+}
+
+/// Lengthens a lease, in the store or, without it, in the local memory.
 struct Renewer<S> {
     inner: Arc<Inner<S>>,
     key: Key,
     owner: Owner,
     fence: u64,
+    in_store: bool,
 }
 
 impl<S: Store> crate::claim::Renew for Renewer<S> {
@@ -659,6 +678,10 @@ impl<S: Store> crate::claim::Renew for Renewer<S> {
         Box::pin(async move {
             let now = self.inner.clock.now();
             let lease_end = now + lease;
+            if !self.in_store {
+                let lengthened = self.inner.memory().lengthen(&self.key, &self.owner, lease_end);
+                return if lengthened { Ok(lease_end) } else { Err(Lost::TakenOver) };
+            }
             let lease_until = lease_end + MAX_CLOCK_SKEW;
             let request = Settle {
                 key: &self.key,
