@@ -30,6 +30,7 @@ mod log;
 pub mod metric;
 mod scope;
 pub mod trace;
+mod watch;
 
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
@@ -37,6 +38,7 @@ use std::sync::{Arc, OnceLock};
 pub use log::rfc3339;
 pub use scope::{Invocation, invocation, scoped};
 pub use tracing::Level;
+pub use watch::Watch;
 
 /// Where lines go: called with one whole line, without its newline.
 pub type Sink = Arc<dyn Fn(&str) + Send + Sync>;

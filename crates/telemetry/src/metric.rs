@@ -158,6 +158,8 @@ pub const FALLBACK_ADMISSIONS: Metric = Metric::count("FallbackAdmissions").urge
 pub const RECONCILED: Metric = Metric::count("Reconciled");
 /// Keys admitted during an outage that another instance had admitted as well.
 pub const DOUBLE_ADMISSIONS: Metric = Metric::count("DoubleAdmissions").urgent();
+/// Keys refused, or outcomes not kept, because the memory for outages was full.
+pub const JOURNAL_FULL: Metric = Metric::count("JournalFull").urgent();
 /// Conflicts in the store: two transactions wanted one item.
 pub const CONFLICTS: Metric = Metric::count("Conflicts");
 
