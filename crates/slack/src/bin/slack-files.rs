@@ -1,0 +1,7 @@
+//! The effect: replies once to each file that was handed over.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    function::serve(slack::FILES)
+}
