@@ -22,7 +22,7 @@ use crate::clock::ManualClock;
 use crate::engine::Engine;
 use crate::faults::{Broken, Call, Calls, Faults, Faulty};
 use crate::outside::Outside;
-use crate::template::{Table, Template};
+use template::{Table, Template};
 
 /// An embedded DynamoDB. Clones are the same one.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@
 //! - [`template`]: the CloudFormation templates, read for what can run without CloudFormation.
 //! - [`ManualClock`]: time that a test owns. Nothing here waits in real time.
 //! - [`interrupt`]: lets a run die at each of its calls to the [`Outside`] and runs it again.
+//! - [`model`]: the library's store, obviously right; [`sim`]: a deterministic world in which a seed decides everything.
 //!
 //! It is a crate for tests: what cannot be set up panics, with the reason.
 
@@ -13,9 +14,12 @@ pub mod dynamo;
 pub mod engine;
 pub mod faults;
 pub mod interrupt;
+pub mod model;
 pub mod outside;
-pub mod template;
+pub mod sim;
+
 
 pub use clock::ManualClock;
 pub use dynamo::Dynamo;
 pub use outside::Outside;
+pub use template;

@@ -1,0 +1,106 @@
+//! [`Memory`]: the store that is obviously right.
+//!
+//! A map behind one lock, and the sentences of [`ichido::store`] written down. The DynamoDB store is held to it, call
+//! by call; nothing that a user runs uses it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ichido::store::{Admit, Admitted, Error, Settle, Settled};
+use ichido::{Key, Record, State, Store, Timestamp};
+
+/// Records in a map. Clones are the same store.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    state: Arc<Mutex<Inner>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    records: BTreeMap<String, Record>,
+    calls: u64,
+}
+
+impl Memory {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How often it was called.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.lock().calls
+    }
+
+    /// What it holds of a key, past all counting.
+    #[must_use]
+    pub fn record(&self, key: &Key) -> Option<Record> {
+        self.lock().records.get(key.as_str()).cloned()
+    }
+
+    /// Deletes what is expired, as DynamoDB does some day.
+    pub fn sweep(&self, now: Timestamp) {
+        self.lock().records.retain(|_, record| !record.is_expired(now));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn called(&self) -> MutexGuard<'_, Inner> {
+        let mut inner = self.lock();
+        inner.calls += 1;
+        inner
+    }
+}
+
+impl Store for Memory {
+    async fn admit(&self, request: &Admit<'_>) -> Result<Admitted, Error> {
+        let mut inner = self.called();
+        let previous = inner.records.get(request.key.as_str()).cloned();
+        if let Some(record) = &previous
+            && !record.is_claimable(request.now)
+        {
+            return Ok(Admitted::Held(record.clone()));
+        }
+        // Only claims are counted; a record that is settled from the start has had one holder.
+        let fence = match (&request.state, &previous) {
+            (State::Claimed { .. }, Some(previous)) => previous.fence + 1,
+            _ => 1,
+        };
+        let record = Record {
+            state: request.state.clone(),
+            owner: request.owner.clone(),
+            fence,
+            updated_at: request.now,
+            expires_at: request.expires_at.map(in_seconds),
+            digests: request.digests.cloned(),
+        };
+        inner.records.insert(request.key.as_str().to_owned(), record);
+        Ok(Admitted::Won { fence, previous })
+    }
+
+    async fn settle(&self, request: &Settle<'_>) -> Result<Settled, Error> {
+        let mut inner = self.called();
+        let Some(record) = inner.records.get_mut(request.key.as_str()) else { return Ok(Settled::Lost(None)) };
+        let claimed = matches!(record.state, State::Claimed { .. });
+        if !claimed || record.owner != request.owner || record.fence != request.fence {
+            return Ok(Settled::Lost(Some(record.clone())));
+        }
+        record.state = request.to.clone().into_state();
+        record.updated_at = request.now;
+        record.expires_at = request.expires_at.map(in_seconds);
+        Ok(Settled::Done)
+    }
+
+    async fn read(&self, key: &Key) -> Result<Option<Record>, Error> {
+        Ok(self.called().records.get(key.as_str()).cloned())
+    }
+}
+
+/// Expiry is kept in whole seconds, rounded up: what a `ttl` attribute can say.
+fn in_seconds(expiry: Timestamp) -> Timestamp {
+    Timestamp::from_secs(expiry.as_secs_ceil())
+}
