@@ -1,0 +1,70 @@
+# Everything a person does here. `make help` lists it.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+ENV ?= dev
+ARGS ?=
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+# --- try it -----------------------------------------------------------------
+
+.PHONY: dev
+dev: ## run the whole system on this machine (ARGS="--memory --port 9001")
+	@scripts/setup build
+	@cargo run --quiet -p local --bin ichido-local -- $(ARGS)
+
+# --- prove it ---------------------------------------------------------------
+
+.PHONY: test
+test: ## prove everything: Rust, infrastructure, resolvers, browser
+	@scripts/setup test
+	@scripts/test
+
+.PHONY: check
+check: ## format, clippy, licences and sources, generated files
+	@scripts/setup check
+	@scripts/check
+
+.PHONY: soak
+soak: ## long simulations (SEEDS=100000)
+	@scripts/soak
+
+.PHONY: mutants
+mutants: ## mutation testing of the library's core
+	@scripts/mutants
+
+.PHONY: fuzz
+fuzz: ## longer runs of the property tests (CASES=100000)
+	@scripts/fuzz
+
+.PHONY: bench
+bench: ## benchmarks, compared side by side (BENCH=name for one)
+	@scripts/bench $(BENCH)
+
+# --- ship it ----------------------------------------------------------------
+
+.PHONY: generate build synth diff deploy smoke secrets rollout rollback destroy cost
+generate: ## CDK constructs from infra/templates
+	@scripts/generate
+build: ## all functions for Lambda (ARCH=arm64|x86_64)
+	@scripts/build
+synth: ## synthesize ENV
+	@ENV=$(ENV) scripts/synth
+diff: ## what a deployment to ENV would change
+	@ENV=$(ENV) scripts/diff
+deploy: ## deploy ENV (dev, staging, prod, or local: no account needed)
+	@ENV=$(ENV) scripts/deploy
+smoke: ## call the deployed functions of ENV
+	@ENV=$(ENV) scripts/smoke
+secrets: ## set the secrets of ENV, without echo
+	@ENV=$(ENV) scripts/secrets
+rollout: ## move traffic to what was deployed, watched by alarms
+	@ENV=$(ENV) scripts/rollout
+rollback: ## back to the version before the last rollout
+	@ENV=$(ENV) scripts/rollback
+destroy: ## remove ENV
+	@ENV=$(ENV) scripts/destroy
+cost: ## what a month of ENV costs
+	@ENV=$(ENV) scripts/cost
