@@ -95,10 +95,7 @@ impl Amount {
         }
         let (whole, fraction) = match text.split_once('.') {
             None => (text, ""),
-            Some((whole, fraction)) if whole.is_empty() || fraction.is_empty() => {
-                let _ = (whole, fraction);
-                return Err(Error::Point);
-            }
+            Some(("", _) | (_, "")) => return Err(Error::Point),
             Some((_, fraction)) if fraction.contains('.') => return Err(Error::Character('.')),
             Some(parts) => parts,
         };
