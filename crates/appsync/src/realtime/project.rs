@@ -1,0 +1,110 @@
+//! A mutation's answer through a subscriber's eyes.
+
+use apollo_compiler::ast::Type;
+use apollo_compiler::executable::Field;
+use apollo_compiler::{Name, Node};
+use serde_json::Value;
+
+use super::Plan;
+use crate::api::Inner;
+use crate::response::{Data, Entry, Error, Object, Response, Segment};
+use crate::selection::Selector;
+
+/// `null` stands where it cannot.
+struct Propagate;
+
+struct Projection<'a> {
+    api: &'a Inner,
+    plan: &'a Plan,
+    selector: Selector<'a>,
+    errors: Vec<Error>,
+}
+
+/// The subscriber's selection, taken from what the mutation selected.
+pub(super) fn project(api: &Inner, plan: &Plan, data: &Data) -> Response {
+    let Ok(operation) = plan.document.operations.get(plan.operation.as_deref()) else {
+        return Response::refused(vec![Error::request("the operation is gone")]);
+    };
+    let selector = Selector { schema: &api.schema, document: &plan.document, variables: &plan.variables };
+    let mut projection = Projection { api, plan, selector, errors: Vec::new() };
+    let root = operation.object_type();
+    let mut entries = Vec::new();
+    for (key, nodes) in selector.fields(root, [&operation.selection_set]) {
+        let (Some(first), Some(definition)) = (nodes.first(), nodes.first().and_then(|field| api.schema.field(root, &field.name))) else {
+            continue;
+        };
+        let mut path = vec![Segment::Key(key.to_string())];
+        let value = projection.value(root, &definition.ty, &nodes, Some(data), &mut path).unwrap_or(Data::Null);
+        entries.push(Entry { key: key.clone(), field: first.name.clone(), data: value });
+    }
+    let data = Data::Object(Object { type_name: root.clone(), entries });
+    Response { data: Some(data), errors: projection.errors }
+}
+
+impl Projection<'_> {
+    fn value(&mut self, parent: &Name, ty: &Type, nodes: &[&Node<Field>], data: Option<&Data>, path: &mut Vec<Segment>) -> Result<Data, Propagate> {
+        match (data, ty) {
+            (None | Some(Data::Null), _) => self.null(parent, ty, path),
+            (Some(Data::List(items)), Type::List(inner) | Type::NonNullList(inner)) => {
+                let mut list = Vec::with_capacity(items.len());
+                for (index, item) in items.iter().enumerate() {
+                    path.push(Segment::Index(index));
+                    let value = self.value(parent, inner, nodes, Some(item), path);
+                    path.pop();
+                    list.push(absorb(value, inner)?);
+                }
+                Ok(Data::List(list))
+            }
+            (Some(Data::Object(object)), _) => self.object(object, nodes, path).map(Data::Object),
+            (Some(other), _) => Ok(other.clone()),
+        }
+    }
+
+    fn object(&mut self, object: &Object, nodes: &[&Node<Field>], path: &mut Vec<Segment>) -> Result<Object, Propagate> {
+        let fields = self.selector.fields(&object.type_name, nodes.iter().map(|field| &field.selection_set));
+        let mut entries = Vec::with_capacity(fields.len());
+        for (key, nodes) in fields {
+            let Some(first) = nodes.first() else { continue };
+            let entry = |data| Entry { key: key.clone(), field: first.name.clone(), data };
+            if first.name == "__typename" {
+                entries.push(entry(Data::Leaf(Value::String(object.type_name.to_string()))));
+                continue;
+            }
+            let Some(definition) = self.api.schema.field(&object.type_name, &first.name) else { continue };
+            path.push(Segment::Key(key.to_string()));
+            let allowed = !self.api.has_auth_directives
+                || self.api.schema.modes(&object.type_name, definition, self.api.gate.default_mode()).contains(&self.plan.accepted.mode);
+            let value = if allowed {
+                let found = object.entries.iter().find(|entry| entry.field == first.name).map(|entry| &entry.data);
+                self.value(&object.type_name, &definition.ty, &nodes, found, path)
+            } else {
+                let raised = crate::resolve::unauthorized(&object.type_name, &first.name);
+                self.errors.push(Error { path: path.clone(), ..Error::typed("Unauthorized", raised.message) });
+                Err(Propagate)
+            };
+            path.pop();
+            entries.push(entry(absorb(value, &definition.ty)?));
+        }
+        Ok(Object { type_name: object.type_name.clone(), entries })
+    }
+
+    fn null(&mut self, parent: &Name, ty: &Type, path: &[Segment]) -> Result<Data, Propagate> {
+        if !ty.is_non_null() {
+            return Ok(Data::Null);
+        }
+        let place = path.iter().fold(String::new(), |text, segment| match segment {
+            Segment::Key(key) => format!("{text}/{key}"),
+            Segment::Index(index) => format!("{text}[{index}]"),
+        });
+        let message = format!("Cannot return null for non-nullable type: '{}' within parent '{parent}' ({place})", ty.inner_named_type());
+        self.errors.push(Error { path: path.to_vec(), ..Error::request(message) });
+        Err(Propagate)
+    }
+}
+
+fn absorb(value: Result<Data, Propagate>, ty: &Type) -> Result<Data, Propagate> {
+    match value {
+        Err(Propagate) if !ty.is_non_null() => Ok(Data::Null),
+        other => other,
+    }
+}

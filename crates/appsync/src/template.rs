@@ -1,0 +1,299 @@
+//! The wiring of an API, read from its CloudFormation template.
+//!
+//! One template, one `AWS::AppSync::GraphQLApi`. What the API has and this crate does not (other
+//! data sources, mapping templates, caches, versioned tables) is refused by name rather than left
+//! out; resources of other services are looked at only where the API refers to them.
+
+mod intrinsics;
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use crate::auth::Mode;
+use crate::limits::MAX_PIPELINE_FUNCTIONS;
+use intrinsics::Evaluator;
+
+/// Why a template is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Not YAML, or not a template.
+    #[error("the template cannot be read: {0}")]
+    Syntax(String),
+    /// No API, or several.
+    #[error("the template has {0} GraphQL APIs; one is expected")]
+    Apis(usize),
+    /// A parameter without a default that was not given.
+    #[error("the parameter `{0}` has no value")]
+    Parameter(String),
+    /// A reference to nothing.
+    #[error("{place}: there is no `{name}`")]
+    Reference {
+        /// Where.
+        place: String,
+        /// What it names.
+        name: String,
+    },
+    /// A property that must be there.
+    #[error("{place}: `{property}` is missing or has the wrong type")]
+    Property {
+        /// The resource's logical id.
+        place: String,
+        /// The property.
+        property: String,
+    },
+    /// Something that exists on AWS but not here.
+    #[error("{place}: {what} is not supported here")]
+    Unsupported {
+        /// The resource's logical id.
+        place: String,
+        /// What.
+        what: String,
+    },
+    /// Two resolvers for one field.
+    #[error("{place}: {field} has a resolver already")]
+    Twice {
+        /// The resource's logical id.
+        place: String,
+        /// The field, as `Type.field`.
+        field: String,
+    },
+}
+
+/// Where the code of a resolver or function is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// In the template.
+    Inline(String),
+    /// A path whose end is the path of a file in the code directory.
+    Path(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    None,
+    DynamoDb { table: String },
+    /// By what the template calls the function: its name, or its logical id.
+    Lambda { names: Vec<String> },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) name: String,
+    pub(crate) source: String,
+    pub(crate) code: Option<Code>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Unit(Step),
+    Pipeline { code: Code, functions: Vec<Step> },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Resolver {
+    pub(crate) type_name: String,
+    pub(crate) field: String,
+    pub(crate) kind: Kind,
+}
+
+/// An API as its template describes it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Template {
+    pub(crate) schema: Option<Code>,
+    pub(crate) sources: HashMap<String, Source>,
+    pub(crate) resolvers: Vec<Resolver>,
+    pub(crate) environment: Vec<(String, String)>,
+    pub(crate) modes: Vec<Mode>,
+    pub(crate) query_depth: Option<usize>,
+    pub(crate) resolver_count: Option<usize>,
+    pub(crate) introspection: bool,
+}
+
+impl Template {
+    pub(crate) fn read(yaml: &str, parameters: &[(&str, &str)]) -> Result<Self, Error> {
+        let evaluator = Evaluator::new(yaml, parameters)?;
+        let apis = evaluator.of_type("AWS::AppSync::GraphQLApi");
+        let [api] = apis.as_slice() else { return Err(Error::Apis(apis.len())) };
+        let mut template = Self { introspection: true, ..Self::default() };
+        template.read_api(&evaluator, api)?;
+        if evaluator.of_type("AWS::AppSync::ApiCache").first().is_some() {
+            return Err(Error::Unsupported { place: api.clone(), what: "an API cache".to_owned() });
+        }
+        if let Some(id) = evaluator.of_type("AWS::AppSync::GraphQLSchema").first() {
+            let properties = evaluator.properties(id)?;
+            template.schema = code(&properties, "Definition", "DefinitionS3Location");
+        }
+        for id in evaluator.of_type("AWS::AppSync::DataSource") {
+            let properties = Properties { place: &id, value: evaluator.properties(&id)? };
+            let source = properties.source(&evaluator)?;
+            template.sources.insert(properties.text("Name")?, source);
+        }
+        let mut functions: HashMap<String, Step> = HashMap::new();
+        for id in evaluator.of_type("AWS::AppSync::FunctionConfiguration") {
+            let properties = Properties { place: &id, value: evaluator.properties(&id)? };
+            properties.refuse_templates()?;
+            let step = Step { name: properties.text("Name")?, source: properties.text("DataSourceName")?, code: properties.code() };
+            functions.insert(id, step);
+        }
+        for id in evaluator.of_type("AWS::AppSync::Resolver") {
+            let properties = Properties { place: &id, value: evaluator.properties(&id)? };
+            let resolver = properties.resolver(&functions)?;
+            let field = format!("{}.{}", resolver.type_name, resolver.field);
+            if template.resolvers.iter().any(|other| other.type_name == resolver.type_name && other.field == resolver.field) {
+                return Err(Error::Twice { place: id, field });
+            }
+            template.resolvers.push(resolver);
+        }
+        Ok(template)
+    }
+
+    fn read_api(&mut self, evaluator: &Evaluator, id: &str) -> Result<(), Error> {
+        let properties = Properties { place: id, value: evaluator.properties(id)? };
+        let mut modes = vec![properties.text("AuthenticationType")?];
+        if let Some(additional) = properties.value.get("AdditionalAuthenticationProviders").and_then(Value::as_array) {
+            modes.extend(additional.iter().filter_map(|mode| mode["AuthenticationType"].as_str()).map(ToOwned::to_owned));
+        }
+        for mode in modes {
+            let known = Mode::named(&mode)
+                .ok_or_else(|| Error::Unsupported { place: id.to_owned(), what: format!("the authentication type {mode}") })?;
+            self.modes.push(known);
+        }
+        if let Some(variables) = properties.value.get("EnvironmentVariables").and_then(Value::as_object) {
+            for (name, value) in variables {
+                let value = scalar_text(value)
+                    .ok_or_else(|| Error::Property { place: id.to_owned(), property: format!("EnvironmentVariables.{name}") })?;
+                self.environment.push((name.clone(), value));
+            }
+        }
+        let bound = |name: &str| {
+            properties.value.get(name).and_then(scalar_text).and_then(|text| text.parse::<usize>().ok()).filter(|bound| *bound > 0)
+        };
+        self.query_depth = bound("QueryDepthLimit");
+        self.resolver_count = bound("ResolverCountLimit");
+        self.introspection = properties.value.get("IntrospectionConfig").and_then(Value::as_str) != Some("DISABLED");
+        Ok(())
+    }
+}
+
+fn scalar_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        _ => None,
+    }
+}
+
+fn code(properties: &Value, inline: &str, location: &str) -> Option<Code> {
+    if let Some(text) = properties.get(inline).and_then(Value::as_str) {
+        return Some(Code::Inline(text.to_owned()));
+    }
+    properties.get(location).and_then(Value::as_str).map(|path| Code::Path(path.to_owned()))
+}
+
+struct Properties<'a> {
+    place: &'a str,
+    value: Value,
+}
+
+impl Properties<'_> {
+    fn text(&self, property: &str) -> Result<String, Error> {
+        self.value
+            .get(property)
+            .and_then(Value::as_str)
+            .map(ToOwned::to_owned)
+            .ok_or_else(|| Error::Property { place: self.place.to_owned(), property: property.to_owned() })
+    }
+
+    fn unsupported<T>(&self, what: impl Into<String>) -> Result<T, Error> {
+        Err(Error::Unsupported { place: self.place.to_owned(), what: what.into() })
+    }
+
+    fn code(&self) -> Option<Code> {
+        code(&self.value, "Code", "CodeS3Location")
+    }
+
+    fn refuse_templates(&self) -> Result<(), Error> {
+        for property in [
+            "RequestMappingTemplate",
+            "ResponseMappingTemplate",
+            "RequestMappingTemplateS3Location",
+            "ResponseMappingTemplateS3Location",
+        ] {
+            if self.value.get(property).is_some() {
+                return self.unsupported(format!("a mapping template in VTL ({property})"));
+            }
+        }
+        for property in ["SyncConfig", "CachingConfig", "MaxBatchSize"] {
+            if self.value.get(property).is_some_and(|value| !value.is_null() && value.as_u64() != Some(0)) {
+                return self.unsupported(property);
+            }
+        }
+        if let Some(runtime) = self.value.get("Runtime") {
+            let name = runtime.get("Name").and_then(Value::as_str).unwrap_or_default();
+            let version = runtime.get("RuntimeVersion").and_then(scalar_text).unwrap_or_default();
+            if (name, version.as_str()) != ("APPSYNC_JS", "1.0.0") {
+                return self.unsupported(format!("the runtime {name} {version}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn source(&self, evaluator: &Evaluator) -> Result<Source, Error> {
+        match self.text("Type")?.as_str() {
+            "NONE" => Ok(Source::None),
+            "AMAZON_DYNAMODB" => {
+                let config = &self.value["DynamoDBConfig"];
+                if config.get("Versioned").and_then(Value::as_bool) == Some(true) || config.get("DeltaSyncConfig").is_some() {
+                    return self.unsupported("a versioned data source");
+                }
+                let table = config.get("TableName").and_then(Value::as_str);
+                let table = table.ok_or_else(|| Error::Property { place: self.place.to_owned(), property: "DynamoDBConfig.TableName".to_owned() })?;
+                Ok(Source::DynamoDb { table: table.to_owned() })
+            }
+            "AWS_LAMBDA" => {
+                let arn = self.value["LambdaConfig"].get("LambdaFunctionArn").and_then(Value::as_str);
+                let arn = arn.ok_or_else(|| Error::Property { place: self.place.to_owned(), property: "LambdaConfig.LambdaFunctionArn".to_owned() })?;
+                Ok(Source::Lambda { names: evaluator.function_names(arn) })
+            }
+            other => self.unsupported(format!("a data source of type {other}")),
+        }
+    }
+
+    fn resolver(&self, functions: &HashMap<String, Step>) -> Result<Resolver, Error> {
+        self.refuse_templates()?;
+        let (type_name, field) = (self.text("TypeName")?, self.text("FieldName")?);
+        let kind = match self.value.get("Kind").and_then(Value::as_str) {
+            None | Some("UNIT") => Kind::Unit(Step {
+                name: format!("{type_name}.{field}"),
+                source: self.text("DataSourceName")?,
+                code: self.code(),
+            }),
+            Some("PIPELINE") => {
+                let ids = self.value["PipelineConfig"].get("Functions").and_then(Value::as_array).cloned().unwrap_or_default();
+                if ids.len() > MAX_PIPELINE_FUNCTIONS {
+                    return self.unsupported(format!("a pipeline of {} functions (AppSync takes {MAX_PIPELINE_FUNCTIONS})", ids.len()));
+                }
+                let steps = ids
+                    .iter()
+                    .map(|id| {
+                        let id = id.as_str().unwrap_or_default();
+                        functions
+                            .get(id)
+                            .cloned()
+                            .ok_or_else(|| Error::Reference { place: self.place.to_owned(), name: id.to_owned() })
+                    })
+                    .collect::<Result<_, _>>()?;
+                let code = self.code().ok_or_else(|| Error::Property { place: self.place.to_owned(), property: "Code".to_owned() })?;
+                Kind::Pipeline { code, functions: steps }
+            }
+            Some(other) => return self.unsupported(format!("a resolver of kind {other}")),
+        };
+        Ok(Resolver { type_name, field, kind })
+    }
+}
+
+#[cfg(test)]
+mod tests;
