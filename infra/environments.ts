@@ -53,8 +53,15 @@ const dev: Environment = {
 export const environments: Record<Name, Environment> = {
   dev,
 
-  // The same stack on a local AWS (`make deploy ENV=local`). Nothing there is worth keeping.
-  local: { ...dev, name: 'local', suffix: '-local', budgets: undefined },
+  // The same stack on a local AWS (`make deploy ENV=local`). Nothing there is worth keeping. LOCAL_PARAMETERS (JSON) turns
+  // it towards stand-ins: LOCAL_PARAMETERS='{"SlackApiUrl": "http://127.0.0.1:8787/…"}'.
+  local: {
+    ...dev,
+    name: 'local',
+    suffix: '-local',
+    budgets: undefined,
+    parameters: { ...dev.parameters, ...(JSON.parse(process.env.LOCAL_PARAMETERS ?? '{}') as Record<string, string>) },
+  },
 
   staging: {
     ...dev,

@@ -136,6 +136,19 @@ function split(name: string, template: Template): Split {
   };
 }
 
+/** A function's variables are text: a number among them (`{Ref: A Number parameter}`) is written out. */
+function variablesAsText(template: Template): Template {
+  const isNumber = (v: Json) => template.Parameters?.[v?.Ref]?.Type === 'Number';
+  const asText = (v: Json) => (isNumber(v) ? { 'Fn::Sub': `\${${v.Ref}}` } : typeof v === 'number' || typeof v === 'boolean' ? String(v) : v);
+  const resources = Object.entries(template.Resources).map(([id, r]) => {
+    const variables = r.Properties?.Environment?.Variables;
+    if (r.Type !== 'AWS::Lambda::Function' || variables === undefined) return [id, r];
+    const Environment = { Variables: Object.fromEntries(Object.entries(variables).map(([k, v]) => [k, asText(v)])) };
+    return [id, { ...r, Properties: { ...r.Properties, Environment } }];
+  });
+  return { ...template, Resources: Object.fromEntries(resources) };
+}
+
 const className = (name: string) => name.replace(/(^|-)([a-z])/g, (_, __, c: string) => c.toUpperCase());
 
 /** cdk-from-cfn has its own idea of camel case; the generated text says which. */
@@ -154,7 +167,7 @@ export function generate(templates = path.join(infra, 'templates')): Map<string,
   const imports: string[] = [];
   const entries: string[] = [];
   for (const name of templateNames(templates)) {
-    const parts = split(name, readTemplate(name, templates));
+    const parts = split(name, variablesAsText(readTemplate(name, templates)));
     const entry: string[] = [`    name: ${JSON.stringify(name)},`];
     for (const part of ['data', 'service'] as const) {
       const template = parts[part];

@@ -24,8 +24,10 @@ run(async () => {
   if (moving.length > 0) {
     throw new Refusal(`A rollout is under way (${moving.join(', ')}). Finish it (make rollout ENV=${env.name}) or take it back (make rollback ENV=${env.name}), then deploy.`);
   }
-  if (env.name === 'local') await ok(env, ['bootstrap', `aws://${owner}/${env.region}`, '--quiet'], 'cdk bootstrap');
-  else await refuseUnlessBootstrapped(env, owner);
+  if (!(await isBootstrapped())) {
+    if (env.name !== 'local') throw new Refusal(`The account is not prepared for the CDK. Once, as its administrator:\n  infra/node_modules/.bin/cdk bootstrap aws://${owner}/${env.region} -c env=${env.name} -c binaries=placeholder`);
+    await ok(env, ['bootstrap', `aws://${owner}/${env.region}`], 'cdk bootstrap');
+  }
 
   if (env.name !== 'local') {
     await ok(env, ['diff', ...stacks(env), '--method', 'template'], 'cdk diff');
@@ -50,10 +52,9 @@ async function refuseUnlessComplete(env: Environment) {
   throw new Refusal(`${env.name} cannot be deployed yet. Missing:\n${problems.join('\n')}\n\nmake secrets ENV=${env.name} sets the secrets.`);
 }
 
-async function refuseUnlessBootstrapped(env: Environment, owner: string) {
-  const note = '/cdk-bootstrap/hnb659fds/version'; // left behind by cdk bootstrap
-  if ((await missingSecrets([note])).length === 0) return;
-  throw new Refusal(`The account is not prepared for the CDK. Once, as its administrator:\n  infra/node_modules/.bin/cdk bootstrap aws://${owner}/${env.region} -c env=${env.name} -c binaries=placeholder`);
+/** cdk bootstrap leaves its version behind. */
+async function isBootstrapped(): Promise<boolean> {
+  return (await missingSecrets(['/cdk-bootstrap/hnb659fds/version'])).length === 0;
 }
 
 async function ask(env: Environment) {

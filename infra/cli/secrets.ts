@@ -70,8 +70,12 @@ export async function seedLocalSecrets(env: Environment) {
   }
 }
 
-/** Something of the right form: feeds are URLs, the rest are opaque. */
+/** Something of the right form: feeds are URLs, keys of an issuer a key set, the rest opaque. */
 function localValue(parameter: string): string {
+  if (/Jwt|Jwks/.test(parameter)) {
+    const { publicKey } = crypto.generateKeyPairSync('ec', { namedCurve: 'P-256' });
+    return JSON.stringify({ keys: [{ ...publicKey.export({ format: 'jwk' }), kid: 'local', alg: 'ES256', use: 'sig' }] });
+  }
   return /Url|Feed/.test(parameter) ? 'https://feeds.invalid/feed.xml' : crypto.randomBytes(24).toString('hex');
 }
 

@@ -1,8 +1,12 @@
 // Generated from infra/templates by `make generate`. Do not edit.
 import { type Construct } from 'constructs';
 import { Shared } from './shared.ts';
+import { FeedsData } from './feeds-data.ts';
+import { Feeds } from './feeds.ts';
 import { SlackData } from './slack-data.ts';
 import { Slack } from './slack.ts';
+import { TokensData } from './tokens-data.ts';
+import { Tokens } from './tokens.ts';
 
 /** A construct, its properties by the template's parameters, and its members by the template's outputs. */
 export interface Part {
@@ -30,6 +34,20 @@ export const generated: Generated[] = [
     links: [],
   },
   {
+    name: "feeds",
+    data: {
+      create: (scope, id, props) => new FeedsData(scope, id, props as any),
+      properties: {"Environment":"environment","Suffix":"suffix","GithubStateTableName":"githubStateTableName","HatebuStateTableName":"hatebuStateTableName"},
+      outputs: {"GithubStateTableOutput":"githubStateTableOutput","HatebuStateTableOutput":"hatebuStateTableOutput","GithubStateTableArn":"githubStateTableArn","GithubSubscriberFailuresArn":"githubSubscriberFailuresArn","GithubStateTableRef":"githubStateTableRef","HatebuStateTableArn":"hatebuStateTableArn","HatebuSubscriberFailuresArn":"hatebuSubscriberFailuresArn","HatebuStateTableRef":"hatebuStateTableRef"},
+    },
+    service: {
+      create: (scope, id, props) => new Feeds(scope, id, props as any),
+      properties: {"Suffix":"suffix","Architecture":"architecture","CodeBucket":"codeBucket","LogLevel":"logLevel","LogRetentionDays":"logRetentionDays","TracingMode":"tracingMode","AlarmTopicArn":"alarmTopicArn","MastodonUrl":"mastodonUrl","MastodonVisibility":"mastodonVisibility","FeedFirstRun":"feedFirstRun","FeedShadow":"feedShadow","FeedAdaptive":"feedAdaptive","FeedAdaptiveLongestMinutes":"feedAdaptiveLongestMinutes","FeedDeadAfter":"feedDeadAfter","FeedGiveUpDays":"feedGiveUpDays","FeedParallelDeliveries":"feedParallelDeliveries","GithubScheduleName":"githubScheduleName","GithubScheduleState":"githubScheduleState","GithubFeedUrlParameter":"githubFeedUrlParameter","GithubMastodonTokenParameter":"githubMastodonTokenParameter","GithubStatusTemplate":"githubStatusTemplate","GithubIgnoreTitle":"githubIgnoreTitle","GithubIgnoreLink":"githubIgnoreLink","PushoverUrl":"pushoverUrl","PushoverTokenParameter":"pushoverTokenParameter","PushoverUserParameter":"pushoverUserParameter","PushoverTitle":"pushoverTitle","PushoverWhenUnsure":"pushoverWhenUnsure","HatebuScheduleName":"hatebuScheduleName","HatebuScheduleState":"hatebuScheduleState","HatebuFeedUrlParameter":"hatebuFeedUrlParameter","HatebuMastodonTokenParameter":"hatebuMastodonTokenParameter","HatebuStatusTemplate":"hatebuStatusTemplate","HatebuIgnoreTitle":"hatebuIgnoreTitle","HatebuIgnoreLink":"hatebuIgnoreLink","GithubSubscriberCodeKey":"githubSubscriberCodeKey","GithubSubscriberRevision":"githubSubscriberRevision","GithubSubscriberLive":"githubSubscriberLive","GithubNotifierCodeKey":"githubNotifierCodeKey","GithubNotifierRevision":"githubNotifierRevision","GithubNotifierLive":"githubNotifierLive","HatebuSubscriberCodeKey":"hatebuSubscriberCodeKey","HatebuSubscriberRevision":"hatebuSubscriberRevision","HatebuSubscriberLive":"hatebuSubscriberLive","HatebuNotifierCodeKey":"hatebuNotifierCodeKey","HatebuNotifierRevision":"hatebuNotifierRevision","HatebuNotifierLive":"hatebuNotifierLive","GithubStateTableArn":"githubStateTableArn","GithubSubscriberFailuresArn":"githubSubscriberFailuresArn","GithubStateTableRef":"githubStateTableRef","HatebuStateTableArn":"hatebuStateTableArn","HatebuSubscriberFailuresArn":"hatebuSubscriberFailuresArn","HatebuStateTableRef":"hatebuStateTableRef"},
+      outputs: {},
+    },
+    links: ["GithubStateTableArn","GithubSubscriberFailuresArn","GithubStateTableRef","HatebuStateTableArn","HatebuSubscriberFailuresArn","HatebuStateTableRef"],
+  },
+  {
     name: "slack",
     data: {
       create: (scope, id, props) => new SlackData(scope, id, props as any),
@@ -42,5 +60,19 @@ export const generated: Generated[] = [
       outputs: {"SlackRequestUrlPath":"slackRequestUrlPath"},
     },
     links: ["ProcessedEventsTableArn","ProcessedEventsTableRef","SlackFilesFailuresArn","SlackFilesFailuresQueueName"],
+  },
+  {
+    name: "tokens",
+    data: {
+      create: (scope, id, props) => new TokensData(scope, id, props as any),
+      properties: {"Environment":"environment","TokensTableName":"tokensTableName"},
+      outputs: {"TokensTableOutput":"tokensTableOutput","TokensTableArn":"tokensTableArn","TokensTableRef":"tokensTableRef"},
+    },
+    service: {
+      create: (scope, id, props) => new Tokens(scope, id, props as any),
+      properties: {"Suffix":"suffix","Architecture":"architecture","CodeBucket":"codeBucket","LogLevel":"logLevel","LogRetentionDays":"logRetentionDays","TracingMode":"tracingMode","AlarmTopicArn":"alarmTopicArn","HttpApiId":"httpApiId","JwtIssuer":"jwtIssuer","JwtAudience":"jwtAudience","JwtKeysParameter":"jwtKeysParameter","InitialGrant":"initialGrant","TaxRate":"taxRate","TransferLimit":"transferLimit","DailyLimit":"dailyLimit","IdempotencyWindow":"idempotencyWindow","TreasuryDid":"treasuryDid","TreasuryShards":"treasuryShards","TokensApiCodeKey":"tokensApiCodeKey","TokensApiRevision":"tokensApiRevision","TokensApiLive":"tokensApiLive","TokensTableArn":"tokensTableArn","TokensTableRef":"tokensTableRef"},
+      outputs: {"TokensUrlPath":"tokensUrlPath"},
+    },
+    links: ["TokensTableArn","TokensTableRef"],
   },
 ];

@@ -153,6 +153,14 @@ export function allows(resources: Record<string, Resource>, fn: string, action: 
     [statement.Resource].flat().some((r) => refersTo(r) === target));
 }
 
+/** Does the end of an ARN (`…:API/STAGE/METHOD/path`, with `*`) cover a method and path? */
+function covers(sourceArn: any, path: string): boolean {
+  const end = [sourceArn?.['Fn::Join']?.[1] ?? sourceArn].flat().pop();
+  if (typeof end !== 'string' || !end.startsWith('/*/')) return false;
+  const pattern = end.slice('/*'.length).split('*').map((part) => part.replace(/[.+?^${}()|[\]\\]/g, '\\$&')).join('.*');
+  return new RegExp(`^${pattern}$`).test(path);
+}
+
 /** Routes, schedules and hand-overs go to something that exists, through `live`. */
 export const targets: Standard = ({ resources }) => [
   ...ofType(resources, 'AWS::ApiGatewayV2::Route').flatMap(([id, { Properties: p }]) => {
@@ -161,7 +169,7 @@ export const targets: Standard = ({ resources }) => [
     const [method, route] = String(p.RouteKey).split(' ');
     const path = `/${method === 'ANY' ? '*' : method}${(route ?? '').replace(/\{[^}]+\}/g, '*')}`;
     const permitted = ofType(resources, 'AWS::Lambda::Permission').some(([, { Properties: q }]) =>
-      refersTo(q.FunctionName) === alias && JSON.stringify(q.SourceArn).includes(`/*${path}"`));
+      refersTo(q.FunctionName) === alias && covers(q.SourceArn, path));
     return [
       ...unless(resources[integration]?.Type === 'AWS::ApiGatewayV2::Integration', `${id}: Target is integrations/\${an integration of the template}`),
       ...unless(isAlias(resources, { Ref: alias }), `${id}: its integration's IntegrationUri is {Ref: …Alias}`),
@@ -275,7 +283,7 @@ export const secrets: Standard = ({ environment, resources }) =>
     environment.name === 'local' ? [] : Object.entries(resources).flatMap(([id, r]) => unless(!JSON.stringify(r.Properties ?? {}).includes('/ichido/local/'), `${id}: names a secret of the local environment`)));
 
 /** Switches that a deployed function must not have. */
-export const LOCAL_ONLY = /PRIVATE_ADDRESSES|ALLOW_PRIVATE|INSECURE|ALLOW_LOOPBACK|ALLOW_HTTP/;
+export const LOCAL_ONLY = /PRIVATE_ADDRESSES|ALLOW_(PRIVATE|LOCAL|LOOPBACK|HTTP)|INSECURE/;
 
 export const tags: Standard = ({ environment, resources }) =>
   ['AWS::DynamoDB::Table', 'AWS::Lambda::Function', 'AWS::SQS::Queue', 'AWS::Logs::LogGroup', 'AWS::SNS::Topic', 'AWS::AppSync::GraphQLApi', 'AWS::KMS::Key']

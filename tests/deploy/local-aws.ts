@@ -1,0 +1,109 @@
+// A local AWS of this test's own: its IAM is enforced, and a proxy in front makes it look like TLS, which the bucket of the
+// CDK and our queues insist on.
+import { spawn, type ChildProcess } from 'node:child_process';
+import fs from 'node:fs';
+import http from 'node:http';
+import net, { type AddressInfo } from 'node:net';
+import path from 'node:path';
+import { root } from '../../infra/template.ts';
+
+/** How long it may take to start, on a busy machine. */
+const START_MS = 60_000;
+
+export interface LocalAws {
+  /** Through the proxy: as if over TLS. */
+  url: string;
+  /** Straight: plain HTTP. */
+  plain: string;
+  log: string;
+  stop(): Promise<void>;
+}
+
+export async function startLocalAws(): Promise<LocalAws> {
+  const port = await freePort();
+  const proxy = await startProxy(port);
+  const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+  const log = path.join(root, 'target', 'deploy-test', 'local-aws.log');
+  fs.mkdirSync(path.dirname(log), { recursive: true });
+  const out = fs.openSync(log, 'w');
+  const child = spawn(path.join(root, 'target', 'venv', 'bin', 'ministack'), {
+    detached: true, // a group of its own, so that the functions that it runs end with it
+    stdio: ['ignore', out, out],
+    env: {
+      PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: process.env.TMPDIR,
+      BIND_HOST: '127.0.0.1', GATEWAY_PORT: String(port), MINISTACK_REGION: 'ap-northeast-1', AWS_ENDPOINT_URL: url, AUTH: 'true',
+    },
+  });
+  fs.closeSync(out);
+  const stop = async () => {
+    proxy.closeAllConnections();
+    proxy.close();
+    await end(child);
+  };
+  try {
+    await until(START_MS, () => connects(port), () => {
+      if (child.exitCode !== null) throw new Error(`the local AWS ended at once; see ${log}`);
+    });
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { url, plain: `http://127.0.0.1:${port}`, log, stop };
+}
+
+/** Hands every request on, saying that it came over TLS. */
+async function startProxy(port: number): Promise<http.Server> {
+  const agent = new http.Agent({ keepAlive: true });
+  const server = http.createServer((request, response) => {
+    const headers = { ...request.headers, 'x-forwarded-proto': 'https' };
+    const call = http.request({ host: '127.0.0.1', port, method: request.method, path: request.url, headers, agent }, (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(response);
+    });
+    call.on('error', (error) => {
+      if (!response.headersSent) response.writeHead(502);
+      response.end(String(error));
+    });
+    request.pipe(call);
+  });
+  server.on('close', () => agent.destroy());
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return server;
+}
+
+async function end(child: ChildProcess) {
+  if (child.exitCode !== null || child.pid === undefined) return;
+  const gone = new Promise<void>((resolve) => child.once('exit', () => resolve()));
+  process.kill(-child.pid, 'SIGTERM');
+  const killer = setTimeout(() => process.kill(-child.pid!, 'SIGKILL'), 5_000);
+  await gone;
+  clearTimeout(killer);
+}
+
+async function freePort(): Promise<number> {
+  const server = net.createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+function connects(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = net.connect(port, '127.0.0.1');
+    socket.once('connect', () => { socket.destroy(); resolve(true); });
+    socket.once('error', () => resolve(false));
+  });
+}
+
+/** Polls until something is so; `watch` may give up earlier. */
+export async function until<T>(ms: number, ask: () => Promise<T | undefined | false>, watch: () => void = () => {}): Promise<T> {
+  const deadline = performance.now() + ms;
+  for (;;) {
+    const answer = await ask();
+    if (answer) return answer;
+    watch();
+    if (performance.now() > deadline) throw new Error(`not within ${ms / 1000} s`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
