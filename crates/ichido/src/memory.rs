@@ -191,36 +191,38 @@ impl Memory {
         self.journal.insert(text, unwritten);
     }
 
-    /// Takes the next settled entry out of the journal, to write it.
+    /// The next settled entry, to be written. It stays in the journal until it is [`written`](Self::written): a duplicate
+    /// that comes meanwhile must find it.
     pub(crate) fn next_settled(&mut self, now: Timestamp) -> Option<Unwritten> {
         while let Some(text) = self.settled.pop_front() {
-            if let Some(entry) = self.journal.remove(&text)
-                && !is_over(&entry.remembered, now)
-            {
-                return Some(entry);
+            match self.journal.get(&text) {
+                Some(entry) if is_over(&entry.remembered, now) => drop(self.journal.remove(&text)),
+                Some(entry) => return Some(entry.clone()),
+                None => {}
             }
         }
         None
     }
 
-    /// Takes this key's settled entry out of the journal, to write it.
+    /// This key's settled entry, to be written, unless somebody is at it already.
     pub(crate) fn take_settled(&mut self, key: &Key) -> Option<Unwritten> {
-        let settled = self.journal.get(key.as_str()).is_some_and(|entry| is_settled(&entry.remembered.state));
-        if !settled {
-            return None;
-        }
-        self.settled.retain(|text| &**text != key.as_str());
-        self.journal.remove(key.as_str())
+        let at = self.settled.iter().position(|text| &**text == key.as_str())?;
+        self.settled.remove(at);
+        self.journal.get(key.as_str()).cloned()
     }
 
-    /// Puts back an entry whose writing failed. Its place was its own a moment ago, so the limit does not apply.
-    pub(crate) fn put_back(&mut self, unwritten: Unwritten) {
-        let text = unwritten.key.text();
-        if self.journal.contains_key(&text) {
-            return;
+    /// The store knows of this entry now, or will never take it.
+    pub(crate) fn written(&mut self, key: &Key, owner: &Owner) {
+        self.give_back(key, owner);
+    }
+
+    /// This entry could not be written: it is the next in line again.
+    pub(crate) fn not_written(&mut self, key: &Key, owner: &Owner) {
+        let entry = self.journal.get(key.as_str());
+        let there = entry.is_some_and(|entry| entry.owner == *owner && is_settled(&entry.remembered.state));
+        if there && !self.settled.iter().any(|text| &**text == key.as_str()) {
+            self.settled.push_front(key.text());
         }
-        self.settled.push_front(text.clone());
-        self.journal.insert(text, unwritten);
     }
 
     fn drop_entry(&mut self, text: &str) {
@@ -350,9 +352,13 @@ mod tests {
         memory.keep(done("b"), false);
         let first = memory.next_settled(at(0)).unwrap();
         assert_eq!(first.key.as_str(), "N#a");
-        memory.put_back(first);
-        assert_eq!(memory.next_settled(at(0)).unwrap().key.as_str(), "N#a");
-        assert_eq!(memory.next_settled(at(0)).unwrap().key.as_str(), "N#b");
+        assert!(memory.unwritten(&first.key, at(0)).is_some(), "a duplicate that comes meanwhile finds it");
+        memory.not_written(&first.key, &first.owner);
+        for name in ["N#a", "N#b"] {
+            let entry = memory.next_settled(at(0)).unwrap();
+            assert_eq!(entry.key.as_str(), name);
+            memory.written(&entry.key, &entry.owner);
+        }
         assert!(memory.next_settled(at(0)).is_none(), "x is still in flight");
         assert_eq!(memory.journal_len(), 1);
     }

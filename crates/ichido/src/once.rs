@@ -278,18 +278,17 @@ impl<S: Store> Inner<S> {
 
     /// Tries to write this key's journalled outcome, if it has one and the store may be asked.
     pub(crate) async fn reconcile_key(&self, key: &Key) {
-        if self.gate(self.clock.now()) == Gate::Pass
-            && let Some(unwritten) = self.take_settled(key)
-        {
+        let settled = self.memory().take_settled(key);
+        let Some(unwritten) = settled else { return };
+        // Asked only now: a call that has nothing to write must not use up the breaker's probe.
+        if self.gate(self.clock.now()) == Gate::Pass {
             self.write(unwritten).await;
+        } else {
+            self.memory().not_written(&unwritten.key, &unwritten.owner);
         }
     }
 
-    fn take_settled(&self, key: &Key) -> Option<Unwritten> {
-        self.memory().take_settled(key)
-    }
-
-    /// Writes one journalled outcome. False if the store did not answer; it is back in the journal then.
+    /// Writes one journalled outcome. False if the store did not take it: it is the next in line again.
     async fn write(&self, unwritten: Unwritten) -> bool {
         let key = unwritten.key.clone();
         let now = self.clock.now();
@@ -302,6 +301,8 @@ impl<S: Store> Inner<S> {
             }
             Known::InFlight { .. } | Known::Uncertain => return true, // not settled: there is nothing to write
         };
+        // From here on the entry is back in line unless it is written, also if this future is dropped.
+        let mut writing = Writing { inner: self, key: &key, owner: &unwritten.owner, written: false };
         let admit = Admit {
             key: &key,
             owner: unwritten.owner.clone(),
@@ -311,47 +312,43 @@ impl<S: Store> Inner<S> {
             digests: unwritten.remembered.digests.as_ref(),
             attributes: &unwritten.attributes,
         };
-        let conflict = match self.ask(&key, "reconcile", self.store.admit(&admit)).await {
-            Ok(Timed { answer: Admitted::Won { .. }, .. }) => false,
+        let mut answer = self.ask(&key, "reconcile", self.store.admit(&admit)).await.map(|timed| timed.answer);
+        if let Ok(Admitted::Held(record)) = &answer
+            && record.owner == unwritten.owner
+            && matches!(record.state, State::Claimed { .. })
+        {
             // The write that was never answered had landed: settle the claim that it made.
-            Ok(Timed { answer: Admitted::Held(record), .. }) if record.owner == unwritten.owner => {
-                if matches!(record.state, State::Claimed { .. }) {
-                    let settle = Settle {
-                        key: &key,
-                        owner: unwritten.owner.clone(),
-                        fence: record.fence,
-                        now,
-                        to: transition,
-                        expires_at: unwritten.remembered.expires_at,
-                    };
-                    match self.ask(&key, "reconcile", self.store.settle(&settle)).await {
-                        Ok(Timed { answer: Settled::Done, .. }) => false,
-                        Ok(Timed { answer: Settled::Lost(record), .. }) => {
-                            record.is_some_and(|record| record.owner != unwritten.owner)
-                        }
-                        Err(error) if error.is_transient() => {
-                            self.memory().put_back(unwritten);
-                            return false;
-                        }
-                        Err(_) => return true,
-                    }
-                } else {
-                    false
-                }
-            }
-            Ok(Timed { answer: Admitted::Held(record), .. }) => {
-                self.memory().note(&key, &record);
-                self.observe(Event::Reconciled { key: &key, conflict: true });
+            let settle = Settle {
+                key: &key,
+                owner: unwritten.owner.clone(),
+                fence: record.fence,
+                now,
+                to: transition,
+                expires_at: unwritten.remembered.expires_at,
+            };
+            answer = match self.ask(&key, "reconcile", self.store.settle(&settle)).await {
+                Ok(Timed { answer: Settled::Lost(Some(record)), .. }) => Ok(Admitted::Held(record)),
+                Ok(_) => Ok(Admitted::Won { fence: record.fence, previous: None }),
+                Err(error) => Err(error),
+            };
+        }
+        let conflict = match answer {
+            Ok(Admitted::Held(record)) if record.owner != unwritten.owner => Some(record),
+            Ok(_) => None,
+            // This request alone will never be taken (`ask` has reported it); this instance at least remembers.
+            Err(error) if error.kind() == store::Kind::Request => {
+                writing.done();
+                self.memory().write_through(&key, unwritten.remembered);
                 return true;
             }
-            Err(error) if error.is_transient() => {
-                self.memory().put_back(unwritten);
-                return false;
-            }
-            Err(_) => return true, // reported by `ask`; the store will never take it
+            Err(_) => return false,
         };
-        self.memory().write_through(&key, unwritten.remembered);
-        self.observe(Event::Reconciled { key: &key, conflict });
+        writing.done();
+        match &conflict {
+            Some(record) => self.memory().note(&key, record),
+            None => self.memory().write_through(&key, unwritten.remembered),
+        }
+        self.observe(Event::Reconciled { key: &key, conflict: conflict.is_some() });
         true
     }
 
@@ -364,6 +361,29 @@ impl<S: Store> Inner<S> {
         expires_at: Option<Timestamp>,
     ) {
         self.memory().write_through(key, Remembered { state, digests, expires_at });
+    }
+}
+
+/// An entry of the journal that is being written.
+struct Writing<'a, S: Store> {
+    inner: &'a Inner<S>,
+    key: &'a Key,
+    owner: &'a Owner,
+    written: bool,
+}
+
+impl<S: Store> Writing<'_, S> {
+    fn done(&mut self) {
+        self.written = true;
+        self.inner.memory().written(self.key, self.owner);
+    }
+}
+
+impl<S: Store> Drop for Writing<'_, S> {
+    fn drop(&mut self) {
+        if !self.written {
+            self.inner.memory().not_written(self.key, self.owner);
+        }
     }
 }
 

@@ -274,14 +274,18 @@ impl<'o, S: Store, P> Run<'o, S, P> {
         let settling = Settling { inner, key: &key, attributes: &attributes, digests: digests.as_ref(), held: &held };
         let claim = settling.claim(lease.unwrap_or_else(|| key.namespace().default_lease()));
 
-        if held.doubt || doubtful {
+        let mut doubt = held.doubt || doubtful;
+        if doubt {
             inner.observe(Event::Doubted { key: &key, fence: held.fence });
             match probe.ask(claim.clone()).await {
                 Some(Ok(Probed::Done(value))) => {
                     inner.observe(Event::Probed { key: &key, done: true });
                     return settling.complete(value, How::Probed).await;
                 }
-                Some(Ok(Probed::NotDone)) => inner.observe(Event::Probed { key: &key, done: false }),
+                Some(Ok(Probed::NotDone)) => {
+                    inner.observe(Event::Probed { key: &key, done: false });
+                    doubt = false;
+                }
                 Some(Err(error)) => {
                     settling.release(record::reason(&error), true).await;
                     return Err(Error::Probe(error));
@@ -289,10 +293,16 @@ impl<'o, S: Store, P> Run<'o, S, P> {
                 None => {}
             }
         }
+        // The claim's answer, or the probe's, may have taken longer than the lease. Then the key may be another's.
+        let deadline = claim.deadline();
+        if inner.clock.now() >= deadline {
+            return Err(Error::InFlight { until: deadline + MAX_CLOCK_SKEW });
+        }
         match work(claim).await {
             Ok(value) => settling.complete(value, How::Fresh).await,
             Err(Failure::Retry(error)) => {
-                settling.release(record::reason(&error), false).await;
+                // This attempt had no effect, but a former holder's may still be in doubt: nobody could be asked.
+                settling.release(record::reason(&error), doubt).await;
                 Err(Error::Work(error))
             }
             Err(Failure::Uncertain(error)) => {
