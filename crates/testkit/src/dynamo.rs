@@ -197,7 +197,8 @@ impl Dynamo {
     /// # Panics
     /// When the engine fails.
     pub fn sweep(&self, now: Timestamp) -> usize {
-        self.engine_clock.set(now.as_secs());
+        // The engine deletes what expired before its present second; we mean that second too.
+        self.engine_clock.set(now.as_secs() + 1);
         self.engine.database().sweep_ttl().expect("a sweep")
     }
 

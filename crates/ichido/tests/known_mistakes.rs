@@ -1,0 +1,509 @@
+//! The known mistakes of this field, one test each, by name. All of them on the DynamoDB store and the embedded engine.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ichido::dynamodb::{DynamoDb, Table};
+use ichido::observe::Event;
+use ichido::{
+    Claim, Clock, Done, Error, Failure, How, Key, MAX_CLOCK_SKEW, Marked, Namespace, Observer, Once, Outage, Owner,
+    Probed, State, record, store,
+};
+use serde_json::json;
+use testkit::faults::{Fault, Rule};
+use testkit::{Dynamo, ManualClock};
+
+const LEASE: Duration = Duration::from_secs(30);
+const RETENTION: Duration = Duration::from_secs(3600);
+const TABLE: &str = "processed-events";
+
+type Run = Result<Done<String>, Error<String>>;
+
+fn dynamo() -> Dynamo {
+    let mut db = Dynamo::empty();
+    db.simple_table(TABLE, "event_key", None, "ttl");
+    db
+}
+
+/// An instance: its own memory, its own breaker, the same table.
+fn instance(db: &Dynamo) -> Once<DynamoDb> {
+    instance_with(db, db.clock().clone(), Seen::default(), Outage::default())
+}
+
+fn instance_with(db: &Dynamo, clock: ManualClock, seen: Seen, outage: Outage) -> Once<DynamoDb> {
+    let store = DynamoDb::new(db.client_without_retries(), Table::new(TABLE, "event_key"));
+    Once::builder(store).clock(clock).observer(seen).outage(outage).build()
+}
+
+fn closed(name: &str) -> Key {
+    Namespace::unprefixed("events").lease(LEASE).retention(RETENTION).key([name]).unwrap()
+}
+
+fn open(name: &str) -> Key {
+    Namespace::unprefixed("events").lease(LEASE).retention(RETENTION).fail_open().key([name]).unwrap()
+}
+
+/// What an instance reported, in words.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<String>>>);
+
+impl Seen {
+    fn count(&self, word: &str) -> usize {
+        self.0.lock().unwrap().iter().filter(|seen| seen.starts_with(word)).count()
+    }
+}
+
+impl Observer for Seen {
+    fn observe(&self, event: &Event<'_>) {
+        self.0.lock().unwrap().push(format!("{event:?}"));
+    }
+}
+
+async fn work(text: &str, claim: Claim) -> Result<String, Failure<String>> {
+    Ok(format!("{text} under fence {}", claim.fence()))
+}
+
+async fn run(once: &Once<DynamoDb>, key: &Key, text: &str) -> Run {
+    once.run(key).work(|claim| work(text, claim)).await
+}
+
+/// Runs `late` with a work that outlives its lease, during which `successor` completes the same key.
+async fn overtaken(
+    db: &Dynamo,
+    key: &Key,
+    late: &Once<DynamoDb>,
+    end: impl Fn() -> Result<String, Failure<String>> + Send,
+) -> Run {
+    let (successor, clock) = (instance(db), db.clock().clone());
+    late.run(key)
+        .work(|_claim| async move {
+            clock.advance(LEASE + MAX_CLOCK_SKEW);
+            assert_eq!(run(&successor, key, "successor").await.unwrap().how, How::Fresh);
+            end()
+        })
+        .await
+}
+
+#[tokio::test]
+async fn unfenced_completion_a_late_worker_cannot_overwrite_its_successor() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let seen = Seen::default();
+    let late = instance_with(&db, db.clock().clone(), seen.clone(), Outage::default());
+    let done = overtaken(&db, &key, &late, || Ok("late".into())).await.unwrap();
+    assert_eq!(done.value.as_deref(), Some("successor under fence 2"), "the recorded outcome counts");
+    assert_eq!(seen.count("Fenced"), 1);
+    let replay = run(&instance(&db), &key, "third").await.unwrap();
+    assert_eq!(replay.value.as_deref(), Some("successor under fence 2"));
+}
+
+#[tokio::test]
+async fn delete_on_failure_a_late_failure_cannot_remove_its_successors_record() {
+    for failure in [Failure::Retry, Failure::Uncertain, Failure::Permanent] {
+        let (db, key) = (dynamo(), closed("Ev1"));
+        let late = instance(&db);
+        overtaken(&db, &key, &late, || Err(failure("late".into()))).await.unwrap_err();
+        let replay = run(&instance(&db), &key, "third").await.unwrap();
+        assert_eq!(replay.value.as_deref(), Some("successor under fence 2"));
+    }
+}
+
+#[tokio::test]
+async fn a_live_claim_is_not_taken_for_an_orphan_even_by_a_clock_that_is_ahead() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let holder = instance(&db);
+    let skew = i64::try_from(MAX_CLOCK_SKEW.as_millis()).unwrap();
+    let ahead = instance_with(&db, db.clock().skewed(skew), Seen::default(), Outage::default());
+    let clock = db.clock().clone();
+    let done = holder
+        .run(&key)
+        .work(|claim| {
+            let (ahead, key) = (&ahead, &key);
+            async move {
+                // The last moment at which the holder may still believe in its claim.
+                clock.advance(LEASE - Duration::from_millis(1));
+                assert!(clock.now() < claim.deadline());
+                let other = run(ahead, key, "thief").await;
+                assert!(matches!(other, Err(Error::InFlight { .. })), "{other:?}");
+                work("holder", claim).await
+            }
+        })
+        .await
+        .unwrap();
+    assert!(done.recorded && done.is_fresh());
+}
+
+#[tokio::test]
+async fn an_expired_but_undeleted_record_is_not_a_duplicate() {
+    let (db, once) = (dynamo(), instance(&dynamo()));
+    drop(once);
+    let once = instance(&db);
+    once.mark(&closed("Ev1")).await.unwrap();
+    run(&once, &closed("Ev2"), "first").await.unwrap();
+    db.clock().advance(RETENTION);
+    assert_eq!(db.items(TABLE).len(), 2, "DynamoDB has deleted nothing");
+    assert_eq!(once.mark(&closed("Ev1")).await.unwrap(), Marked::New);
+    assert_eq!(run(&once, &closed("Ev2"), "second").await.unwrap().how, How::Fresh);
+}
+
+/// The SDK's own retry meets what its first attempt wrote.
+fn retrying(db: &Dynamo) -> Once<DynamoDb> {
+    let store = DynamoDb::new(db.client(), Table::new(TABLE, "event_key"));
+    Once::builder(store).clock(db.clock().clone()).build()
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_not_a_duplicate() {
+    let db = dynamo();
+    let once = retrying(&db);
+    db.faults().only(Rule::new(Fault::LoseAnswer).call(1));
+    assert_eq!(once.mark(&closed("Ev1")).await.unwrap(), Marked::New);
+    assert_eq!(db.calls().total(), 2, "the second attempt brought the record with its refusal");
+
+    db.faults().only(Rule::new(Fault::LoseAnswer).call(1));
+    let done = run(&once, &closed("Ev2"), "claimed").await.unwrap();
+    assert!(done.is_fresh() && done.recorded, "the claim's answer was lost");
+
+    db.faults().only(Rule::new(Fault::LoseAnswer).call(2));
+    let done = run(&once, &closed("Ev3"), "completed").await.unwrap();
+    assert!(done.is_fresh() && done.recorded, "the completion's answer was lost");
+
+    db.faults().heal();
+    for key in ["Ev1", "Ev2", "Ev3"] {
+        assert_eq!(instance(&db).mark(&closed(key)).await.unwrap(), Marked::Duplicate);
+    }
+}
+
+#[tokio::test]
+async fn a_lost_answer_to_a_take_over_still_leaves_the_doubt_of_a_take_over() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let dead = instance(&db).look(&key).await.unwrap();
+    assert!(dead.is_none());
+    abandon(&db, &key).await;
+    db.clock().advance(LEASE + MAX_CLOCK_SKEW);
+    db.faults().only(Rule::new(Fault::LoseAnswer).call(1));
+    let once = retrying(&db);
+    let run = once.run(&key).probe(|_| async { Ok(Probed::Done("found".to_owned())) });
+    let done = run.work(|claim| work("again", claim)).await.unwrap();
+    assert_eq!(done.how, How::Probed, "whoever died may have had its effect");
+}
+
+/// Claims the key and is never heard of again.
+async fn abandon(db: &Dynamo, key: &Key) {
+    let once = instance(db);
+    let (entered, has_entered) = tokio::sync::oneshot::channel();
+    let run = once.run(key).work(|_claim| async move {
+        entered.send(()).unwrap();
+        std::future::pending::<Result<String, Failure<String>>>().await
+    });
+    tokio::select! {
+        _ = run => unreachable!("it never ends"),
+        entered = has_entered => entered.unwrap(),
+    }
+}
+
+#[tokio::test]
+async fn the_fallback_remembers_what_the_store_accepted() {
+    let db = dynamo();
+    let once = instance(&db);
+    once.mark(&open("Ev1")).await.unwrap();
+    let first = run(&once, &open("Ev2"), "first").await.unwrap();
+    instance(&db).mark(&open("Ev3")).await.unwrap();
+    once.mark(&open("Ev3")).await.unwrap();
+    db.faults().down();
+    assert_eq!(once.mark(&open("Ev1")).await.unwrap(), Marked::Duplicate);
+    assert_eq!(once.mark(&open("Ev3")).await.unwrap(), Marked::Duplicate, "seen as a duplicate, so known");
+    let replay = run(&once, &open("Ev2"), "second").await.unwrap();
+    assert_eq!((replay.how, replay.value), (How::Replayed, first.value));
+}
+
+#[tokio::test]
+async fn the_fallback_remembers_what_it_accepted_itself() {
+    let db = dynamo();
+    let seen = Seen::default();
+    let once = instance_with(&db, db.clock().clone(), seen.clone(), Outage::default());
+    db.faults().down();
+    assert_eq!(once.mark(&open("Ev1")).await.unwrap(), Marked::New);
+    let done = run(&once, &open("Ev2"), "first").await.unwrap();
+    assert!(done.is_fresh() && !done.recorded);
+    assert_eq!(seen.count("AdmittedWithoutStore"), 2, "each was reported as it happened");
+    assert_eq!(once.mark(&open("Ev1")).await.unwrap(), Marked::Duplicate);
+    assert_eq!(run(&once, &open("Ev2"), "second").await.unwrap().value, done.value);
+
+    // The store is back, and does not know of either yet.
+    db.faults().heal();
+    db.clock().advance(Duration::from_secs(61));
+    assert_eq!(once.mark(&open("Ev1")).await.unwrap(), Marked::Duplicate);
+    assert_eq!(run(&once, &open("Ev2"), "third").await.unwrap().value, done.value);
+    once.mark(&open("Ev3")).await.unwrap();
+    assert_eq!(once.unwritten(), 0, "both are written");
+    let elsewhere = instance(&db);
+    assert_eq!(elsewhere.mark(&open("Ev1")).await.unwrap(), Marked::Duplicate);
+    assert_eq!(run(&elsewhere, &open("Ev2"), "fourth").await.unwrap().value, done.value);
+}
+
+#[tokio::test]
+async fn the_fallback_remembers_what_it_accepted_while_it_is_telling_the_store() {
+    let db = dynamo();
+    let once = instance(&db);
+    db.faults().down();
+    for n in 0..3 {
+        run(&once, &open(&format!("Ev{n}")), "first").await.unwrap();
+    }
+    // The store is back, but slow: the next call's reconciliation is under way when the duplicates come.
+    db.faults().only(Rule::new(Fault::Slow(Duration::from_secs(1))).on("PutItem"));
+    db.clock().advance(Duration::from_secs(61));
+    let telling = async { once.mark(&open("Ev9")).await.unwrap() };
+    let duplicates = async {
+        let mut fresh = Vec::new();
+        for round in 0..40 {
+            db.clock().wait(Duration::from_millis(97)).await;
+            for n in 0..3 {
+                let key = open(&format!("Ev{n}"));
+                if run(&once, &key, "again").await.is_ok_and(|done| done.is_fresh()) {
+                    fresh.push((round, n));
+                }
+            }
+        }
+        fresh
+    };
+    let (_, fresh) = futures::join!(telling, duplicates);
+    assert_eq!(fresh, [], "none was done a second time");
+}
+
+#[tokio::test]
+async fn the_fallback_keeps_what_it_was_telling_the_store_when_it_was_cut_short() {
+    let db = dynamo();
+    let once = instance(&db);
+    db.faults().down();
+    run(&once, &open("Ev1"), "first").await.unwrap();
+    db.faults().only(Rule::new(Fault::Hang).on("PutItem").call(2));
+    db.clock().advance(Duration::from_secs(61));
+    // An invocation that ends while it reconciles: its future is dropped, the instance lives on.
+    {
+        let mark = std::pin::pin!(async { once.mark(&open("Ev9")).await });
+        let patience = std::pin::pin!(db.clock().wait(Duration::from_secs(5)));
+        assert!(matches!(futures::future::select(mark, patience).await, futures::future::Either::Right(_)));
+    }
+    assert_eq!(run(&once, &open("Ev1"), "second").await.unwrap().how, How::Replayed);
+    once.mark(&open("Ev10")).await.unwrap();
+    assert_eq!(once.unwritten(), 0, "and the store learns of it in the end");
+    assert_eq!(run(&instance(&db), &open("Ev1"), "third").await.unwrap().how, How::Replayed);
+}
+
+#[tokio::test]
+async fn a_journalled_key_keeps_the_owner_of_its_timed_out_write() {
+    let db = dynamo();
+    let seen = Seen::default();
+    let once = instance_with(&db, db.clock().clone(), seen.clone(), Outage::default());
+    // The claim lands, its answer does not; nor does anything after it.
+    db.faults().only(Rule::new(Fault::LoseAnswer).call(1));
+    db.faults().put(Rule::new(Fault::Down));
+    let done = run(&once, &open("Ev1"), "first").await.unwrap();
+    assert!(done.is_fresh() && !done.recorded);
+    db.faults().heal();
+    db.clock().advance(Duration::from_secs(1));
+    run(&once, &open("Ev2"), "other").await.unwrap();
+    assert_eq!(once.unwritten(), 0);
+    assert_eq!(seen.count("Reconciled { key: \"Ev1\", conflict: false }"), 1, "its own claim is no conflict");
+    assert_eq!(run(&instance(&db), &open("Ev1"), "second").await.unwrap().value, done.value);
+}
+
+#[tokio::test]
+async fn metadata_cannot_overwrite_the_key_or_anything_else_of_the_record() {
+    let db = dynamo();
+    let once = instance(&db);
+    for name in ["event_key", "ttl", "ichido_owner", "ichido_state", "ichido_anything"] {
+        let mark = once.mark(&closed("Ev1")).attribute(name, "Ev2").await.unwrap_err();
+        assert!(matches!(&mark, store::Error::Record(record::Error::ReservedAttribute(a)) if a == name), "{mark:?}");
+        let run = once.run(&closed("Ev1")).attribute(name, "Ev2").work(|claim| work("never", claim)).await;
+        assert!(matches!(run, Err(Error::Store(store::Error::Record(_)))), "{run:?}");
+    }
+    assert!(db.items(TABLE).is_empty() && !once.is_cut_off());
+    once.mark(&closed("Ev1")).attribute("file_id", "F1").attribute("name", "reserved word").await.unwrap();
+    assert_eq!(db.items(TABLE)[0]["file_id"], json!({"S": "F1"}));
+    run(&once, &closed("Ev2"), "x").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_validation_error_or_a_missing_permission_does_not_trip_the_breaker() {
+    let db = dynamo();
+    let once = instance(&db);
+    let too_large = "x".repeat(500 * 1024);
+    for _ in 0..10 {
+        let error = once.mark(&open("Ev1")).attribute("blob", too_large.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), store::Kind::Request, "{error:?}");
+    }
+    for fault in [Fault::Denied, Fault::Missing] {
+        db.faults().only(Rule::new(fault));
+        for _ in 0..10 {
+            let error = once.mark(&open("Ev1")).await.unwrap_err();
+            assert_eq!(error.kind(), store::Kind::Configuration, "{error:?}");
+        }
+    }
+    db.faults().heal();
+    assert!(!once.is_cut_off());
+    assert_eq!(once.mark(&open("Ev1")).await.unwrap(), Marked::New, "and nothing was admitted without the store");
+}
+
+#[tokio::test]
+async fn transient_errors_do_trip_it_and_the_clock_alone_lets_one_call_probe() {
+    for fault in [Fault::Down, Fault::Throttle, Fault::Error, Fault::LoseAnswer, Fault::Conflict] {
+        let db = dynamo();
+        let once = instance(&db);
+        db.faults().only(Rule::new(fault));
+        for n in 0..10 {
+            once.mark(&open(&format!("Ev{n}"))).await.unwrap();
+        }
+        assert!(once.is_cut_off(), "{fault:?}");
+        assert_eq!(db.calls().total(), 3, "{fault:?}: left alone after three failures");
+        db.clock().advance(Duration::from_secs(60));
+        for n in 10..20 {
+            once.mark(&open(&format!("Ev{n}"))).await.unwrap();
+        }
+        assert_eq!(db.calls().total(), 4, "{fault:?}: one probe a minute");
+    }
+}
+
+#[tokio::test]
+async fn a_duplicate_of_what_is_in_flight_does_not_use_up_the_breakers_probe() {
+    let db = dynamo();
+    let once = instance(&db);
+    db.faults().down();
+    let clock = db.clock().clone();
+    let key = open("Ev1");
+    once.run(&key)
+        .lease(Duration::from_secs(600))
+        .work(|claim| {
+            let (once, key, db) = (&once, &key, &db);
+            async move {
+                for n in 0..3 {
+                    once.mark(&open(&format!("other-{n}"))).await.unwrap();
+                }
+                assert!(once.is_cut_off());
+                db.faults().heal();
+                clock.advance(Duration::from_secs(61));
+                let duplicate = run(once, key, "duplicate").await;
+                assert!(matches!(duplicate, Err(Error::InFlight { .. })), "{duplicate:?}");
+                once.mark(&open("next")).await.unwrap();
+                assert!(!once.is_cut_off(), "the next call asked the store and found it well");
+                work("done", claim).await
+            }
+        })
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn the_fallback_is_bounded_and_refuses_rather_than_forgets() {
+    let db = dynamo();
+    let seen = Seen::default();
+    let outage = Outage { known_keys: 4, journal_keys: 8, ..Outage::default() };
+    let once = instance_with(&db, db.clock().clone(), seen.clone(), outage);
+    db.faults().down();
+    let mut admitted = 0;
+    for n in 0..1000 {
+        match once.mark(&open(&format!("Ev{n}"))).await {
+            Ok(marked) => admitted += u32::from(marked.is_new()),
+            Err(error) => assert!(error.is_transient(), "{error:?}"),
+        }
+    }
+    assert_eq!((admitted, once.unwritten()), (8, 8));
+    assert_eq!(seen.count("JournalFull"), 992);
+    for n in 0..8 {
+        assert_eq!(once.mark(&open(&format!("Ev{n}"))).await.unwrap(), Marked::Duplicate, "none was forgotten");
+    }
+}
+
+#[tokio::test]
+async fn closed_means_that_nothing_is_admitted_without_the_store() {
+    let db = dynamo();
+    let once = instance(&db);
+    db.faults().down();
+    for n in 0..10 {
+        assert!(once.mark(&closed(&format!("Ev{n}"))).await.unwrap_err().is_transient());
+        assert!(matches!(run(&once, &closed("Ev"), "never").await, Err(Error::Store(_))));
+    }
+}
+
+#[tokio::test]
+async fn success_is_not_reported_for_an_event_that_is_merely_in_flight() {
+    use ichido::lambda::{Named, OnceLayer};
+    use lambda_runtime::{Context, LambdaEvent};
+    use tower::{Layer, Service, service_fn};
+
+    let db = dynamo();
+    let layer = OnceLayer::new(instance(&db), |event: &LambdaEvent<String>| {
+        Ok::<_, ichido::key::Error>(Named::from(closed(&event.payload)))
+    });
+    let clock = db.clock().clone();
+    let event = move || {
+        let mut context = Context::default();
+        context.deadline = (clock.now() + LEASE).as_millis();
+        LambdaEvent::new("Ev1".to_owned(), context)
+    };
+    let (entered, has_entered) = tokio::sync::oneshot::channel();
+    let entered = Arc::new(Mutex::new(Some(entered)));
+    let (go_on, may_go_on) = tokio::sync::watch::channel(false);
+    let handler = layer.layer(service_fn(move |_event: LambdaEvent<String>| {
+        let (entered, mut may_go_on) = (entered.lock().unwrap().take(), may_go_on.clone());
+        async move {
+            entered.unwrap().send(()).unwrap();
+            may_go_on.wait_for(|go| *go).await.unwrap();
+            Ok::<_, lambda_runtime::Error>("handled".to_owned())
+        }
+    }));
+    let first = tokio::spawn(handler.clone().call(event()));
+    has_entered.await.unwrap();
+
+    let error = handler.clone().call(event()).await.unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("another call is performing it"), "{error}");
+
+    go_on.send(true).unwrap();
+    assert_eq!(first.await.unwrap().unwrap(), "handled");
+    assert_eq!(handler.clone().call(event()).await.unwrap(), "handled", "and now the response is replayed");
+}
+
+#[tokio::test]
+async fn a_claim_whose_answer_came_after_its_lease_is_not_begun() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    db.faults().only(Rule::new(Fault::Late(LEASE)).call(1));
+    let late = run(&instance(&db), &key, "too late").await;
+    assert!(matches!(late, Err(Error::InFlight { .. })), "{late:?}");
+    db.clock().advance(MAX_CLOCK_SKEW);
+    assert_eq!(run(&instance(&db), &key, "next").await.unwrap().how, How::Fresh);
+}
+
+#[tokio::test]
+async fn a_record_of_a_newer_format_is_an_error_and_stays_as_it_is() {
+    let db = dynamo();
+    let once = instance(&db);
+    let item = json!({"event_key": {"S": "Ev1"}, "ichido_format": {"N": "2"}, "ichido_state": {"S": "claimed"},
+                      "ichido_lease_until": {"N": "0"}, "ichido_owner": {"S": "x"}, "ichido_fence": {"N": "1"}});
+    db.must("PutItem", &json!({"TableName": TABLE, "Item": item}));
+    for error in [
+        once.mark(&open("Ev1")).await.unwrap_err(),
+        once.look(&open("Ev1")).await.unwrap_err(),
+        match run(&once, &open("Ev1"), "never").await.unwrap_err() {
+            Error::Store(error) => error,
+            other => panic!("{other:?}"),
+        },
+    ] {
+        assert!(matches!(error, store::Error::Record(record::Error::NewerFormat { found: 2 })), "{error:?}");
+    }
+    assert_eq!(db.items(TABLE), [item]);
+}
+
+#[tokio::test]
+async fn the_outcome_of_a_work_that_could_not_be_recorded_is_kept_and_told() {
+    let db = dynamo();
+    let once = instance(&db);
+    db.faults().only(Rule::new(Fault::Down).calls(2..=2));
+    let error = run(&once, &closed("Ev1"), "first").await.unwrap_err();
+    assert!(matches!(error, Error::Unrecorded(_)), "{error:?}");
+    let replay = run(&once, &closed("Ev1"), "second").await.unwrap();
+    assert_eq!(replay.value.as_deref(), Some("first under fence 1"));
+    let record = instance(&db).look(&closed("Ev1")).await.unwrap().unwrap();
+    assert!(matches!(record.state, State::Completed { .. }), "{record:?}");
+    assert_ne!(record.owner, Owner::from(""));
+}
