@@ -1,0 +1,75 @@
+//! Time, handed in: nothing in this crate looks at a clock except through here.
+
+use std::fmt;
+use std::future::Future;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+/// A point in time: milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Time(pub i64);
+
+impl Time {
+    /// Days since 1970, never negative.
+    pub fn day(self) -> u32 {
+        u32::try_from(self.0.div_euclid(24 * 60 * 60 * 1000)).unwrap_or(0)
+    }
+
+    /// How long ago `earlier` was; nothing if it was not.
+    pub fn since(self, earlier: Time) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+
+    /// The time that an RFC 3339 text names.
+    pub fn parse(text: &str) -> Option<Time> {
+        text.parse::<jiff::Timestamp>().ok().map(|time| Time(time.as_millisecond()))
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(time) => write!(f, "{time:.3}"),
+            Err(_) => write!(f, "{} ms", self.0),
+        }
+    }
+}
+
+/// Where time comes from.
+pub trait Clock: Sync {
+    /// What the wall clock shows. It may jump.
+    fn now(&self) -> Time;
+    /// Time since some fixed moment. It never jumps.
+    fn elapsed(&self) -> Duration;
+    /// Waits.
+    fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send;
+}
+
+/// The machine's clock.
+#[derive(Debug, Clone)]
+pub struct SystemClock {
+    started: Instant,
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        SystemClock { started: Instant::now() }
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Time {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Time(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    async fn sleep(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+}

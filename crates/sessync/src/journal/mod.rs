@@ -1,0 +1,341 @@
+//! The journal beside the project: what is uploaded, what is uncertain, what is still to be done.
+//!
+//! Promise: a record that was appended is there after any crash; what was not is as if it never had been.
+//! A run that reads the journal knows of every row whether it is at the destination, is not, or is uncertain,
+//! and the uncertain ones by the batch for which the destination can be asked.
+//!
+//! Two files. `journal` is a snapshot line and what happened since, each line with its checksum, each synced
+//! before the run goes on. `seen-N` is the table of keys that belongs to the snapshot; it is read only when
+//! there is a line to look up, which keeps a run with nothing new quick. Compaction writes a new table, then
+//! puts a new journal that names it in the place of the old one: a crash leaves one of the two whole.
+//!
+//! Failures: a last line without its end is a write that a crash cut short, and is dropped. Anything else
+//! that does not check is damage: the journal is set aside with its reason and rebuilt by asking the
+//! destination, never dropped. After a failed write nothing more is appended, and no batch is sent.
+
+pub mod disk;
+pub mod record;
+pub mod state;
+
+use std::io::{self, Read, Write};
+
+use crate::clock::Time;
+use crate::digest::Key;
+use crate::seen::{self, Seen, Verdict};
+use disk::Disk;
+use record::Record;
+use state::{Change, State};
+
+const JOURNAL: &str = "journal";
+const SEEN: &str = "seen-";
+
+/// The journal's tail at which a run that ends writes a snapshot: keeps the next start quick.
+const COMPACT_AT_END_BYTES: u64 = 256 * 1024;
+
+/// The journal's tail at which a running upload writes a snapshot: keeps the file and the memory small.
+const COMPACT_BYTES: u64 = 4 * 1024 * 1024;
+
+/// What went wrong with the journal.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The journal, or its table of keys, does not say what it said.
+    #[error("the journal is damaged: {0}")]
+    Damaged(String),
+    /// A full or read-only disk, for example.
+    #[error("the state cannot be written: {0}")]
+    Disk(#[source] io::Error),
+    #[error("the state cannot be read: {0}")]
+    Unreadable(#[source] io::Error),
+    /// A defect of this program.
+    #[error("a record does not fit the journal: {0}")]
+    Misfit(#[from] state::Error),
+    #[error("the journal belongs to {found}, not to {wanted}")]
+    OtherDestination { found: String, wanted: String },
+}
+
+/// A journal and the disk it is on.
+#[derive(Debug)]
+pub struct Journal<D> {
+    disk: D,
+    state: State,
+    /// The number of the table of keys that the snapshot names.
+    generation: Option<u64>,
+    seen: Keys,
+    /// Bytes after the snapshot.
+    tail: u64,
+    /// Where a write that was cut short begins.
+    torn: Option<u64>,
+    /// A write failed: what is on the disk is not what is in memory.
+    broken: bool,
+    /// Not on the disk yet.
+    new: bool,
+}
+
+#[derive(Debug)]
+enum Keys {
+    /// Still on the disk, and what has changed since.
+    Unread(Vec<Change>),
+    Read(Box<Seen>),
+}
+
+impl<D: Disk> Journal<D> {
+    /// Reads the journal. One that does not exist yet is empty, and written with its first record.
+    pub fn open(disk: D, destination: &str) -> Result<Self, (Error, D)> {
+        match read(&disk, destination) {
+            Ok(Some(found)) => Ok(Journal {
+                disk,
+                state: found.state,
+                generation: found.generation,
+                seen: Keys::Unread(found.changes),
+                tail: found.tail,
+                torn: found.torn,
+                broken: false,
+                new: false,
+            }),
+            Ok(None) => Ok(Self::fresh(disk, State::new(destination), Seen::default())),
+            Err(error) => Err((error, disk)),
+        }
+    }
+
+    /// A journal that begins with these keys: an import, a rebuilt one. Written with its first record.
+    pub fn fresh(disk: D, state: State, seen: Seen) -> Self {
+        Journal {
+            disk,
+            state,
+            generation: None,
+            seen: Keys::Read(Box::new(seen)),
+            tail: 0,
+            torn: None,
+            broken: false,
+            new: true,
+        }
+    }
+
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The disk, for what is kept beside the journal.
+    pub fn disk(&mut self) -> &mut D {
+        &mut self.disk
+    }
+
+    /// Whether there was no journal before.
+    pub fn is_new(&self) -> bool {
+        self.new
+    }
+
+    /// What is known of a line.
+    pub fn verdict(&mut self, key: Key) -> Result<Verdict, Error> {
+        Ok(self.seen()?.verdict(key))
+    }
+
+    /// Whether a known key has not been met today: then meeting it is worth a record.
+    pub fn is_stale(&mut self, key: Key) -> Result<bool, Error> {
+        let today = self.state.calendar.today;
+        Ok(self.seen()?.day(key) != Some(today))
+    }
+
+    /// The table of keys.
+    pub fn seen(&mut self) -> Result<&mut Seen, Error> {
+        if let Keys::Unread(changes) = &mut self.seen {
+            let mut seen = match self.generation {
+                None => Seen::default(),
+                Some(generation) => load(&self.disk, generation)?,
+            };
+            for change in changes.drain(..) {
+                apply(&mut seen, change, self.state.calendar.today);
+            }
+            self.seen = Keys::Read(Box::new(seen));
+        }
+        match &mut self.seen {
+            Keys::Read(seen) => Ok(seen),
+            Keys::Unread(_) => unreachable!("it was read above"),
+        }
+    }
+
+    /// Appends a record; it is on the disk when this returns.
+    pub fn append(&mut self, record: &Record) -> Result<(), Error> {
+        if self.new {
+            self.compact()?;
+        }
+        self.writable()?;
+        let line = record::write(record).map_err(|error| Error::Disk(error.into()))?;
+        // First in memory: a record that does not fit must not reach the disk.
+        let mut changes = Vec::new();
+        self.state.apply(record, &mut |change| changes.push(change))?;
+        if let Err(error) = self.disk.append(JOURNAL, &line) {
+            self.broken = true;
+            return Err(Error::Disk(error));
+        }
+        self.tail += line.len() as u64;
+        let today = self.state.calendar.today;
+        match &mut self.seen {
+            Keys::Unread(unread) => unread.append(&mut changes),
+            Keys::Read(seen) => changes.into_iter().for_each(|change| apply(seen, change, today)),
+        }
+        if self.tail > COMPACT_BYTES { self.compact() } else { Ok(()) }
+    }
+
+    /// Ends a run: a snapshot, if much has happened since the last one.
+    pub fn finish(&mut self) -> Result<(), Error> {
+        if self.tail > COMPACT_AT_END_BYTES { self.compact() } else { Ok(()) }
+    }
+
+    /// Writes the table of keys, without the old ones, and a snapshot that names it.
+    pub fn compact(&mut self) -> Result<(), Error> {
+        self.writable()?;
+        let today = self.state.calendar.today;
+        self.seen()?.expire(today);
+        let number = next_generation(&self.disk).map_err(Error::Disk)?;
+        let Keys::Read(seen) = &mut self.seen else { return Ok(()) };
+        let generation = (!seen.is_empty()).then_some(number);
+        let snapshot = Record::Snapshot(Box::new(self.state.snapshot(generation)));
+        let line = record::write(&snapshot).map_err(|error| Error::Disk(error.into()))?;
+        let disk = &mut self.disk;
+        let written = (|| {
+            if let Some(generation) = generation {
+                disk.replace(&format!("{SEEN}{generation}"), &mut |to: &mut dyn Write| seen.write(to))?;
+            }
+            disk.replace(JOURNAL, &mut |to: &mut dyn Write| to.write_all(&line))
+        })();
+        if let Err(error) = written {
+            self.broken = true;
+            return Err(Error::Disk(error));
+        }
+        self.generation = generation;
+        self.tail = 0;
+        self.torn = None;
+        self.new = false;
+        remove_others(&mut self.disk, generation);
+        Ok(())
+    }
+
+    /// Refuses to go on after a failed write; cuts off what an earlier one left.
+    fn writable(&mut self) -> Result<(), Error> {
+        if self.broken {
+            return Err(Error::Disk(io::Error::other("an earlier write failed")));
+        }
+        if let Some(length) = self.torn.take()
+            && let Err(error) = self.disk.truncate(JOURNAL, length)
+        {
+            self.broken = true;
+            return Err(Error::Disk(error));
+        }
+        Ok(())
+    }
+}
+
+/// Keeps a damaged journal under another name, with the reason beside it. The damaged one stays in its place
+/// as well until a rebuilt one takes it: a crash in between must not look like a new project.
+pub fn set_aside<D: Disk>(disk: &mut D, reason: &str, at: Time) -> Result<String, Error> {
+    let name = format!("{JOURNAL}.damaged-{}", at.0);
+    for file in disk.list().map_err(Error::Unreadable)? {
+        if file == JOURNAL {
+            disk.copy(&file, &name).map_err(Error::Disk)?;
+        } else if is_seen(&file) {
+            disk.copy(&file, &format!("{name}.{file}")).map_err(Error::Disk)?;
+        }
+    }
+    let text = format!("{at}: {reason}\n");
+    disk.replace(&format!("{name}.reason"), &mut |to: &mut dyn Write| to.write_all(text.as_bytes()))
+        .map_err(Error::Disk)?;
+    Ok(name)
+}
+
+struct Found {
+    state: State,
+    generation: Option<u64>,
+    changes: Vec<Change>,
+    tail: u64,
+    torn: Option<u64>,
+}
+
+/// Reads a journal; `None` if there is none.
+fn read(disk: &impl Disk, destination: &str) -> Result<Option<Found>, Error> {
+    let Some(mut file) = disk.open(JOURNAL).map_err(Error::Unreadable)? else {
+        let orphaned = disk.list().map_err(Error::Unreadable)?.iter().any(|name| is_seen(name));
+        return match orphaned {
+            true => Err(Error::Damaged("there is a table of keys, but no journal".to_owned())),
+            false => Ok(None),
+        };
+    };
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(Error::Unreadable)?;
+    let found = replay(&bytes).map_err(Error::Damaged)?;
+    if found.state.destination != destination {
+        return Err(Error::OtherDestination { found: found.state.destination, wanted: destination.to_owned() });
+    }
+    Ok(Some(found))
+}
+
+/// What the bytes of a journal add up to, or what is wrong with them.
+fn replay(bytes: &[u8]) -> Result<Found, String> {
+    let whole = memchr::memrchr(b'\n', bytes).map_or(0, |newline| newline + 1);
+    let mut lines = bytes[..whole].split_inclusive(|byte| *byte == b'\n');
+    let first = lines.next().ok_or("it has no first line")?;
+    let snapshot = match record::read(&first[..first.len() - 1]) {
+        Ok(Record::Snapshot(snapshot)) => *snapshot,
+        Ok(_) => return Err("line 1: it is not a snapshot".to_owned()),
+        Err(error) => return Err(format!("line 1: {error}")),
+    };
+    let generation = snapshot.seen;
+    let mut state = State::from_snapshot(snapshot).map_err(|error| format!("line 1: {error}"))?;
+    let mut changes = Vec::new();
+    for (at, line) in lines.enumerate() {
+        let wrong = |error: &dyn std::fmt::Display| format!("line {}: {error}", at + 2);
+        let record = record::read(&line[..line.len() - 1]).map_err(|error| wrong(&error))?;
+        state.apply(&record, &mut |change| changes.push(change)).map_err(|error| wrong(&error))?;
+    }
+    Ok(Found {
+        state,
+        generation,
+        changes,
+        tail: (whole - first.len()) as u64,
+        torn: (whole < bytes.len()).then_some(whole as u64),
+    })
+}
+
+fn load(disk: &impl Disk, generation: u64) -> Result<Seen, Error> {
+    let name = format!("{SEEN}{generation}");
+    let Some(file) = disk.open(&name).map_err(Error::Unreadable)? else {
+        return Err(Error::Damaged(format!("{name} is missing")));
+    };
+    Seen::read(&mut io::BufReader::with_capacity(64 * 1024, file)).map_err(|error| match error {
+        seen::Error::Io(error) => Error::Unreadable(error),
+        error => Error::Damaged(format!("{name}: {error}")),
+    })
+}
+
+fn apply(seen: &mut Seen, change: Change, today: u16) {
+    match change {
+        // What another machine is known to have uploaded without its content says nothing new of a known uuid.
+        Change::Add(key) if key.is_unknown() && seen.knows_uuid(key.uuid()) => {}
+        Change::Add(key) => seen.insert(key, today),
+        Change::Met(key) if seen.verdict(key) == Verdict::Known => seen.insert(key, today),
+        Change::Met(_) => {}
+        Change::Forget(uuid) => {
+            seen.forget(uuid);
+        }
+    }
+}
+
+/// A number that no table on the disk has, so that none is overwritten that a journal may name.
+fn next_generation(disk: &impl Disk) -> io::Result<u64> {
+    let numbers = disk.list()?.into_iter().filter_map(|name| name.strip_prefix(SEEN)?.parse::<u64>().ok());
+    Ok(numbers.max().unwrap_or(0) + 1)
+}
+
+/// Removes the tables that no journal names any more. One that stays costs space and nothing else.
+fn remove_others(disk: &mut impl Disk, generation: Option<u64>) {
+    let current = generation.map(|generation| format!("{SEEN}{generation}"));
+    for name in disk.list().unwrap_or_default() {
+        if is_seen(&name) && current.as_ref() != Some(&name) {
+            let _ = disk.remove(&name);
+        }
+    }
+}
+
+fn is_seen(name: &str) -> bool {
+    name.strip_prefix(SEEN).is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+}

@@ -1,0 +1,99 @@
+//! The destination's table and the view without duplicates, as DDL.
+
+use crate::bigquery::Table;
+
+/// A column of the table.
+#[derive(Debug)]
+pub struct Column {
+    pub name: &'static str,
+    pub kind: &'static str,
+    pub required: bool,
+    pub description: &'static str,
+}
+
+const fn column(name: &'static str, kind: &'static str, required: bool, description: &'static str) -> Column {
+    Column { name, kind, required, description }
+}
+
+/// The columns, in their order.
+pub const COLUMNS: &[Column] = &[
+    column("uuid", "STRING", true, "the entry; nearly always unique"),
+    column("timestamp", "TIMESTAMP", true, "when the entry was written"),
+    column("session_id", "STRING", true, "the session"),
+    column("agent_id", "STRING", false, "the agent, in a side chain"),
+    column("is_sidechain", "BOOL", false, "whether an agent wrote it"),
+    column("parent_uuid", "STRING", false, "the entry before it"),
+    column("user_type", "STRING", false, ""),
+    column("type", "STRING", true, "user, assistant, system, ..."),
+    column("slug", "STRING", false, "the session's name"),
+    column("request_id", "STRING", false, "the API request"),
+    column("cwd", "STRING", false, "the working directory"),
+    column("git_branch", "STRING", false, ""),
+    column("version", "STRING", false, "of Claude Code"),
+    column("message", "JSON", false, "what was said"),
+    column("tool_use_result", "JSON", false, "what a tool returned"),
+    column("developer_id", "STRING", true, "from the config"),
+    column("hostname", "STRING", true, "the machine"),
+    column("user_email", "STRING", true, "from the config"),
+    column("project_name", "STRING", true, "from the config"),
+    column("upload_batch_id", "STRING", true, "the batch: what sessync asks for when it is uncertain"),
+    column("source_file", "STRING", true, "the log file, below the directory of all logs"),
+    column("uploaded_at", "TIMESTAMP", true, "when the batch was made"),
+];
+
+/// The statements that make the table and its view: partitioned by day, clustered by session and developer.
+pub fn ddl(table: &Table) -> [String; 2] {
+    let columns: Vec<String> = COLUMNS
+        .iter()
+        .map(|column| {
+            let required = if column.required { " NOT NULL" } else { "" };
+            let options = match column.description {
+                "" => String::new(),
+                text => format!(" OPTIONS (description = \"{text}\")"),
+            };
+            format!("  `{}` {}{required}{options}", column.name, column.kind)
+        })
+        .collect();
+    let create = format!(
+        "CREATE TABLE IF NOT EXISTS {} (\n{}\n)\nPARTITION BY DATE(timestamp)\nCLUSTER BY session_id, developer_id\nOPTIONS (description = \"Session logs, uploaded by sessync\", require_partition_filter = TRUE)",
+        table.sql(),
+        columns.join(",\n")
+    );
+    // The same line twice differs at most in where and when it was uploaded. What was said is part of the key
+    // because some entries share a uuid.
+    let view = format!(
+        "CREATE OR REPLACE VIEW {} AS\nSELECT * FROM {}\nWHERE TRUE\nQUALIFY ROW_NUMBER() OVER (\n  PARTITION BY DATE(timestamp), uuid, timestamp, type, TO_JSON_STRING(message), TO_JSON_STRING(tool_use_result)\n  ORDER BY uploaded_at\n) = 1",
+        view(table).sql(),
+        table.sql(),
+    );
+    [create, view]
+}
+
+/// The view beside the table.
+pub fn view(table: &Table) -> Table {
+    Table { table: format!("{}_once", table.table), ..table.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_the_columns_it_promises_in_order() {
+        let names: Vec<_> = COLUMNS.iter().map(|column| column.name).collect();
+        assert_eq!(
+            names.join(", "),
+            "uuid, timestamp, session_id, agent_id, is_sidechain, parent_uuid, user_type, type, slug, request_id, cwd, \
+             git_branch, version, message, tool_use_result, developer_id, hostname, user_email, project_name, \
+             upload_batch_id, source_file, uploaded_at"
+        );
+    }
+
+    #[test]
+    fn the_table_is_partitioned_by_day_and_clustered_by_session_and_developer() {
+        let table = Table { project: "p".into(), dataset: "d".into(), table: "t".into(), location: "US".into() };
+        let [create, view] = ddl(&table);
+        assert!(create.contains("PARTITION BY DATE(timestamp)\nCLUSTER BY session_id, developer_id"), "{create}");
+        assert!(view.starts_with("CREATE OR REPLACE VIEW `p.d.t_once`"), "{view}");
+    }
+}

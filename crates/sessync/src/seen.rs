@@ -1,0 +1,445 @@
+//! Which lines are uploaded: a sorted table of 16-byte keys, each with the day it was last met.
+//!
+//! What is asked of it: is this line new, known, or a known uuid with new content? A million keys take 18 MB
+//! in memory and on disk. A key that was not met for [`KEPT_DAYS`] is dropped when the table is written; a
+//! line that turns up in a *new* file after that is uploaded again (the view of `sessync schema` hides it).
+//!
+//! Days are counted by [`Calendar`], which does not trust the clock further than it must.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+
+use ring::digest::{Context, SHA256};
+
+use crate::digest::{KEY_BYTES, Key, MAX_UNKNOWN};
+
+/// How long a key is kept that no file shows any more.
+pub const KEPT_DAYS: u16 = 30;
+
+/// How far one step of the clock is believed: a clock that jumps a year ahead must not make everything old at once.
+pub const MAX_LEAP_DAYS: u16 = 7;
+
+/// How many keys are gathered before they are merged into the sorted table.
+const MERGE_AT: usize = 32 * 1024;
+
+const MAGIC: &[u8; 16] = b"sessync seen 1\n\0";
+const ENTRY_BYTES: usize = KEY_BYTES + 2;
+const CHECKSUM_BYTES: usize = 32;
+
+/// What is wrong with a table on disk.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("it is not a table of keys")]
+    Magic,
+    #[error("it ends too early")]
+    Short,
+    #[error("its checksum does not match")]
+    Checksum,
+    #[error("its keys are not in order")]
+    Order,
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// What is known of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    New,
+    Known,
+    /// The uuid is known, with other content.
+    OtherContent,
+}
+
+/// The table.
+#[derive(Debug, Default, Clone)]
+pub struct Seen {
+    /// Sorted, each once.
+    keys: Vec<u128>,
+    /// The day of each of `keys`.
+    days: Vec<u16>,
+    /// What came since the last merge.
+    fresh: BTreeMap<u128, u16>,
+}
+
+impl Seen {
+    /// How many keys are known.
+    pub fn len(&self) -> usize {
+        // Keys in `fresh` are in `keys` as well only when they were met again.
+        self.keys.len() + self.fresh.keys().filter(|key| self.find(**key).is_none()).count()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.fresh.is_empty()
+    }
+
+    /// What is known of the line with this key.
+    pub fn verdict(&self, key: Key) -> Verdict {
+        let mut same_uuid = false;
+        let mut known = false;
+        self.of_uuid(key.uuid(), |other| {
+            same_uuid = true;
+            known |= other == key || other.is_unknown();
+        });
+        match (known, same_uuid) {
+            (true, _) => Verdict::Known,
+            (false, true) => Verdict::OtherContent,
+            (false, false) => Verdict::New,
+        }
+    }
+
+    /// Remembers a key. A content takes the place of an unknown one of the same uuid.
+    pub fn insert(&mut self, key: Key, day: u16) {
+        if !key.is_unknown() && !self.contains(key) {
+            let mut unknown = None;
+            self.of_uuid(key.uuid(), |other| {
+                if other.is_unknown() {
+                    unknown = Some(other);
+                }
+            });
+            if let Some(unknown) = unknown {
+                if self.replace(unknown, key, day) {
+                    return;
+                }
+                self.remove(unknown);
+            }
+        }
+        self.set(key, day);
+    }
+
+    /// Puts `new` where `old` stands, if the order of the table allows it. It nearly always does, and spares
+    /// a table of a million unknown contents as many moves of itself.
+    fn replace(&mut self, old: Key, new: Key, day: u16) -> bool {
+        let Some(at) = self.find(old.0) else { return false };
+        let fits = self.keys.get(at + 1).is_none_or(|next| *next > new.0);
+        if fits {
+            self.keys[at] = new.0;
+            self.days[at] = day;
+        }
+        fits
+    }
+
+    /// Remembers that a list names this uuid once more, whatever its content.
+    pub fn insert_unknown(&mut self, uuid: &str, day: u16) {
+        let known = (0..MAX_UNKNOWN).find(|nth| !self.contains(Key::unknown(uuid, *nth)));
+        if let Some(nth) = known {
+            self.set(Key::unknown(uuid, nth), day);
+        }
+    }
+
+    /// Whether any content of a uuid is known.
+    pub fn knows_uuid(&self, uuid: u64) -> bool {
+        let mut known = false;
+        self.of_uuid(uuid, |_| known = true);
+        known
+    }
+
+    /// The day on which a known key was last met.
+    pub fn day(&self, key: Key) -> Option<u16> {
+        self.fresh.get(&key.0).copied().or_else(|| self.find(key.0).map(|at| self.days[at]))
+    }
+
+    /// Forgets every content of a uuid; says how many there were.
+    pub fn forget(&mut self, uuid: u64) -> usize {
+        let mut keys = Vec::new();
+        self.of_uuid(uuid, |key| keys.push(key));
+        keys.sort_unstable();
+        keys.dedup();
+        for key in &keys {
+            self.remove(*key);
+        }
+        keys.len()
+    }
+
+    fn contains(&self, key: Key) -> bool {
+        self.fresh.contains_key(&key.0) || self.find(key.0).is_some()
+    }
+
+    fn set(&mut self, key: Key, day: u16) {
+        if let Some(at) = self.find(key.0) {
+            self.days[at] = self.days[at].max(day);
+            return;
+        }
+        let entry = self.fresh.entry(key.0).or_insert(day);
+        *entry = day.max(*entry);
+        if self.fresh.len() >= MERGE_AT {
+            self.merge();
+        }
+    }
+
+    /// Forgets one key.
+    pub fn remove(&mut self, key: Key) {
+        self.fresh.remove(&key.0);
+        if let Some(at) = self.find(key.0) {
+            self.keys.remove(at);
+            self.days.remove(at);
+        }
+    }
+
+    /// Calls `each` with every key of a uuid.
+    fn of_uuid(&self, uuid: u64, mut each: impl FnMut(Key)) {
+        let (first, last) = (Key::new(uuid, 0).0, Key::new(uuid, u64::MAX).0);
+        for key in self.keys[self.lower_bound(first)..].iter().take_while(|key| **key <= last) {
+            each(Key(*key));
+        }
+        for key in self.fresh.range(first..=last) {
+            each(Key(*key.0));
+        }
+    }
+
+    fn find(&self, key: u128) -> Option<usize> {
+        let at = self.lower_bound(key);
+        (self.keys.get(at) == Some(&key)).then_some(at)
+    }
+
+    /// The first index whose key is not below `key`.
+    ///
+    /// Keys are hashes and so spread evenly: a guess by proportion lands within a few entries, and
+    /// widening the window from there touches far less memory than halving the whole table does.
+    fn lower_bound(&self, key: u128) -> usize {
+        let len = self.keys.len();
+        let guess = (((key >> 64) * len as u128) >> 64) as usize;
+        let (mut low, mut high, mut step) = (guess, guess, 16);
+        while low > 0 && self.keys[low - 1] >= key {
+            low = low.saturating_sub(step);
+            step *= 2;
+        }
+        step = 16;
+        while high < len && self.keys[high] < key {
+            high = (high + step).min(len);
+            step *= 2;
+        }
+        low + self.keys[low..high].partition_point(|other| *other < key)
+    }
+
+    /// Merges what is fresh into the table, from the back and in place: no second table in memory.
+    fn merge(&mut self) {
+        let fresh = std::mem::take(&mut self.fresh);
+        let mut read = self.keys.len();
+        let total = read + fresh.len();
+        self.keys.reserve_exact(fresh.len());
+        self.days.reserve_exact(fresh.len());
+        self.keys.resize(total, 0);
+        self.days.resize(total, 0);
+        let mut write = total;
+        for (key, day) in fresh.into_iter().rev() {
+            while read > 0 && self.keys[read - 1] > key {
+                (read, write) = (read - 1, write - 1);
+                self.keys[write] = self.keys[read];
+                self.days[write] = self.days[read];
+            }
+            write -= 1;
+            self.keys[write] = key;
+            self.days[write] = day;
+        }
+    }
+
+    /// Drops the keys that were not met for [`KEPT_DAYS`] before `today`; says how many.
+    pub fn expire(&mut self, today: u16) -> usize {
+        self.merge();
+        let before = self.keys.len();
+        let mut kept = 0;
+        for at in 0..before {
+            if today.saturating_sub(self.days[at]) <= KEPT_DAYS {
+                self.keys[kept] = self.keys[at];
+                self.days[kept] = self.days[at];
+                kept += 1;
+            }
+        }
+        self.keys.truncate(kept);
+        self.days.truncate(kept);
+        before - kept
+    }
+
+    /// Writes the table with its checksum.
+    pub fn write(&mut self, to: &mut dyn Write) -> io::Result<()> {
+        self.merge();
+        let mut checksum = Context::new(&SHA256);
+        let mut put = |bytes: &[u8]| {
+            checksum.update(bytes);
+            to.write_all(bytes)
+        };
+        put(MAGIC)?;
+        put(&(self.keys.len() as u64).to_be_bytes())?;
+        let mut chunk = Vec::with_capacity(4096 * ENTRY_BYTES);
+        for (keys, days) in self.keys.chunks(4096).zip(self.days.chunks(4096)) {
+            chunk.clear();
+            for (key, day) in keys.iter().zip(days) {
+                chunk.extend_from_slice(&key.to_be_bytes());
+                chunk.extend_from_slice(&day.to_be_bytes());
+            }
+            put(&chunk)?;
+        }
+        to.write_all(checksum.finish().as_ref())
+    }
+
+    /// Reads a table that [`Seen::write`] wrote, and nothing else.
+    pub fn read(from: &mut dyn Read) -> Result<Seen, Error> {
+        let mut checksum = Context::new(&SHA256);
+        let mut head = [0; MAGIC.len() + 8];
+        exactly(from, &mut head)?;
+        checksum.update(&head);
+        let (magic, count) = head.split_at(MAGIC.len());
+        if magic != MAGIC {
+            return Err(Error::Magic);
+        }
+        let mut left = number(count) as u64;
+        let mut seen = Seen::default();
+        let mut chunk = vec![0; 4096 * ENTRY_BYTES];
+        while left > 0 {
+            // By chunks, so that a wrong count asks for no more memory than the file has bytes.
+            let entries = usize::try_from(left).unwrap_or(usize::MAX).min(4096);
+            let bytes = &mut chunk[..entries * ENTRY_BYTES];
+            exactly(from, bytes)?;
+            checksum.update(bytes);
+            for entry in bytes.chunks_exact(ENTRY_BYTES) {
+                let (key, day) = entry.split_at(KEY_BYTES);
+                let key = number(key);
+                if seen.keys.last().is_some_and(|last| *last >= key) {
+                    return Err(Error::Order);
+                }
+                seen.keys.push(key);
+                seen.days.push(number(day) as u16);
+            }
+            left -= entries as u64;
+        }
+        let mut stored = [0; CHECKSUM_BYTES];
+        exactly(from, &mut stored)?;
+        if checksum.finish().as_ref() != stored {
+            return Err(Error::Checksum);
+        }
+        Ok(seen)
+    }
+}
+
+fn number(bytes: &[u8]) -> u128 {
+    bytes.iter().fold(0, |sum, byte| (sum << 8) | u128::from(*byte))
+}
+
+fn exactly(from: &mut dyn Read, bytes: &mut [u8]) -> Result<(), Error> {
+    from.read_exact(bytes).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => Error::Short,
+        _ => Error::Io(error),
+    })
+}
+
+/// The days by which keys grow old: the clock's, except that time never goes back and one step is at most
+/// [`MAX_LEAP_DAYS`], so that no jump of the clock makes sessync forget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct Calendar {
+    /// Days by our own count.
+    pub today: u16,
+    /// The clock's day when it was last looked at, the latest so far.
+    pub clock: u32,
+}
+
+impl Calendar {
+    /// The calendar after the clock showed `day` (days since 1970).
+    pub fn advance(self, day: u32) -> Calendar {
+        if self.clock == 0 {
+            return Calendar { today: 1, clock: day };
+        }
+        let leap = day.saturating_sub(self.clock).min(u32::from(MAX_LEAP_DAYS)) as u16;
+        // After a jump ahead and back again the clock's day is believed afresh, so days go on being counted.
+        let clock = if day + u32::from(MAX_LEAP_DAYS) < self.clock { day } else { self.clock.max(day) };
+        Calendar { today: self.today.saturating_add(leap), clock }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn round(seen: &mut Seen) -> Seen {
+        let mut bytes = Vec::new();
+        seen.write(&mut bytes).unwrap();
+        Seen::read(&mut bytes.as_slice()).unwrap()
+    }
+
+    #[test]
+    fn it_says_the_same_as_a_plain_set_whatever_is_put_in() {
+        for seed in 0..30 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let mut seen = Seen::default();
+            let mut model = BTreeSet::new();
+            for step in 0..3000 {
+                // Few uuids and contents, so that they meet; some tables skewed, so that guesses are wrong.
+                let uuid = if seed % 2 == 0 { rng.u64(..) >> 56 << 50 } else { rng.u64(0..300) };
+                let key = Key::new(uuid, MAX_UNKNOWN + rng.u64(0..3));
+                let expected = if model.contains(&key) {
+                    Verdict::Known
+                } else if model.iter().any(|other: &Key| other.uuid() == key.uuid()) {
+                    Verdict::OtherContent
+                } else {
+                    Verdict::New
+                };
+                assert_eq!(seen.verdict(key), expected, "seed {seed} step {step}");
+                match rng.u8(0..20) {
+                    0 => seen.merge(),
+                    1 => seen = round(&mut seen),
+                    2 => {
+                        seen.forget(uuid);
+                        model.retain(|key| key.uuid() != uuid);
+                    }
+                    3..=9 => {
+                        seen.insert(key, 1);
+                        model.insert(key);
+                    }
+                    _ => {}
+                }
+            }
+            assert_eq!(seen.len(), model.len(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_content_is_taken_by_the_first_that_turns_up_and_by_no_second() {
+        let uuid = "a";
+        let of = |content| Key::new(crate::digest::uuid_half(uuid), content);
+        let mut seen = Seen::default();
+        seen.insert_unknown(uuid, 1);
+        assert_eq!(seen.verdict(of(100)), Verdict::Known);
+        seen.insert(of(100), 1);
+        assert_eq!(seen.verdict(of(100)), Verdict::Known);
+        assert_eq!(seen.verdict(of(200)), Verdict::OtherContent);
+    }
+
+    #[test]
+    fn a_key_is_dropped_after_thirty_days_without_being_met_and_not_before() {
+        let mut seen = Seen::default();
+        seen.insert(Key::new(1, 100), 1);
+        seen.insert(Key::new(2, 100), 1);
+        seen.insert(Key::new(2, 100), 5);
+        assert_eq!(seen.expire(31), 0);
+        assert_eq!(seen.expire(32), 1);
+        assert_eq!(seen.verdict(Key::new(2, 100)), Verdict::Known);
+    }
+
+    #[test]
+    fn a_damaged_table_is_refused_whichever_byte_is_wrong() {
+        let mut seen = Seen::default();
+        for uuid in 0..20 {
+            seen.insert(Key::new(uuid << 40, 99), 3);
+        }
+        let mut bytes = Vec::new();
+        seen.write(&mut bytes).unwrap();
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert!(Seen::read(&mut damaged.as_slice()).is_err(), "byte {at}");
+            assert!(Seen::read(&mut &bytes[..at]).is_err(), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn no_jump_of_the_clock_makes_a_month_of_keys_old() {
+        let start = Calendar::default().advance(20_000);
+        let jumped = start.advance(20_365);
+        assert_eq!(jumped.today - start.today, MAX_LEAP_DAYS);
+        let back = jumped.advance(20_001);
+        assert_eq!(back.today, jumped.today);
+        assert_eq!(back.advance(20_002).today, jumped.today + 1);
+        assert_eq!(start.advance(0).today, start.today);
+    }
+}

@@ -1,0 +1,412 @@
+//! A stand-in for BigQuery: the part of its HTTP API that sessync uses, as a function from request to reply.
+//!
+//! It keeps rows in memory, checks them against the columns of `sessync schema`, and inserts all rows of a
+//! request or none. It has BigQuery's weaknesses, as many of them as one asks for: an `insertId` memory that
+//! may be gone, answers that are lost after the rows were accepted, refusals, slowness.
+//! It knows the statements of [`crate::bigquery::sql`] and of [`crate::schema`], and refuses any other.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::clock::Time;
+use crate::schema;
+
+/// BigQuery's own limit of a request.
+pub const MAX_REQUEST_BYTES: usize = 10 * 1024 * 1024;
+
+/// How many rows a page of a query's result has: few, so that paging is exercised.
+const PAGE_ROWS: usize = 1000;
+
+/// What can go wrong with one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// Refused with this status.
+    Refuse { status: u16, retry_after: Option<u64> },
+    /// The rows are accepted, the answer never arrives.
+    AcceptThenLose,
+    /// The connection breaks before anything happens.
+    Lose,
+    /// The answer takes this long.
+    Slow(Duration),
+}
+
+/// Faults that last.
+#[derive(Debug, Clone, Default)]
+pub struct Faults {
+    /// `insertId`s are not remembered at all.
+    pub forgetful: bool,
+    /// Requests of more rows than this are answered with 413.
+    pub max_rows: Option<usize>,
+    /// Tables must be created before they take rows.
+    pub strict_tables: bool,
+    /// This share of the inserts meets this fault.
+    pub inserts: Option<(Fault, f64)>,
+}
+
+/// A reply, and what the server around it is to do with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: String,
+    /// To be waited before replying.
+    pub delay: Duration,
+    /// The connection is to be broken instead of replying.
+    pub lost: bool,
+}
+
+/// Rows that were accepted, or would have been.
+#[derive(Debug, Clone)]
+pub struct Batch<'a> {
+    pub project: &'a str,
+    pub dataset: &'a str,
+    pub table: &'a str,
+    /// The request's body.
+    pub request: &'a Value,
+    /// How many of its rows are new to the table.
+    pub new: usize,
+    /// What the sender gets to see; accepted and lost is 200 here.
+    pub status: u16,
+}
+
+/// Called with each batch of rows, accepted or refused.
+pub type OnBatch = Box<dyn Fn(&Batch<'_>) + Send + Sync>;
+
+/// The stand-in.
+pub struct StandIn {
+    inner: Mutex<Inner>,
+    on_batch: Option<OnBatch>,
+}
+
+impl fmt::Debug for StandIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StandIn").finish_non_exhaustive()
+    }
+}
+
+struct Inner {
+    tables: BTreeMap<String, Vec<Map<String, Value>>>,
+    /// By table and `insertId`.
+    remembered: HashSet<(String, String)>,
+    faults: Faults,
+    /// Faults of the next inserts, first come first served; they go before the lasting ones.
+    next: VecDeque<Fault>,
+    /// The same, for queries.
+    next_queries: VecDeque<Fault>,
+    results: BTreeMap<String, Vec<(String, u64)>>,
+    rng: fastrand::Rng,
+    inserts: u64,
+    queries: u64,
+}
+
+impl StandIn {
+    /// Empty and healthy. The seed decides which requests meet a fault that only some meet.
+    pub fn new(seed: u64) -> StandIn {
+        StandIn {
+            inner: Mutex::new(Inner {
+                tables: BTreeMap::new(),
+                remembered: HashSet::new(),
+                faults: Faults::default(),
+                next: VecDeque::new(),
+                next_queries: VecDeque::new(),
+                results: BTreeMap::new(),
+                rng: fastrand::Rng::with_seed(seed),
+                inserts: 0,
+                queries: 0,
+            }),
+            on_batch: None,
+        }
+    }
+
+    /// Tells of every batch: the local outbox.
+    pub fn on_batch(mut self, on_batch: OnBatch) -> StandIn {
+        self.on_batch = Some(on_batch);
+        self
+    }
+
+    /// Replaces the lasting faults.
+    pub fn set_faults(&self, faults: Faults) {
+        self.lock().faults = faults;
+    }
+
+    /// The next inserts meet these faults, one each.
+    pub fn fail_next(&self, faults: impl IntoIterator<Item = Fault>) {
+        self.lock().next.extend(faults);
+    }
+
+    /// The next queries meet these faults, one each.
+    pub fn fail_next_queries(&self, faults: impl IntoIterator<Item = Fault>) {
+        self.lock().next_queries.extend(faults);
+    }
+
+    /// Forgets every `insertId`, as BigQuery does after a minute or so.
+    pub fn forget_insert_ids(&self) {
+        self.lock().remembered.clear();
+    }
+
+    /// The rows of a table, in the order in which they came.
+    pub fn rows(&self, dataset: &str, table: &str) -> Vec<Map<String, Value>> {
+        let inner = self.lock();
+        let suffix = format!(".{dataset}.{table}");
+        inner.tables.iter().filter(|(name, _)| name.ends_with(&suffix)).flat_map(|(_, rows)| rows.clone()).collect()
+    }
+
+    /// How many inserts and queries there were.
+    pub fn calls(&self) -> (u64, u64) {
+        let inner = self.lock();
+        (inner.inserts, inner.queries)
+    }
+
+    /// Drops all rows; for a fresh start.
+    pub fn clear(&self) {
+        let mut inner = self.lock();
+        inner.tables.clear();
+        inner.remembered.clear();
+    }
+
+    /// Whether a path is BigQuery's.
+    pub fn serves(path: &str) -> bool {
+        path.starts_with("/bigquery/v2/")
+    }
+
+    /// Answers one request. `path` may have a query.
+    pub fn handle(&self, method: &str, path: &str, body: &[u8]) -> Reply {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let parts: Vec<&str> = path.trim_start_matches("/bigquery/v2").split('/').filter(|part| !part.is_empty()).collect();
+        match (method, parts.as_slice()) {
+            ("POST", ["projects", project, "datasets", dataset, "tables", table, "insertAll"]) => {
+                self.insert(project, dataset, table, body)
+            }
+            ("POST", ["projects", _, "queries"]) => self.query(body),
+            ("GET", ["projects", _, "queries", job]) => {
+                let page = query.split('&').find_map(|pair| pair.strip_prefix("pageToken=")).and_then(|page| page.parse().ok());
+                self.lock().page(job, page.unwrap_or(0))
+            }
+            _ => failure(404, "notFound", &format!("the stand-in does not serve {method} {path}")),
+        }
+    }
+
+    fn insert(&self, project: &str, dataset: &str, table: &str, body: &[u8]) -> Reply {
+        let Ok(request) = serde_json::from_slice::<Value>(body) else {
+            return failure(400, "parseError", "the request is not JSON");
+        };
+        let mut inner = self.lock();
+        inner.inserts += 1;
+        let fault = inner.next.pop_front().or_else(|| {
+            let (fault, rate) = inner.faults.inserts.clone()?;
+            (inner.rng.f64() < rate).then_some(fault)
+        });
+        let name = format!("{project}.{dataset}.{table}");
+        let (mut reply, new) = match &fault {
+            Some(Fault::Refuse { status, retry_after }) => (refusal(*status, *retry_after), 0),
+            Some(Fault::Lose) => (Reply { lost: true, ..reply(200, json!({})) }, 0),
+            _ if body.len() > MAX_REQUEST_BYTES => (failure(413, "uploadTooLarge", "Request payload size exceeds the limit: 10485760 bytes."), 0),
+            _ => inner.insert_rows(&name, &request),
+        };
+        drop(inner);
+        let batch = Batch {
+            project,
+            dataset,
+            table,
+            request: &request,
+            new,
+            status: if fault == Some(Fault::Lose) { 0 } else { reply.status },
+        };
+        if let Some(on_batch) = &self.on_batch {
+            on_batch(&batch);
+        }
+        match fault {
+            Some(Fault::AcceptThenLose) => reply.lost = true,
+            Some(Fault::Slow(delay)) => reply.delay = delay,
+            _ => {}
+        }
+        reply
+    }
+
+    fn query(&self, body: &[u8]) -> Reply {
+        let Ok(request) = serde_json::from_slice::<Value>(body) else {
+            return failure(400, "parseError", "the request is not JSON");
+        };
+        let mut inner = self.lock();
+        inner.queries += 1;
+        let mut delay = Duration::ZERO;
+        match inner.next_queries.pop_front() {
+            Some(Fault::Refuse { status, retry_after }) => return refusal(status, retry_after),
+            Some(Fault::Lose | Fault::AcceptThenLose) => return Reply { lost: true, ..reply(200, json!({})) },
+            Some(Fault::Slow(time)) => delay = time,
+            None => {}
+        }
+        Reply { delay, ..inner.answer(&request) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic elsewhere leaves the rows as they were before it or after it: both are rows.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn insert_rows(&mut self, name: &str, request: &Value) -> (Reply, usize) {
+        if self.faults.strict_tables && !self.tables.contains_key(name) {
+            return (failure(404, "notFound", &format!("Not found: Table {name}")), 0);
+        }
+        let rows = request["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if rows.is_empty() {
+            return (failure(400, "invalid", "No rows present in the request."), 0);
+        }
+        if self.faults.max_rows.is_some_and(|max| rows.len() > max) {
+            return (failure(413, "uploadTooLarge", "too many rows"), 0);
+        }
+        let wrong: Vec<Option<(String, String)>> = rows.iter().map(|row| check(&row["json"])).collect();
+        if wrong.iter().any(Option::is_some) {
+            let errors: Vec<Value> = wrong
+                .into_iter()
+                .enumerate()
+                .map(|(index, wrong)| match wrong {
+                    Some((location, message)) => json!({"index": index, "errors": [
+                        {"reason": "invalid", "location": location, "debugInfo": "", "message": message}]}),
+                    None => json!({"index": index, "errors": [
+                        {"reason": "stopped", "location": "", "debugInfo": "", "message": ""}]}),
+                })
+                .collect();
+            let body = json!({"kind": "bigquery#tableDataInsertAllResponse", "insertErrors": errors});
+            return (reply(200, body), 0);
+        }
+        let mut new = 0;
+        for row in rows {
+            let known = match (&row["insertId"], self.faults.forgetful) {
+                (Value::String(id), false) => !self.remembered.insert((name.to_owned(), id.clone())),
+                _ => false,
+            };
+            if let (false, Value::Object(columns)) = (known, &row["json"]) {
+                self.tables.entry(name.to_owned()).or_default().push(columns.clone());
+                new += 1;
+            }
+        }
+        (reply(200, json!({"kind": "bigquery#tableDataInsertAllResponse"})), new)
+    }
+
+    fn answer(&mut self, request: &Value) -> Reply {
+        let sql = request["query"].as_str().unwrap_or_default();
+        let parameter = |name: &str| {
+            let all = request["queryParameters"].as_array();
+            all.and_then(|all| all.iter().find(|each| each["name"] == name)).map(|each| each["parameterValue"].clone())
+        };
+        let number = |name: &str| parameter(name).and_then(|value| value["value"].as_str()?.parse::<i64>().ok());
+        let Some(table) = sql.split('`').nth(1).map(str::to_owned) else {
+            return failure(400, "invalidQuery", "the stand-in knows only the statements that sessync makes");
+        };
+        let complete = |rows: Vec<Value>| {
+            reply(200, json!({"kind": "bigquery#queryResponse", "jobComplete": true, "totalRows": rows.len().to_string(), "rows": rows}))
+        };
+        if sql.starts_with("CREATE TABLE IF NOT EXISTS") {
+            self.tables.entry(table).or_default();
+            return complete(Vec::new());
+        }
+        if sql.starts_with("CREATE OR REPLACE VIEW") {
+            return complete(Vec::new());
+        }
+        if !sql.starts_with("SELECT uuid, COUNT(*) AS n FROM") {
+            return failure(400, "invalidQuery", "the stand-in knows only the statements that sessync makes");
+        }
+        let Some(rows) = self.tables.get(&table).map(Vec::as_slice).or((!self.faults.strict_tables).then_some(&[])) else {
+            return failure(404, "notFound", &format!("Not found: Table {table}"));
+        };
+        let batches: Option<Vec<String>> = parameter("batches").map(|value| {
+            let values = value["arrayValues"].as_array().cloned().unwrap_or_default();
+            values.iter().filter_map(|value| value["value"].as_str().map(str::to_owned)).collect()
+        });
+        let (since, until) = (number("since").unwrap_or(i64::MIN), number("until").unwrap_or(i64::MAX));
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for row in rows {
+            let column = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default();
+            let at = Time::parse(column("timestamp")).map_or(0, |time| time.0);
+            let in_batch = batches.as_ref().is_none_or(|ids| ids.iter().any(|id| id == column("upload_batch_id")));
+            if in_batch && (since..=until).contains(&at) {
+                *counts.entry(column("uuid").to_owned()).or_default() += 1;
+            }
+        }
+        let job = format!("job-{}", self.queries);
+        self.results.insert(job.clone(), counts.into_iter().collect());
+        self.page(&job, 0)
+    }
+
+    fn page(&mut self, job: &str, from: usize) -> Reply {
+        let Some(all) = self.results.get(job) else { return failure(404, "notFound", "Not found: Job") };
+        let until = (from + PAGE_ROWS).min(all.len());
+        let rows: Vec<Value> = all[from.min(until)..until]
+            .iter()
+            .map(|(uuid, count)| json!({"f": [{"v": uuid}, {"v": count.to_string()}]}))
+            .collect();
+        let mut body = json!({
+            "kind": "bigquery#queryResponse", "jobComplete": true, "jobReference": {"jobId": job, "location": "US"},
+            "totalRows": all.len().to_string(), "rows": rows,
+        });
+        if until < all.len() {
+            body["pageToken"] = until.to_string().into();
+        } else {
+            self.results.remove(job);
+        }
+        reply(200, body)
+    }
+}
+
+/// What is wrong with a row: where, and what.
+fn check(row: &Value) -> Option<(String, String)> {
+    let Some(columns) = row.as_object() else { return Some((String::new(), "the row is not an object".to_owned())) };
+    for name in columns.keys() {
+        if !schema::COLUMNS.iter().any(|column| column.name == name) {
+            return Some((name.clone(), format!("no such field: {name}.")));
+        }
+    }
+    for column in schema::COLUMNS {
+        let value = columns.get(column.name).unwrap_or(&Value::Null);
+        let wrong = match (value, column.kind) {
+            (Value::Null, _) if column.required => Some(format!("Missing required field: {}.", column.name)),
+            (Value::Null, _) => None,
+            (Value::Bool(_), "BOOL") => None,
+            (Value::String(text), "TIMESTAMP") if Time::parse(text).is_none() => {
+                Some(format!("Could not parse '{text}' as a timestamp."))
+            }
+            (Value::String(text), "JSON") if serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() => {
+                Some("Invalid JSON in a JSON column.".to_owned())
+            }
+            (Value::String(_), "STRING" | "TIMESTAMP" | "JSON") => None,
+            _ => Some(format!("Cannot convert value to {}.", column.kind)),
+        };
+        if let Some(message) = wrong {
+            return Some((column.name.to_owned(), message));
+        }
+    }
+    None
+}
+
+fn reply(status: u16, body: Value) -> Reply {
+    let headers = vec![("content-type", "application/json".to_owned())];
+    Reply { status, headers, body: body.to_string(), delay: Duration::ZERO, lost: false }
+}
+
+fn failure(status: u16, reason: &str, message: &str) -> Reply {
+    let errors = json!([{"domain": "global", "reason": reason, "message": message}]);
+    reply(status, json!({"error": {"code": status, "message": message, "errors": errors}}))
+}
+
+fn refusal(status: u16, retry_after: Option<u64>) -> Reply {
+    let (reason, message) = match status {
+        401 => ("authError", "Request had invalid authentication credentials."),
+        403 => ("accessDenied", "Access Denied."),
+        413 => ("uploadTooLarge", "Request payload size exceeds the limit."),
+        429 => ("rateLimitExceeded", "Exceeded rate limits."),
+        500.. => ("backendError", "Error encountered during execution. Retrying may solve the problem."),
+        _ => ("invalid", "refused"),
+    };
+    let mut reply = failure(status, reason, message);
+    if let Some(seconds) = retry_after {
+        reply.headers.push(("retry-after", seconds.to_string()));
+    }
+    reply
+}
