@@ -43,7 +43,7 @@ const dev: Environment = {
   logLevel: 'debug',
   logRetentionDays: 7,
   tracing: 'Active',
-  budgets: { environment: 10, feeds: 1 },
+  budgets: { environment: 40, feeds: 1 }, // make cost ENV=…: most of it is observability
   throttling: { requestsPerSecond: 20, burst: 40 },
   reservedConcurrency: {},
   rollout: { steps: [100], bakeSeconds: 0, alarms: [] },

@@ -116,7 +116,8 @@ function add(
   for (const name of Object.keys(part.outputs)) {
     if (template.Outputs?.[name] === undefined) construct.node.tryRemoveChild(`CfnOutput${name}`);
   }
-  if (template.Metadata?.Application) cdk.Tags.of(construct).add('Application', template.Metadata.Application);
+  // Alarms are not the application's cost: seed 2 gives the feeds one dollar, and ten alarms are one.
+  if (template.Metadata?.Application) cdk.Tags.of(construct).add('Application', template.Metadata.Application, { excludeResourceTypes: ['AWS::CloudWatch::Alarm'] });
   return construct;
 }
 

@@ -1,15 +1,13 @@
-// Every environment, synthesized with placeholders for binaries: target/synthesized/ENV/STACK.template.json, for tools that read templates.
+// Every environment's templates, synthesized with placeholders for binaries, for tools that read templates: target/templates/ENV/STACK.template.json.
 import fs from 'node:fs';
 import path from 'node:path';
-import * as cdk from 'aws-cdk-lib';
 import { environments } from '../environments.ts';
-import { addStacks } from '../service.ts';
+import { synthesize } from '../synthesize.ts';
 import { root } from '../template.ts';
 
 for (const environment of Object.values(environments)) {
-  const outdir = path.join(root, 'target', 'synthesized', environment.name);
-  fs.rmSync(outdir, { recursive: true, force: true });
-  const app = new cdk.App({ outdir });
-  addStacks(app, environment, { architecture: 'arm64' });
-  app.synth();
+  const { stacks } = synthesize(environment);
+  const dir = path.join(root, 'target', 'templates', environment.name);
+  fs.mkdirSync(dir, { recursive: true });
+  for (const [stack, { template }] of Object.entries(stacks)) fs.writeFileSync(path.join(dir, `${stack}.template.json`), JSON.stringify(template, null, 1));
 }

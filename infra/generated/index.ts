@@ -3,6 +3,8 @@ import { type Construct } from 'constructs';
 import { Shared } from './shared.ts';
 import { FeedsData } from './feeds-data.ts';
 import { Feeds } from './feeds.ts';
+import { MeshData } from './mesh-data.ts';
+import { Mesh } from './mesh.ts';
 import { SlackData } from './slack-data.ts';
 import { Slack } from './slack.ts';
 import { TokensData } from './tokens-data.ts';
@@ -46,6 +48,20 @@ export const generated: Generated[] = [
       outputs: {},
     },
     links: ["GithubStateTableArn","GithubSubscriberFailuresArn","GithubStateTableRef","HatebuStateTableArn","HatebuSubscriberFailuresArn","HatebuStateTableRef"],
+  },
+  {
+    name: "mesh",
+    data: {
+      create: (scope, id, props) => new MeshData(scope, id, props as any),
+      properties: {"Environment":"environment","MeshTableName":"meshTableName"},
+      outputs: {"MeshTableArn":"meshTableArn","MeshTableRef":"meshTableRef"},
+    },
+    service: {
+      create: (scope, id, props) => new Mesh(scope, id, props as any),
+      properties: {"Suffix":"suffix","Architecture":"architecture","CodeBucket":"codeBucket","LogLevel":"logLevel","LogRetentionDays":"logRetentionDays","TracingMode":"tracingMode","AlarmTopicArn":"alarmTopicArn","MeshTableName":"meshTableName","MeshHostHeartbeatSeconds":"meshHostHeartbeatSeconds","MeshMemberHeartbeatSeconds":"meshMemberHeartbeatSeconds","MeshMaxConnectionTimeMinutes":"meshMaxConnectionTimeMinutes","MeshPollingIntervalSeconds":"meshPollingIntervalSeconds","MeshMessageRetentionSeconds":"meshMessageRetentionSeconds","MeshApiKeyExpires":"meshApiKeyExpires","MeshSchemaFile":"meshSchemaFile","CreateDomainResolverFile":"createDomainResolverFile","FireEventsByNodeResolverFile":"fireEventsByNodeResolverFile","GetEventsSinceResolverFile":"getEventsSinceResolverFile","GetGroupResolverFile":"getGroupResolverFile","GetMessagesSinceResolverFile":"getMessagesSinceResolverFile","GetNodeStatusResolverFile":"getNodeStatusResolverFile","JoinGroupResolverFile":"joinGroupResolverFile","LambdaResolverFile":"lambdaResolverFile","ListGroupsByDomainResolverFile":"listGroupsByDomainResolverFile","ListNodesInGroupResolverFile":"listNodesInGroupResolverFile","PassResolverFile":"passResolverFile","RecordEventsByNodeResolverFile":"recordEventsByNodeResolverFile","RenewHeartbeatResolverFile":"renewHeartbeatResolverFile","ReportDataByNodeResolverFile":"reportDataByNodeResolverFile","SendMemberHeartbeatResolverFile":"sendMemberHeartbeatResolverFile","CheckGroupExistsStepFile":"checkGroupExistsStepFile","CheckMessageIdStepFile":"checkMessageIdStepFile","DeclareVoidStepFile":"declareVoidStepFile","ExtendHostStepFile":"extendHostStepFile","ListMembersStepFile":"listMembersStepFile","ListStatusesStepFile":"listStatusesStepFile","PutMemberStepFile":"putMemberStepFile","ReadMembershipStepFile":"readMembershipStepFile","ReadMessagesStepFile":"readMessagesStepFile","TakeSequenceStepFile":"takeSequenceStepFile","UpdateNodeTTLStepFile":"updateNodeTtlStepFile","WriteMessageStepFile":"writeMessageStepFile","MeshResolverCodeKey":"meshResolverCodeKey","MeshResolverRevision":"meshResolverRevision","MeshResolverLive":"meshResolverLive","MeshTableArn":"meshTableArn","MeshTableRef":"meshTableRef"},
+      outputs: {"MeshEndpoint":"meshEndpoint","MeshRealtimeEndpoint":"meshRealtimeEndpoint"},
+    },
+    links: ["MeshTableArn","MeshTableRef"],
   },
   {
     name: "slack",

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { AMBIENT, functionBinaries, sourceOf, variablesReadBy } from '../rust.ts';
 import { functionsOf, infra, readTemplate, root, templateNames } from '../template.ts';
-import { LOCAL_ONLY } from './standards.ts';
+import { LOCAL_ONLY, ownMetrics } from './standards.ts';
 
 const templates = templateNames().map((name) => ({ name, template: readTemplate(name) }));
 const functions = templates.flatMap(({ name, template }) => functionsOf(template).map((f) => ({ ...f, template: name })));
@@ -83,5 +83,9 @@ function resolvers(name: string): string {
 test('the dashboard shows every function', () => {
   const body = readTemplate('shared').Resources.Dashboard!.Properties!.DashboardBody['Fn::Sub'] as string;
   for (const f of functions) assert.ok(body.includes(`"${f.name}\${Suffix}"`), `infra/templates/shared.yaml: the dashboard says nothing of ${f.name}`);
-  JSON.parse(body); // and it is JSON
+  const widgets = (JSON.parse(body) as { widgets: any[] }).widgets; // and it is JSON
+  const metrics = ownMetrics();
+  for (const [namespace, metric] of widgets.flatMap((w) => w.properties.metrics ?? [])) {
+    if (namespace === 'Ichido') assert.ok(metrics.has(metric), `the dashboard shows ${metric}, which nobody sends`);
+  }
 });

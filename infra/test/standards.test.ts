@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { environments } from '../environments.ts';
-import { names, ofType, synthesize, type Synthesized } from './synth.ts';
+import { findings, names, ofType, synthesize, type Synthesized } from './synth.ts';
 import * as standards from './standards.ts';
 
 for (const name of names) {
@@ -13,7 +13,7 @@ for (const name of names) {
   }
 
   test(`cdk-nag finds nothing unexplained in ${name}`, () => {
-    assert.deepEqual(synthesize(name).findings, []);
+    assert.deepEqual(findings(synthesize(name)), []);
   });
 
   test(`CloudFormation takes the templates of ${name}`, () => {
@@ -80,6 +80,11 @@ for (const [what, standard, id, change] of breakages) {
     assert.notDeepEqual(standards.all[standard]!(broken(id, change)), []);
   });
 }
+
+test('a finding of cdk-nag that nobody explained is noticed', () => {
+  const report = { pluginReports: [{ violations: [{ ruleName: 'R1', description: 'bad', violatingConstructs: [{ constructPath: 'a/b' }] }] }] };
+  assert.deepEqual(findings({ ...synthesize('dev'), report }), ['R1 a/b: bad']);
+});
 
 // ------------------------------------------------------------------------------------- versions and what is live
 

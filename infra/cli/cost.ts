@@ -1,0 +1,67 @@
+// make cost: what a month of an environment costs.
+//
+//   ENV=…             the environment
+//   FREE_TIER=on      with what AWS gives away every month (off by default)
+//   USAGE=file        instead of infra/cost/usage.json
+import fs from 'node:fs';
+import { cost, pricesOf, read, seedTables, sum, type Line, type Usage } from '../cost.ts';
+import { synthesize } from '../synthesize.ts';
+import { readTemplate, templateNames } from '../template.ts';
+import { environment, Refusal, run } from './world.ts';
+
+const dollars = (n: number) => (n >= 0.005 || n === 0 ? n.toFixed(2) : n.toFixed(4)).padStart(10);
+
+run(async () => {
+  const env = environment();
+  const free = process.env.FREE_TIER ?? 'off';
+  if (!['on', 'off'].includes(free)) throw new Refusal('FREE_TIER is on or off');
+  const usage = process.env.USAGE ? (JSON.parse(fs.readFileSync(process.env.USAGE, 'utf8')) as Usage) : read<Usage>('usage.json');
+  const applications = Object.fromEntries(templateNames().flatMap((n) => Object.keys(readTemplate(n).Resources).map((id) => [id, n])));
+  const lines = cost({ resources: synthesize(env).resources, applications, usage, prices: pricesOf(env.region), free: free === 'on', suffix: env.suffix });
+
+  if (process.argv.includes('--json')) {
+    console.log(JSON.stringify({ environment: env.name, region: env.region, freeTier: free, lines }, null, 2));
+    return;
+  }
+  console.log(`${env.name} in ${env.region}, a month in US dollars, free tier ${free}; usage from ${process.env.USAGE ?? 'infra/cost/usage.json'}\n`);
+  for (const application of [...new Set(lines.map((l) => l.application))]) {
+    const own = lines.filter((l) => l.application === application && l.part === 'service');
+    if (own.length > 0) print(application, own);
+  }
+  const watching = lines.filter((l) => l.part === 'observability');
+  print('observability (alarms, metrics, dashboard, logs, traces)', compact(watching));
+  const safety = lines.filter((l) => l.part === 'protection');
+  if (safety.length > 0) print('protection (point-in-time recovery)', safety);
+  const service = lines.filter((l) => l.part === 'service');
+  console.log(`${'everything'.padEnd(78)}${dollars(sum(lines))}   of which observability ${sum(watching).toFixed(2)}, protection ${sum(safety).toFixed(2)}`);
+  const feeds = sum(service.filter((l) => l.application === 'feeds'));
+  if (feeds > 0) console.log(`${'feeds alone'.padEnd(78)}${dollars(feeds)}   ${feeds <= 1 ? 'within' : 'ABOVE'} seed 2's dollar`);
+
+  console.log('\nThe tables of the seeds, as they counted and at the prices of today (us-east-1)\n');
+  for (const table of seedTables()) {
+    console.log(table.title.padEnd(58) + 'then'.padStart(10) + 'today'.padStart(10));
+    for (const row of table.rows) console.log(`  ${row.what.padEnd(56)}${dollars(row.then)}${dollars(row.now)}${row.note ? `   ${row.note}` : ''}`);
+    console.log(`  ${'total'.padEnd(56)}${dollars(table.then)}${dollars(table.now)}\n`);
+  }
+});
+
+/** Alarms and metrics are many of the same: one line an application. */
+function compact(lines: Line[]): Line[] {
+  const merged = new Map<string, Line>();
+  for (const l of lines) {
+    const key = `${l.application} ${l.unit}`;
+    const known = merged.get(key);
+    if (known) Object.assign(known, { quantity: known.quantity + l.quantity, free: known.free + l.free, dollars: known.dollars + l.dollars });
+    else merged.set(key, { ...l, resource: l.application });
+  }
+  return [...merged.values()];
+}
+
+function print(title: string, lines: Line[]) {
+  console.log(title);
+  for (const l of lines) {
+    const quantity = l.quantity >= 100 ? Math.round(l.quantity).toLocaleString('en-US') : String(Number(l.quantity.toPrecision(3)));
+    console.log(`  ${l.resource.padEnd(28)}${l.what.padEnd(34)}${quantity.padStart(14)}${dollars(l.dollars)}${l.free > 0 ? '   free tier' : ''}`);
+  }
+  console.log(`  ${''.padEnd(76)}${dollars(sum(lines))}\n`);
+}

@@ -1,0 +1,1189 @@
+// Generated from infra/templates by `make generate`. Do not edit.
+import * as cdk from 'aws-cdk-lib';
+import * as appsync from 'aws-cdk-lib/aws-appsync';
+import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
+import * as iam from 'aws-cdk-lib/aws-iam';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import * as logs from 'aws-cdk-lib/aws-logs';
+import { Construct } from 'constructs';
+
+export interface MeshProps {
+  /**
+   * Ends every name; empty in prod, -ENVIRONMENT elsewhere
+   * @default ''
+   */
+  readonly suffix?: string;
+  /**
+   * What the binaries were built for
+   * @default 'arm64'
+   */
+  readonly architecture?: string;
+  /**
+   * The bucket that holds the zips of the functions
+   * @default 'code'
+   */
+  readonly codeBucket?: string;
+  /**
+   * debug, info, warn or error
+   * @default 'info'
+   */
+  readonly logLevel?: string;
+  /**
+   * How long log lines are kept
+   * @default 30
+   */
+  readonly logRetentionDays?: number;
+  /**
+   * X-Ray; Active takes a request a second and 5 % of the others
+   * @default 'Active'
+   */
+  readonly tracingMode?: string;
+  /**
+   * Where alarms go (shared.yaml)
+   * @default 'arn:aws:sns:ap-northeast-1:000000000000:ichido-alarms'
+   */
+  readonly alarmTopicArn?: string;
+  /**
+   * Groups, members, statuses and messages
+   * @default 'MeshV2Table'
+   */
+  readonly meshTableName?: string;
+  /**
+   * How often a host says that it is there; a group ends after five times this without it
+   * @default 15
+   */
+  readonly meshHostHeartbeatSeconds?: number;
+  /**
+   * How often a member says that it is there; a membership ends after five times this without it
+   * @default 15
+   */
+  readonly meshMemberHeartbeatSeconds?: number;
+  /**
+   * The longest life of a group
+   * @default 10
+   */
+  readonly meshMaxConnectionTimeMinutes?: number;
+  /**
+   * How often clients of groups without WebSocket ask for events
+   * @default 2
+   */
+  readonly meshPollingIntervalSeconds?: number;
+  /**
+   * How long messages are kept for those who missed them
+   * @default 120
+   */
+  readonly meshMessageRetentionSeconds?: number;
+  /**
+   * When the API key ends, in seconds since the epoch; AppSync takes at most 365 days from now
+   * @default 4102444800
+   */
+  readonly meshApiKeyExpires?: number;
+  /**
+   * The schema
+   * @default 'schema.graphql'
+   */
+  readonly meshSchemaFile?: string;
+  /**
+   * A resolver
+   * @default 'resolvers/createDomain.js'
+   */
+  readonly createDomainResolverFile?: string;
+  /**
+   * A resolver
+   * @default 'resolvers/fireEventsByNode.js'
+   */
+  readonly fireEventsByNodeResolverFile?: string;
+  /**
+   * A resolver
+   * @default 'resolvers/getEventsSince.js'
+   */
+  readonly getEventsSinceResolverFile?: string;
+  /**
+   * A resolver
+   * @default 'resolvers/getGroup.js'
+   */
+  readonly getGroupResolverFile?: string;
+  /**
+   * A resolver
+   * @default 'resolvers/getMessagesSince.js'
+   */
+  readonly getMessagesSinceResolverFile?: string;
+  /**
+   * A resolver
+   * @default 'resolvers/getNodeStatus.js'
+   */
+  readonly getNodeStatusResolverFile?: string;
+  /**
+   * A resolver
+   * @default 'resolvers/joinGroup.js'
+   */
+  readonly joinGroupResolverFile?: string;
+  /**
+   * A resolver
+   * @default 'resolvers/lambda.js'
+   */
+  readonly lambdaResolverFile?: string;
+  /**
+   * A resolver
+   * @default 'resolvers/listGroupsByDomain.js'
+   */
+  readonly listGroupsByDomainResolverFile?: string;
+  /**
+   * A resolver
+   * @default 'resolvers/listNodesInGroup.js'
+   */
+  readonly listNodesInGroupResolverFile?: string;
+  /**
+   * A resolver
+   * @default 'resolvers/pass.js'
+   */
+  readonly passResolverFile?: string;
+  /**
+   * A resolver
+   * @default 'resolvers/recordEventsByNode.js'
+   */
+  readonly recordEventsByNodeResolverFile?: string;
+  /**
+   * A resolver
+   * @default 'resolvers/renewHeartbeat.js'
+   */
+  readonly renewHeartbeatResolverFile?: string;
+  /**
+   * A resolver
+   * @default 'resolvers/reportDataByNode.js'
+   */
+  readonly reportDataByNodeResolverFile?: string;
+  /**
+   * A resolver
+   * @default 'resolvers/sendMemberHeartbeat.js'
+   */
+  readonly sendMemberHeartbeatResolverFile?: string;
+  /**
+   * A step of pipelines
+   * @default 'functions/checkGroupExists.js'
+   */
+  readonly checkGroupExistsStepFile?: string;
+  /**
+   * A step of pipelines
+   * @default 'functions/checkMessageId.js'
+   */
+  readonly checkMessageIdStepFile?: string;
+  /**
+   * A step of pipelines
+   * @default 'functions/declareVoid.js'
+   */
+  readonly declareVoidStepFile?: string;
+  /**
+   * A step of pipelines
+   * @default 'functions/extendHost.js'
+   */
+  readonly extendHostStepFile?: string;
+  /**
+   * A step of pipelines
+   * @default 'functions/listMembers.js'
+   */
+  readonly listMembersStepFile?: string;
+  /**
+   * A step of pipelines
+   * @default 'functions/listStatuses.js'
+   */
+  readonly listStatusesStepFile?: string;
+  /**
+   * A step of pipelines
+   * @default 'functions/putMember.js'
+   */
+  readonly putMemberStepFile?: string;
+  /**
+   * A step of pipelines
+   * @default 'functions/readMembership.js'
+   */
+  readonly readMembershipStepFile?: string;
+  /**
+   * A step of pipelines
+   * @default 'functions/readMessages.js'
+   */
+  readonly readMessagesStepFile?: string;
+  /**
+   * A step of pipelines
+   * @default 'functions/takeSequence.js'
+   */
+  readonly takeSequenceStepFile?: string;
+  /**
+   * A step of pipelines
+   * @default 'functions/updateNodeTTL.js'
+   */
+  readonly updateNodeTtlStepFile?: string;
+  /**
+   * A step of pipelines
+   * @default 'functions/writeMessage.js'
+   */
+  readonly writeMessageStepFile?: string;
+  /**
+   * The zip in the bucket
+   * @default 'mesh-resolver.zip'
+   */
+  readonly meshResolverCodeKey?: string;
+  /**
+   * A digest of code and configuration; a change publishes a version
+   * @default 'initial'
+   */
+  readonly meshResolverRevision?: string;
+  /**
+   * The version that is live now; empty the first time
+   * @default ''
+   */
+  readonly meshResolverLive?: string;
+  /**
+   * MeshTableArn of mesh-data
+   */
+  readonly meshTableArn: string;
+  /**
+   * MeshTableRef of mesh-data
+   */
+  readonly meshTableRef: string;
+}
+
+/**
+ * Realtime groups of nodes
+ */
+export class Mesh extends Construct {
+  /**
+   * Where clients send queries and mutations
+   */
+  public readonly meshEndpoint;
+  /**
+   * Where clients subscribe
+   */
+  public readonly meshRealtimeEndpoint;
+
+  public constructor(scope: Construct, id: string, props: MeshProps) {
+    super(scope, id);
+
+    // Applying default props
+    props = {
+      ...props,
+      suffix: props.suffix ?? '',
+      architecture: props.architecture ?? 'arm64',
+      codeBucket: props.codeBucket ?? 'code',
+      logLevel: props.logLevel ?? 'info',
+      logRetentionDays: props.logRetentionDays ?? 30,
+      tracingMode: props.tracingMode ?? 'Active',
+      alarmTopicArn: props.alarmTopicArn ?? 'arn:aws:sns:ap-northeast-1:000000000000:ichido-alarms',
+      meshTableName: props.meshTableName ?? 'MeshV2Table',
+      meshHostHeartbeatSeconds: props.meshHostHeartbeatSeconds ?? 15,
+      meshMemberHeartbeatSeconds: props.meshMemberHeartbeatSeconds ?? 15,
+      meshMaxConnectionTimeMinutes: props.meshMaxConnectionTimeMinutes ?? 10,
+      meshPollingIntervalSeconds: props.meshPollingIntervalSeconds ?? 2,
+      meshMessageRetentionSeconds: props.meshMessageRetentionSeconds ?? 120,
+      meshApiKeyExpires: props.meshApiKeyExpires ?? 4102444800,
+      meshSchemaFile: props.meshSchemaFile ?? 'schema.graphql',
+      createDomainResolverFile: props.createDomainResolverFile ?? 'resolvers/createDomain.js',
+      fireEventsByNodeResolverFile: props.fireEventsByNodeResolverFile ?? 'resolvers/fireEventsByNode.js',
+      getEventsSinceResolverFile: props.getEventsSinceResolverFile ?? 'resolvers/getEventsSince.js',
+      getGroupResolverFile: props.getGroupResolverFile ?? 'resolvers/getGroup.js',
+      getMessagesSinceResolverFile: props.getMessagesSinceResolverFile ?? 'resolvers/getMessagesSince.js',
+      getNodeStatusResolverFile: props.getNodeStatusResolverFile ?? 'resolvers/getNodeStatus.js',
+      joinGroupResolverFile: props.joinGroupResolverFile ?? 'resolvers/joinGroup.js',
+      lambdaResolverFile: props.lambdaResolverFile ?? 'resolvers/lambda.js',
+      listGroupsByDomainResolverFile: props.listGroupsByDomainResolverFile ?? 'resolvers/listGroupsByDomain.js',
+      listNodesInGroupResolverFile: props.listNodesInGroupResolverFile ?? 'resolvers/listNodesInGroup.js',
+      passResolverFile: props.passResolverFile ?? 'resolvers/pass.js',
+      recordEventsByNodeResolverFile: props.recordEventsByNodeResolverFile ?? 'resolvers/recordEventsByNode.js',
+      renewHeartbeatResolverFile: props.renewHeartbeatResolverFile ?? 'resolvers/renewHeartbeat.js',
+      reportDataByNodeResolverFile: props.reportDataByNodeResolverFile ?? 'resolvers/reportDataByNode.js',
+      sendMemberHeartbeatResolverFile: props.sendMemberHeartbeatResolverFile ?? 'resolvers/sendMemberHeartbeat.js',
+      checkGroupExistsStepFile: props.checkGroupExistsStepFile ?? 'functions/checkGroupExists.js',
+      checkMessageIdStepFile: props.checkMessageIdStepFile ?? 'functions/checkMessageId.js',
+      declareVoidStepFile: props.declareVoidStepFile ?? 'functions/declareVoid.js',
+      extendHostStepFile: props.extendHostStepFile ?? 'functions/extendHost.js',
+      listMembersStepFile: props.listMembersStepFile ?? 'functions/listMembers.js',
+      listStatusesStepFile: props.listStatusesStepFile ?? 'functions/listStatuses.js',
+      putMemberStepFile: props.putMemberStepFile ?? 'functions/putMember.js',
+      readMembershipStepFile: props.readMembershipStepFile ?? 'functions/readMembership.js',
+      readMessagesStepFile: props.readMessagesStepFile ?? 'functions/readMessages.js',
+      takeSequenceStepFile: props.takeSequenceStepFile ?? 'functions/takeSequence.js',
+      updateNodeTtlStepFile: props.updateNodeTtlStepFile ?? 'functions/updateNodeTTL.js',
+      writeMessageStepFile: props.writeMessageStepFile ?? 'functions/writeMessage.js',
+      meshResolverCodeKey: props.meshResolverCodeKey ?? 'mesh-resolver.zip',
+      meshResolverRevision: props.meshResolverRevision ?? 'initial',
+      meshResolverLive: props.meshResolverLive ?? '',
+    };
+
+    // Conditions
+    const isTraced = props.tracingMode! === 'Active';
+    const meshResolverIsNew = props.meshResolverLive! === '';
+
+    // Resources
+    const meshApiLogRole = new iam.CfnRole(this, 'MeshApiLogRole', {
+      assumeRolePolicyDocument: {
+        Version: '2012-10-17',
+        Statement: [
+          {
+            Effect: 'Allow',
+            Principal: {
+              Service: 'appsync.amazonaws.com',
+            },
+            Action: 'sts:AssumeRole',
+          },
+        ],
+      },
+      policies: [
+        {
+          policyName: 'mesh-api-logs',
+          policyDocument: {
+            Version: '2012-10-17',
+            Statement: [
+              {
+                Sid: 'Logs',
+                Effect: 'Allow',
+                Action: [
+                  'logs:CreateLogStream',
+                  'logs:PutLogEvents',
+                ],
+                Resource: `arn:${cdk.Stack.of(this).partition}:logs:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:log-group:/aws/appsync/apis/*`,
+              },
+            ],
+          },
+        },
+      ],
+    });
+
+    const meshResolverLogGroup = new logs.CfnLogGroup(this, 'MeshResolverLogGroup', {
+      logGroupName: `/aws/lambda/mesh-resolver${props.suffix!}`,
+      retentionInDays: props.logRetentionDays!,
+    });
+
+    const meshApi = new appsync.CfnGraphQLApi(this, 'MeshApi', {
+      name: `mesh${props.suffix!}`,
+      authenticationType: 'API_KEY',
+      additionalAuthenticationProviders: [
+        {
+          authenticationType: 'AWS_IAM',
+        },
+      ],
+      xrayEnabled: isTraced ? true : false,
+      logConfig: {
+        cloudWatchLogsRoleArn: meshApiLogRole.attrArn,
+        fieldLogLevel: 'ERROR',
+        excludeVerboseContent: true,
+      },
+      queryDepthLimit: 8,
+      resolverCountLimit: 50,
+      environmentVariables: {
+        'TABLE_NAME': props.meshTableName!,
+        'HOST_HEARTBEAT_SECONDS': `${props.meshHostHeartbeatSeconds!}`,
+        'MEMBER_HEARTBEAT_SECONDS': `${props.meshMemberHeartbeatSeconds!}`,
+        'POLLING_INTERVAL_SECONDS': `${props.meshPollingIntervalSeconds!}`,
+        'MESSAGE_RETENTION_SECONDS': `${props.meshMessageRetentionSeconds!}`,
+      },
+    });
+
+    const meshResolverRole = new iam.CfnRole(this, 'MeshResolverRole', {
+      assumeRolePolicyDocument: {
+        Version: '2012-10-17',
+        Statement: [
+          {
+            Effect: 'Allow',
+            Principal: {
+              Service: 'lambda.amazonaws.com',
+            },
+            Action: 'sts:AssumeRole',
+          },
+        ],
+      },
+      policies: [
+        {
+          policyName: 'mesh-resolver',
+          policyDocument: {
+            Version: '2012-10-17',
+            Statement: [
+              {
+                Sid: 'Groups',
+                Effect: 'Allow',
+                Action: [
+                  'dynamodb:GetItem',
+                  'dynamodb:PutItem',
+                  'dynamodb:UpdateItem',
+                  'dynamodb:DeleteItem',
+                  'dynamodb:BatchWriteItem',
+                  'dynamodb:Query',
+                ],
+                Resource: props.meshTableArn!,
+              },
+              {
+                Sid: 'Index',
+                Effect: 'Allow',
+                Action: 'dynamodb:Query',
+                Resource: `${props.meshTableArn!}/index/GSI1`,
+              },
+              {
+                Sid: 'Logs',
+                Effect: 'Allow',
+                Action: [
+                  'logs:CreateLogStream',
+                  'logs:PutLogEvents',
+                ],
+                Resource: meshResolverLogGroup.attrArn,
+              },
+              {
+                Sid: 'Traces',
+                Effect: 'Allow',
+                Action: [
+                  'xray:PutTraceSegments',
+                  'xray:PutTelemetryRecords',
+                ],
+                Resource: '*',
+              },
+            ],
+          },
+        },
+      ],
+    });
+
+    const meshApiKey = new appsync.CfnApiKey(this, 'MeshApiKey', {
+      apiId: meshApi.attrApiId,
+      description: 'For the clients of the mesh',
+      expires: props.meshApiKeyExpires!,
+    });
+
+    const meshApiKeyAlarm = new cloudwatch.CfnAlarm(this, 'MeshApiKeyAlarm', {
+      alarmName: `mesh-api-key${props.suffix!}`,
+      alarmDescription: 'Clients are being refused; the API key may have ended. Runbook docs/runbooks/mesh-api-key.md',
+      namespace: 'AWS/AppSync',
+      metricName: '4XXError',
+      dimensions: [
+        {
+          name: 'GraphQLAPIId',
+          value: meshApi.attrApiId,
+        },
+      ],
+      statistic: 'Sum',
+      period: 300,
+      evaluationPeriods: 3,
+      datapointsToAlarm: 3,
+      comparisonOperator: 'GreaterThanOrEqualToThreshold',
+      threshold: 100,
+      treatMissingData: 'notBreaching',
+      alarmActions: [
+        props.alarmTopicArn!,
+      ],
+      okActions: [
+        props.alarmTopicArn!,
+      ],
+    });
+
+    const meshApiLogGroup = new logs.CfnLogGroup(this, 'MeshApiLogGroup', {
+      logGroupName: `/aws/appsync/apis/${meshApi.attrApiId}`,
+      retentionInDays: props.logRetentionDays!,
+    });
+
+    const meshErrorsAlarm = new cloudwatch.CfnAlarm(this, 'MeshErrorsAlarm', {
+      alarmName: `mesh-errors${props.suffix!}`,
+      alarmDescription: 'The API of the mesh fails inside, for ten minutes. Runbook docs/runbooks/mesh-errors.md',
+      namespace: 'AWS/AppSync',
+      metricName: '5XXError',
+      dimensions: [
+        {
+          name: 'GraphQLAPIId',
+          value: meshApi.attrApiId,
+        },
+      ],
+      statistic: 'Sum',
+      period: 300,
+      evaluationPeriods: 3,
+      datapointsToAlarm: 2,
+      comparisonOperator: 'GreaterThanOrEqualToThreshold',
+      threshold: 5,
+      treatMissingData: 'notBreaching',
+      alarmActions: [
+        props.alarmTopicArn!,
+      ],
+      okActions: [
+        props.alarmTopicArn!,
+      ],
+    });
+
+    const meshLatencyAlarm = new cloudwatch.CfnAlarm(this, 'MeshLatencyAlarm', {
+      alarmName: `mesh-latency${props.suffix!}`,
+      alarmDescription: 'Every tenth request to the mesh takes longer than a second. Runbook docs/runbooks/mesh-latency.md',
+      namespace: 'AWS/AppSync',
+      metricName: 'Latency',
+      dimensions: [
+        {
+          name: 'GraphQLAPIId',
+          value: meshApi.attrApiId,
+        },
+      ],
+      extendedStatistic: 'p90',
+      period: 300,
+      evaluationPeriods: 3,
+      datapointsToAlarm: 3,
+      comparisonOperator: 'GreaterThanThreshold',
+      threshold: 1000,
+      treatMissingData: 'notBreaching',
+      alarmActions: [
+        props.alarmTopicArn!,
+      ],
+      okActions: [
+        props.alarmTopicArn!,
+      ],
+    });
+
+    const meshNoneSource = new appsync.CfnDataSource(this, 'MeshNoneSource', {
+      apiId: meshApi.attrApiId,
+      name: 'MeshNoneSource',
+      type: 'NONE',
+    });
+
+    const meshResolverFunction = new lambda.CfnFunction(this, 'MeshResolverFunction', {
+      functionName: `mesh-resolver${props.suffix!}`,
+      description: 'Creates, leaves and dissolves groups',
+      runtime: 'provided.al2023',
+      handler: 'bootstrap',
+      architectures: [
+        props.architecture!,
+      ],
+      memorySize: 256,
+      timeout: 25,
+      role: meshResolverRole.attrArn,
+      code: {
+        s3Bucket: props.codeBucket!,
+        s3Key: props.meshResolverCodeKey!,
+      },
+      loggingConfig: {
+        logGroup: meshResolverLogGroup.ref,
+      },
+      tracingConfig: {
+        mode: props.tracingMode!,
+      },
+      environment: {
+        variables: {
+          'TABLE_NAME': props.meshTableRef!,
+          'MESH_MAX_CONNECTION_TIME_MINUTES': `${props.meshMaxConnectionTimeMinutes!}`,
+          'HOST_HEARTBEAT_SECONDS': `${props.meshHostHeartbeatSeconds!}`,
+          'POLLING_INTERVAL_SECONDS': `${props.meshPollingIntervalSeconds!}`,
+          'LOG_LEVEL': props.logLevel!,
+        },
+      },
+    });
+
+    const meshSchema = new appsync.CfnGraphQLSchema(this, 'MeshSchema', {
+      apiId: meshApi.attrApiId,
+      definition: props.meshSchemaFile!,
+    });
+
+    const createDomainResolver = new appsync.CfnResolver(this, 'CreateDomainResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Mutation',
+      fieldName: 'createDomain',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.createDomainResolverFile!,
+      kind: 'UNIT',
+      dataSourceName: meshNoneSource.attrName,
+    });
+    createDomainResolver.addResourceDependency(meshSchema);
+
+    const meshConflictsAlarm = new cloudwatch.CfnAlarm(this, 'MeshConflictsAlarm', {
+      alarmName: `mesh-conflicts${props.suffix!}`,
+      alarmDescription: 'Requests of the mesh keep standing in one another\'s way in the table. Runbook docs/runbooks/mesh-conflicts.md',
+      namespace: 'Ichido',
+      metricName: 'Conflicts',
+      dimensions: [
+        {
+          name: 'FunctionName',
+          value: meshResolverFunction.ref,
+        },
+      ],
+      statistic: 'Sum',
+      period: 300,
+      evaluationPeriods: 3,
+      datapointsToAlarm: 2,
+      comparisonOperator: 'GreaterThanOrEqualToThreshold',
+      threshold: 50,
+      treatMissingData: 'notBreaching',
+      alarmActions: [
+        props.alarmTopicArn!,
+      ],
+      okActions: [
+        props.alarmTopicArn!,
+      ],
+    });
+
+    const meshResolverErrorsAlarm = new cloudwatch.CfnAlarm(this, 'MeshResolverErrorsAlarm', {
+      alarmName: `mesh-resolver-errors${props.suffix!}`,
+      alarmDescription: 'Groups cannot be created, left or dissolved. Runbook docs/runbooks/mesh-resolver-errors.md',
+      namespace: 'AWS/Lambda',
+      metricName: 'Errors',
+      dimensions: [
+        {
+          name: 'FunctionName',
+          value: meshResolverFunction.ref,
+        },
+        {
+          name: 'Resource',
+          value: `${meshResolverFunction.ref}:live`,
+        },
+      ],
+      statistic: 'Sum',
+      period: 300,
+      evaluationPeriods: 3,
+      datapointsToAlarm: 2,
+      comparisonOperator: 'GreaterThanOrEqualToThreshold',
+      threshold: 3,
+      treatMissingData: 'notBreaching',
+      alarmActions: [
+        props.alarmTopicArn!,
+      ],
+      okActions: [
+        props.alarmTopicArn!,
+      ],
+    });
+
+    const meshResolverThrottlesAlarm = new cloudwatch.CfnAlarm(this, 'MeshResolverThrottlesAlarm', {
+      alarmName: `mesh-resolver-throttles${props.suffix!}`,
+      alarmDescription: 'Lambda refuses to run mesh-resolver for want of concurrency. Runbook docs/runbooks/mesh-resolver-throttles.md',
+      namespace: 'AWS/Lambda',
+      metricName: 'Throttles',
+      dimensions: [
+        {
+          name: 'FunctionName',
+          value: meshResolverFunction.ref,
+        },
+        {
+          name: 'Resource',
+          value: `${meshResolverFunction.ref}:live`,
+        },
+      ],
+      statistic: 'Sum',
+      period: 300,
+      evaluationPeriods: 3,
+      datapointsToAlarm: 2,
+      comparisonOperator: 'GreaterThanOrEqualToThreshold',
+      threshold: 5,
+      treatMissingData: 'notBreaching',
+      alarmActions: [
+        props.alarmTopicArn!,
+      ],
+      okActions: [
+        props.alarmTopicArn!,
+      ],
+    });
+
+    const meshResolverVersion = new lambda.CfnVersion(this, 'MeshResolverVersion', {
+      functionName: meshResolverFunction.ref,
+      description: props.meshResolverRevision!,
+    });
+    meshResolverVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN;
+
+    const meshResolverAlias = new lambda.CfnAlias(this, 'MeshResolverAlias', {
+      name: 'live',
+      functionName: meshResolverFunction.ref,
+      functionVersion: meshResolverIsNew ? meshResolverVersion.attrVersion : props.meshResolverLive!,
+    });
+
+    const meshSourceRole = new iam.CfnRole(this, 'MeshSourceRole', {
+      assumeRolePolicyDocument: {
+        Version: '2012-10-17',
+        Statement: [
+          {
+            Effect: 'Allow',
+            Principal: {
+              Service: 'appsync.amazonaws.com',
+            },
+            Action: 'sts:AssumeRole',
+          },
+        ],
+      },
+      policies: [
+        {
+          policyName: 'mesh-sources',
+          policyDocument: {
+            Version: '2012-10-17',
+            Statement: [
+              {
+                Sid: 'Table',
+                Effect: 'Allow',
+                Action: [
+                  'dynamodb:ConditionCheckItem',
+                  'dynamodb:DeleteItem',
+                  'dynamodb:GetItem',
+                  'dynamodb:PutItem',
+                  'dynamodb:Query',
+                  'dynamodb:UpdateItem',
+                ],
+                Resource: props.meshTableArn!,
+              },
+              {
+                Sid: 'Index',
+                Effect: 'Allow',
+                Action: 'dynamodb:Query',
+                Resource: `${props.meshTableArn!}/index/GSI1`,
+              },
+              {
+                Sid: 'Function',
+                Effect: 'Allow',
+                Action: 'lambda:InvokeFunction',
+                Resource: meshResolverAlias.ref,
+              },
+            ],
+          },
+        },
+      ],
+    });
+
+    const meshLambdaSource = new appsync.CfnDataSource(this, 'MeshLambdaSource', {
+      apiId: meshApi.attrApiId,
+      name: 'MeshLambdaSource',
+      type: 'AWS_LAMBDA',
+      serviceRoleArn: meshSourceRole.attrArn,
+      lambdaConfig: {
+        lambdaFunctionArn: meshResolverAlias.ref,
+      },
+    });
+
+    const meshTableSource = new appsync.CfnDataSource(this, 'MeshTableSource', {
+      apiId: meshApi.attrApiId,
+      name: 'MeshTableSource',
+      type: 'AMAZON_DYNAMODB',
+      serviceRoleArn: meshSourceRole.attrArn,
+      dynamoDbConfig: {
+        tableName: props.meshTableRef!,
+        awsRegion: cdk.Stack.of(this).region,
+      },
+    });
+
+    const checkGroupExistsStep = new appsync.CfnFunctionConfiguration(this, 'CheckGroupExistsStep', {
+      apiId: meshApi.attrApiId,
+      name: 'checkGroupExists',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.checkGroupExistsStepFile!,
+    });
+
+    const checkMessageIdStep = new appsync.CfnFunctionConfiguration(this, 'CheckMessageIdStep', {
+      apiId: meshApi.attrApiId,
+      name: 'checkMessageId',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.checkMessageIdStepFile!,
+    });
+
+    const createGroupResolver = new appsync.CfnResolver(this, 'CreateGroupResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Mutation',
+      fieldName: 'createGroup',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.lambdaResolverFile!,
+      kind: 'UNIT',
+      dataSourceName: meshLambdaSource.attrName,
+    });
+    createGroupResolver.addResourceDependency(meshSchema);
+
+    const declareVoidStep = new appsync.CfnFunctionConfiguration(this, 'DeclareVoidStep', {
+      apiId: meshApi.attrApiId,
+      name: 'declareVoid',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.declareVoidStepFile!,
+    });
+
+    const dissolveGroupResolver = new appsync.CfnResolver(this, 'DissolveGroupResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Mutation',
+      fieldName: 'dissolveGroup',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.lambdaResolverFile!,
+      kind: 'UNIT',
+      dataSourceName: meshLambdaSource.attrName,
+    });
+    dissolveGroupResolver.addResourceDependency(meshSchema);
+
+    const extendHostStep = new appsync.CfnFunctionConfiguration(this, 'ExtendHostStep', {
+      apiId: meshApi.attrApiId,
+      name: 'extendHost',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.extendHostStepFile!,
+    });
+
+    const getGroupResolver = new appsync.CfnResolver(this, 'GetGroupResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Query',
+      fieldName: 'getGroup',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.getGroupResolverFile!,
+      kind: 'UNIT',
+      dataSourceName: meshTableSource.attrName,
+    });
+    getGroupResolver.addResourceDependency(meshSchema);
+
+    const getNodeStatusResolver = new appsync.CfnResolver(this, 'GetNodeStatusResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Query',
+      fieldName: 'getNodeStatus',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.getNodeStatusResolverFile!,
+      kind: 'UNIT',
+      dataSourceName: meshTableSource.attrName,
+    });
+    getNodeStatusResolver.addResourceDependency(meshSchema);
+
+    const leaveGroupResolver = new appsync.CfnResolver(this, 'LeaveGroupResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Mutation',
+      fieldName: 'leaveGroup',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.lambdaResolverFile!,
+      kind: 'UNIT',
+      dataSourceName: meshLambdaSource.attrName,
+    });
+    leaveGroupResolver.addResourceDependency(meshSchema);
+
+    const listGroupsByDomainResolver = new appsync.CfnResolver(this, 'ListGroupsByDomainResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Query',
+      fieldName: 'listGroupsByDomain',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.listGroupsByDomainResolverFile!,
+      kind: 'UNIT',
+      dataSourceName: meshTableSource.attrName,
+    });
+    listGroupsByDomainResolver.addResourceDependency(meshSchema);
+
+    const listMembersStep = new appsync.CfnFunctionConfiguration(this, 'ListMembersStep', {
+      apiId: meshApi.attrApiId,
+      name: 'listMembers',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.listMembersStepFile!,
+    });
+
+    const listStatusesStep = new appsync.CfnFunctionConfiguration(this, 'ListStatusesStep', {
+      apiId: meshApi.attrApiId,
+      name: 'listStatuses',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.listStatusesStepFile!,
+    });
+
+    const putMemberStep = new appsync.CfnFunctionConfiguration(this, 'PutMemberStep', {
+      apiId: meshApi.attrApiId,
+      name: 'putMember',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.putMemberStepFile!,
+    });
+
+    const readMembershipStep = new appsync.CfnFunctionConfiguration(this, 'ReadMembershipStep', {
+      apiId: meshApi.attrApiId,
+      name: 'readMembership',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.readMembershipStepFile!,
+    });
+
+    const readMessagesStep = new appsync.CfnFunctionConfiguration(this, 'ReadMessagesStep', {
+      apiId: meshApi.attrApiId,
+      name: 'readMessages',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.readMessagesStepFile!,
+    });
+
+    const takeSequenceStep = new appsync.CfnFunctionConfiguration(this, 'TakeSequenceStep', {
+      apiId: meshApi.attrApiId,
+      name: 'takeSequence',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.takeSequenceStepFile!,
+    });
+
+    const updateNodeTtlStep = new appsync.CfnFunctionConfiguration(this, 'UpdateNodeTTLStep', {
+      apiId: meshApi.attrApiId,
+      name: 'updateNodeTTL',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.updateNodeTtlStepFile!,
+    });
+
+    const writeMessageStep = new appsync.CfnFunctionConfiguration(this, 'WriteMessageStep', {
+      apiId: meshApi.attrApiId,
+      name: 'writeMessage',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.writeMessageStepFile!,
+    });
+
+    const fireEventsByNodeResolver = new appsync.CfnResolver(this, 'FireEventsByNodeResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Mutation',
+      fieldName: 'fireEventsByNode',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.fireEventsByNodeResolverFile!,
+      kind: 'PIPELINE',
+      pipelineConfig: {
+        functions: [
+          checkMessageIdStep.attrFunctionId,
+          takeSequenceStep.attrFunctionId,
+          writeMessageStep.attrFunctionId,
+          declareVoidStep.attrFunctionId,
+        ],
+      },
+    });
+    fireEventsByNodeResolver.addResourceDependency(meshSchema);
+
+    const getEventsSinceResolver = new appsync.CfnResolver(this, 'GetEventsSinceResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Query',
+      fieldName: 'getEventsSince',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.getEventsSinceResolverFile!,
+      kind: 'PIPELINE',
+      pipelineConfig: {
+        functions: [
+          checkGroupExistsStep.attrFunctionId,
+          readMessagesStep.attrFunctionId,
+          readMessagesStep.attrFunctionId,
+          readMessagesStep.attrFunctionId,
+        ],
+      },
+    });
+    getEventsSinceResolver.addResourceDependency(meshSchema);
+
+    const getMessagesSinceResolver = new appsync.CfnResolver(this, 'GetMessagesSinceResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Query',
+      fieldName: 'getMessagesSince',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.getMessagesSinceResolverFile!,
+      kind: 'PIPELINE',
+      pipelineConfig: {
+        functions: [
+          checkGroupExistsStep.attrFunctionId,
+          readMessagesStep.attrFunctionId,
+        ],
+      },
+    });
+    getMessagesSinceResolver.addResourceDependency(meshSchema);
+
+    const joinGroupResolver = new appsync.CfnResolver(this, 'JoinGroupResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Mutation',
+      fieldName: 'joinGroup',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.joinGroupResolverFile!,
+      kind: 'PIPELINE',
+      pipelineConfig: {
+        functions: [
+          checkGroupExistsStep.attrFunctionId,
+          readMembershipStep.attrFunctionId,
+          listMembersStep.attrFunctionId,
+          putMemberStep.attrFunctionId,
+        ],
+      },
+    });
+    joinGroupResolver.addResourceDependency(meshSchema);
+
+    const listGroupStatusesResolver = new appsync.CfnResolver(this, 'ListGroupStatusesResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Query',
+      fieldName: 'listGroupStatuses',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.passResolverFile!,
+      kind: 'PIPELINE',
+      pipelineConfig: {
+        functions: [
+          checkGroupExistsStep.attrFunctionId,
+          listMembersStep.attrFunctionId,
+          listStatusesStep.attrFunctionId,
+        ],
+      },
+    });
+    listGroupStatusesResolver.addResourceDependency(meshSchema);
+
+    const listNodesInGroupResolver = new appsync.CfnResolver(this, 'ListNodesInGroupResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Query',
+      fieldName: 'listNodesInGroup',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.listNodesInGroupResolverFile!,
+      kind: 'PIPELINE',
+      pipelineConfig: {
+        functions: [
+          checkGroupExistsStep.attrFunctionId,
+          listMembersStep.attrFunctionId,
+        ],
+      },
+    });
+    listNodesInGroupResolver.addResourceDependency(meshSchema);
+
+    const recordEventsByNodeResolver = new appsync.CfnResolver(this, 'RecordEventsByNodeResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Mutation',
+      fieldName: 'recordEventsByNode',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.recordEventsByNodeResolverFile!,
+      kind: 'PIPELINE',
+      pipelineConfig: {
+        functions: [
+          checkMessageIdStep.attrFunctionId,
+          takeSequenceStep.attrFunctionId,
+          writeMessageStep.attrFunctionId,
+          declareVoidStep.attrFunctionId,
+        ],
+      },
+    });
+    recordEventsByNodeResolver.addResourceDependency(meshSchema);
+
+    const renewHeartbeatResolver = new appsync.CfnResolver(this, 'RenewHeartbeatResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Mutation',
+      fieldName: 'renewHeartbeat',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.renewHeartbeatResolverFile!,
+      kind: 'PIPELINE',
+      pipelineConfig: {
+        functions: [
+          checkGroupExistsStep.attrFunctionId,
+          extendHostStep.attrFunctionId,
+        ],
+      },
+    });
+    renewHeartbeatResolver.addResourceDependency(meshSchema);
+
+    const reportDataByNodeResolver = new appsync.CfnResolver(this, 'ReportDataByNodeResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Mutation',
+      fieldName: 'reportDataByNode',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.reportDataByNodeResolverFile!,
+      kind: 'PIPELINE',
+      pipelineConfig: {
+        functions: [
+          checkMessageIdStep.attrFunctionId,
+          takeSequenceStep.attrFunctionId,
+          writeMessageStep.attrFunctionId,
+          declareVoidStep.attrFunctionId,
+        ],
+      },
+    });
+    reportDataByNodeResolver.addResourceDependency(meshSchema);
+
+    const sendMemberHeartbeatResolver = new appsync.CfnResolver(this, 'SendMemberHeartbeatResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Mutation',
+      fieldName: 'sendMemberHeartbeat',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.sendMemberHeartbeatResolverFile!,
+      kind: 'PIPELINE',
+      pipelineConfig: {
+        functions: [
+          checkGroupExistsStep.attrFunctionId,
+          updateNodeTtlStep.attrFunctionId,
+        ],
+      },
+    });
+    sendMemberHeartbeatResolver.addResourceDependency(meshSchema);
+
+    // Outputs
+    this.meshEndpoint = meshApi.attrGraphQlUrl;
+    new cdk.CfnOutput(this, 'CfnOutputMeshEndpoint', {
+      key: 'MeshEndpoint',
+      description: 'Where clients send queries and mutations',
+      value: this.meshEndpoint!.toString(),
+    });
+    this.meshRealtimeEndpoint = meshApi.attrRealtimeUrl;
+    new cdk.CfnOutput(this, 'CfnOutputMeshRealtimeEndpoint', {
+      key: 'MeshRealtimeEndpoint',
+      description: 'Where clients subscribe',
+      value: this.meshRealtimeEndpoint!.toString(),
+    });
+  }
+}

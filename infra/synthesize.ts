@@ -1,0 +1,66 @@
+// An environment, synthesized in this process with placeholders for binaries: for tests and for the cost of a month.
+import fs from 'node:fs';
+import path from 'node:path';
+import * as cdk from 'aws-cdk-lib';
+import { type Environment } from './environments.ts';
+import { addStacks } from './service.ts';
+import { root } from './template.ts';
+
+export interface Resource {
+  Type: string;
+  Properties: any;
+  Condition?: string;
+  DependsOn?: string | string[];
+  DeletionPolicy?: string;
+  UpdateReplacePolicy?: string;
+}
+
+export interface Synthesized {
+  environment: Environment;
+  /** Both stacks' resources by logical id (unique over both), as if they were one template. */
+  resources: Record<string, Resource>;
+  stacks: Record<'data' | 'service', { template: any; ids: string[]; bytes: number }>;
+  /** What plug-ins reported. */
+  report: any;
+}
+
+export function synthesize(environment: Environment, prepare: (app: cdk.App) => void = () => {}): Synthesized {
+  const outdir = path.join(root, 'target', 'synthesized', `${environment.name}-${process.pid}`);
+  const app = new cdk.App({ outdir });
+  const stacks = addStacks(app, environment, { architecture: 'arm64' });
+  prepare(app);
+  const exitCode = process.exitCode;
+  try {
+    app.synth();
+  } catch (error) {
+    // What plug-ins find is in the report, for the caller to judge; the templates are there all the same.
+    if (!fs.existsSync(path.join(outdir, 'validation-report.json'))) throw error;
+  }
+  process.exitCode = exitCode;
+
+  const read = (stack: cdk.Stack) => {
+    const text = fs.readFileSync(path.join(outdir, stack.templateFile), 'utf8');
+    const template = JSON.parse(text);
+    return { template, ids: Object.keys(template.Resources), bytes: text.length };
+  };
+  const data = read(stacks.data);
+  const service = read(stacks.service);
+  const exports = new Map(Object.values<any>(data.template.Outputs ?? {}).map((o) => [o.Export?.Name, o.Value]));
+  const resources = resolveImports({ ...data.template.Resources, ...service.template.Resources }, exports);
+  const file = path.join(outdir, 'validation-report.json');
+  const report = fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, 'utf8')) : undefined;
+  fs.rmSync(outdir, { recursive: true, force: true });
+  return { environment, stacks: { data, service }, resources, report };
+}
+
+/** Imports from the data stack become the references that they stand for: one template to reason about. */
+function resolveImports(value: any, exports: Map<string, any>): any {
+  if (Array.isArray(value)) return value.map((v) => resolveImports(v, exports));
+  if (typeof value !== 'object' || value === null) return value;
+  const imported = value['Fn::ImportValue'];
+  if (imported !== undefined) {
+    if (!exports.has(imported)) throw new Error(`nothing exports ${JSON.stringify(imported)}`);
+    return exports.get(imported);
+  }
+  return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, resolveImports(v, exports)]));
+}

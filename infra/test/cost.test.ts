@@ -1,0 +1,60 @@
+// What a month costs: the seeds' own tables come out as they stand there, and the feeds stay within their dollar.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { cost, pricesOf, read, runs, seedTables, sum, type Usage } from '../cost.ts';
+import { environments } from '../environments.ts';
+import { readTemplate, templateNames } from '../template.ts';
+import { ofType, synthesize } from './synth.ts';
+
+const applications = Object.fromEntries(templateNames().flatMap((n) => Object.keys(readTemplate(n).Resources).map((id) => [id, n])));
+const usage = read<Usage>('usage.json');
+const month = (free: boolean) => {
+  const { resources, environment } = synthesize('prod');
+  return cost({ resources, applications, usage, prices: pricesOf(environment.region), free, suffix: environment.suffix });
+};
+
+test('the tables of the seeds come out as they stand there', () => {
+  for (const t of seedTables()) assert.equal(t.then.toFixed(t.digits), t.total.toFixed(t.digits), t.title);
+});
+
+test('the feeds stay within the dollar of seed 2, without any free tier', { skip: !templateNames().includes('feeds') }, () => {
+  const feeds = sum(month(false).filter((l) => l.application === 'feeds' && l.part === 'service'));
+  assert.ok(feeds > 0.1 && feeds <= 1, `${feeds}`);
+});
+
+test('every function, table, schedule, queue and alarm has a line', () => {
+  const { resources } = synthesize('prod');
+  const billed = new Set(month(false).map((l) => l.resource));
+  for (const type of ['Lambda::Function', 'DynamoDB::Table', 'Scheduler::Schedule', 'SQS::Queue', 'CloudWatch::Alarm', 'CloudWatch::Dashboard', 'AppSync::GraphQLApi']) {
+    for (const [id] of ofType(resources, `AWS::${type}`)) assert.ok(billed.has(id), id);
+  }
+});
+
+test('every function and table has its own assumptions in infra/cost/usage.json', () => {
+  const { resources } = synthesize('prod');
+  for (const [id, r] of ofType(resources, 'AWS::Lambda::Function')) assert.ok(usage.functions[r.Properties.FunctionName], id);
+  for (const [id] of ofType(resources, 'AWS::DynamoDB::Table')) assert.ok(usage.tables[id], id);
+});
+
+test('the free tier is used once, not once a resource', () => {
+  const alarms = month(true).filter((l) => l.unit === 'alarm');
+  assert.equal(alarms.reduce((n, l) => n + l.free, 0), Math.min(10, alarms.length));
+  assert.ok(sum(month(true)) < sum(month(false)));
+});
+
+test('observability is counted apart', () => {
+  const parts = new Set(month(false).filter((l) => ['alarm', 'metric', 'dashboard', 'kmsKey'].includes(l.unit)).map((l) => l.part));
+  assert.deepEqual([...parts], ['observability']);
+});
+
+test('there are prices for the region of every environment', () => {
+  for (const { region } of Object.values(environments)) pricesOf(region);
+  assert.throws(() => pricesOf('mars-north-1'), /no prices/);
+});
+
+test('a schedule is counted from its expression', () => {
+  assert.equal(runs('rate(5 minutes)'), 8640);
+  assert.equal(runs('rate(15 minutes)'), 2880);
+  assert.equal(runs('rate(1 hour)'), 720);
+  assert.throws(() => runs('cron(0 12 * * ? *)'), /only rate/);
+});
