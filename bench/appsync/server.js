@@ -1,0 +1,87 @@
+// graphql-yoga with graphql-ws: the same schema, the same two DynamoDB calls a mutation.
+import { createServer } from 'node:http'
+import { randomUUID } from 'node:crypto'
+import { DynamoDBClient, GetItemCommand, PutItemCommand } from '@aws-sdk/client-dynamodb'
+import { createPubSub, createSchema, createYoga, filter, pipe } from 'graphql-yoga'
+import { useServer } from 'graphql-ws/use/ws'
+import { WebSocketServer } from 'ws'
+
+const TableName = 'bench'
+const dynamodb = new DynamoDBClient({
+  endpoint: process.env.DYNAMODB_ENDPOINT,
+  region: 'local',
+  credentials: { accessKeyId: 'local', secretAccessKey: 'local' },
+})
+const pubsub = createPubSub()
+
+const schema = createSchema({
+  typeDefs: /* GraphQL */ `
+    type Query { a: Int }
+    type Mutation { send(groupId: ID!, text: String!): Message }
+    type Subscription { onSend(groupId: ID!): Message }
+    type Message { groupId: ID! id: ID! text: String! at: String! }
+  `,
+  resolvers: {
+    Mutation: {
+      async send(_, { groupId, text }) {
+        const group = await dynamodb.send(new GetItemCommand({ TableName, Key: { pk: { S: `GROUP#${groupId}` } } }))
+        if (!group.Item) throw new Error('no such group')
+        const message = { groupId, text, id: randomUUID(), at: new Date().toISOString() }
+        await dynamodb.send(
+          new PutItemCommand({
+            TableName,
+            Item: {
+              pk: { S: `MESSAGE#${message.id}` },
+              groupId: { S: groupId },
+              text: { S: text },
+              id: { S: message.id },
+              at: { S: message.at },
+            },
+          }),
+        )
+        pubsub.publish('message', message)
+        return message
+      },
+    },
+    Subscription: {
+      onSend: {
+        subscribe: (_, { groupId }) => pipe(pubsub.subscribe('message'), filter((message) => message.groupId === groupId)),
+        resolve: (message) => message,
+      },
+    },
+  },
+})
+
+const yoga = createYoga({ schema, logging: false, graphiql: false })
+const server = createServer(yoga)
+const sockets = new WebSocketServer({ server, path: '/graphql' })
+useServer(
+  {
+    execute: (args) => args.rootValue.execute(args),
+    subscribe: (args) => args.rootValue.subscribe(args),
+    onSubscribe: async (ctx, _id, params) => {
+      const { schema, execute, subscribe, contextFactory, parse, validate } = yoga.getEnveloped({
+        ...ctx,
+        req: ctx.extra.request,
+        socket: ctx.extra.socket,
+        params,
+      })
+      const args = {
+        schema,
+        operationName: params.operationName,
+        document: parse(params.query),
+        variableValues: params.variables,
+        contextValue: await contextFactory(),
+        rootValue: { execute, subscribe },
+      }
+      const errors = validate(args.schema, args.document)
+      return errors.length > 0 ? errors : args
+    },
+  },
+  sockets,
+)
+
+server.listen(0, '127.0.0.1', () => {
+  const { address, port } = server.address()
+  console.log(`${address}:${port}`)
+})
