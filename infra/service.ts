@@ -116,9 +116,18 @@ function add(
   for (const name of Object.keys(part.outputs)) {
     if (template.Outputs?.[name] === undefined) construct.node.tryRemoveChild(`CfnOutput${name}`);
   }
+  if (environment.name === 'local') withoutUnknownOutputs(construct);
   // Alarms are not the application's cost: seed 2 gives the feeds one dollar, and ten alarms are one.
   if (template.Metadata?.Application) cdk.Tags.of(construct).add('Application', template.Metadata.Application, { excludeResourceTypes: ['AWS::CloudWatch::Alarm'] });
   return construct;
+}
+
+/** Outputs that the local AWS cannot resolve, though CloudFormation can: they would fail the whole deployment there. */
+function withoutUnknownOutputs(construct: Construct) {
+  const unknown = /"(RealtimeUrl|RealtimeDns)"/;
+  for (const child of construct.node.children) {
+    if (child instanceof cdk.CfnOutput && unknown.test(JSON.stringify(cdk.Stack.of(construct).resolve(child.value)))) construct.node.tryRemoveChild(child.node.id);
+  }
 }
 
 /** Findings of cdk-nag that every template has for the same reason; the others are in the template's Metadata.Accepted. */

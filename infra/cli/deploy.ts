@@ -6,7 +6,8 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import readline from 'node:readline/promises';
-import { account, binaries, cdk, described, environment, live, missingSecrets, Refusal, run, stacks, useEnvironment } from './world.ts';
+import { LambdaClient, paginateListVersionsByFunction } from '@aws-sdk/client-lambda';
+import { account, binaries, cdk, described, environment, live, missingSecrets, Refusal, run, stacks, useEnvironment, type Live } from './world.ts';
 import { root } from '../template.ts';
 import type { Environment } from '../environments.ts';
 import { seedLocalSecrets } from './secrets.ts';
@@ -38,7 +39,7 @@ run(async () => {
   const service = `ichido-${env.name}`;
   const parameters = stacks(env).includes(service) ? before.flatMap((l) => ['--parameters', `${service}:${l.prefix}Live=${l.version}`]) : [];
   await ok(env, ['deploy', ...stacks(env), '--exclusively', '--require-approval', 'never', '--outputs-file', outputs, '--progress', 'events', '--ci', ...parameters], 'cdk deploy');
-  print(outputs, before.some((l) => l.version !== ''), env);
+  await print(outputs, env);
 });
 
 async function refuseUnlessComplete(env: Environment) {
@@ -71,7 +72,7 @@ async function ok(env: Environment, args: string[], what: string) {
   if (code !== 0) throw new Refusal(`${what} failed (exit code ${code}); what it said is above`);
 }
 
-function print(file: string, again: boolean, env: Environment) {
+async function print(file: string, env: Environment) {
   const outputs = JSON.parse(fs.readFileSync(file, 'utf8')) as Record<string, Record<string, string>>;
   console.log(`\n${env.name} is deployed.`);
   for (const [, values] of Object.entries(outputs)) {
@@ -79,5 +80,19 @@ function print(file: string, again: boolean, env: Environment) {
       if (!name.startsWith('ExportsOutput')) console.log(`  ${name.padEnd(24)} ${value}`);
     }
   }
-  if (again) console.log(`\nNew versions get no traffic yet: make rollout ENV=${env.name}`);
+  const waiting = (await waitingVersions(await live(env))).map((w) => `  ${w.function}: version ${w.newest}, live is ${w.version}`);
+  if (waiting.length > 0) console.log(`\nNew versions get no traffic yet (make rollout ENV=${env.name}):\n${waiting.join('\n')}`);
+}
+
+/** Functions whose newest version is not the one that is live. */
+async function waitingVersions(now: Live[]) {
+  const lambda = new LambdaClient({});
+  const all = await Promise.all(now.map(async (l) => {
+    let newest = 0;
+    for await (const page of paginateListVersionsByFunction({ client: lambda }, { FunctionName: l.function })) {
+      for (const { Version } of page.Versions ?? []) newest = Math.max(newest, Number(Version) || 0);
+    }
+    return { ...l, newest: String(newest) };
+  }));
+  return all.filter((l) => l.newest !== l.version);
 }

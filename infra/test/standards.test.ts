@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { environments } from '../environments.ts';
-import { findings, names, ofType, synthesize, type Synthesized } from './synth.ts';
+import { audit as synthesize, findings, names, ofType, type Synthesized } from './synth.ts';
 import * as standards from './standards.ts';
 
 for (const name of names) {

@@ -15,6 +15,7 @@ const UNBOUNDED_ACTIONS = new Map([
 
 /** Statements with a `*` in a resource or action that are so on purpose: logical id and Sid. */
 const UNBOUNDED_STATEMENTS = new Map([
+  ['MeshApiLogRole.Logs', 'the log group bears the id of the API, and the API needs the role first'],
   ['AlarmKey.Account', 'in a key policy "*" is the key itself; without this statement nobody could change the key again'],
   ['AlarmKey.Publishers', 'in a key policy "*" is the key itself; the condition limits it to this account'],
 ]);

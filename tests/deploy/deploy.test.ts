@@ -12,6 +12,7 @@ import { cloudwatch, dynamodb, lambda, scheduler, sns, sqs } from '../../infra/c
 import { described } from '../../infra/cli/world.ts';
 import { environments } from '../../infra/environments.ts';
 import { root } from '../../infra/template.ts';
+import { startFeed, type Feed } from './feed.ts';
 import { startLocalAws, until, type LocalAws } from './local-aws.ts';
 import { credentialsOf, forbidden, forgiveGetParameters, isAllowed, type Credentials } from './privileges.ts';
 import { fileEvent, sign, startSlack, type StandIn } from './slack.ts';
@@ -24,10 +25,12 @@ const EFFECT_MS = 60_000;
 const work = path.join(root, 'target', 'deploy-test');
 const binaries = path.join(work, 'binaries');
 const { functions } = described(environments.local);
+const entryId = 'tag:github.com,2008:PushEvent/1000000001';
 const signingSecret = crypto.randomBytes(16).toString('hex');
 
 let aws: LocalAws;
 let slack: StandIn;
+let feed: Feed;
 let outputs: Record<string, string>;
 
 before(async () => {
@@ -35,6 +38,7 @@ before(async () => {
   fs.cpSync(path.join(root, 'target', 'lambda-host'), binaries, { recursive: true });
   aws = await startLocalAws();
   slack = await startSlack();
+  feed = await startFeed(entryId);
   Object.assign(process.env, {
     AWS_ENDPOINT_URL: aws.url, AWS_ENDPOINT_URL_S3: aws.url, AWS_REGION: 'ap-northeast-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test',
     AWS_EC2_METADATA_DISABLED: 'true', AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
@@ -43,6 +47,7 @@ before(async () => {
 
 after(async () => {
   slack?.close();
+  feed?.close();
   await aws?.stop();
 });
 
@@ -55,7 +60,8 @@ function command(name: string, env: Record<string, string>, ...args: string[]): 
       timeout: DEPLOY_MS,
       env: {
         ...process.env, BINARIES: binaries, ENV: 'local', CI: 'true',
-        LOCAL_PARAMETERS: JSON.stringify({ SlackApiUrl: slack.url }), LOCAL_SlackSigningSecretParameter: signingSecret, ...env,
+        LOCAL_PARAMETERS: JSON.stringify({ SlackApiUrl: slack.url }), LOCAL_SlackSigningSecretParameter: signingSecret,
+        LOCAL_GithubFeedUrlParameter: feed.url, ...env,
       },
     });
     let text = '';
@@ -239,11 +245,37 @@ test('a deployment during a rollout is refused', { timeout: DEPLOY_MS }, async (
 test('every schedule is there and goes through live', { timeout: DEPLOY_MS }, async () => {
   const client = new scheduler.SchedulerClient({});
   const { Schedules } = await client.send(new scheduler.ListSchedulesCommand({}));
+  assert.deepEqual(Schedules?.map((s) => s.Name).sort(), ['github-feed-subscriber-schedule-local', 'hatebu-feed-subscriber-schedule-local']);
   for (const { Name } of Schedules ?? []) {
     const { Target, State } = await client.send(new scheduler.GetScheduleCommand({ Name }));
     assert.match(Target!.Arn!, /:function:[a-z-]+:live$/, Name);
     assert.equal(State, 'ENABLED', Name);
   }
+});
+
+test('a schedule fires, and what it read is in the table', { timeout: DEPLOY_MS }, async () => {
+  // Deployed functions read no feed on loopback, and no template may allow it. So a version that may is made live by hand.
+  const FunctionName = 'github-subscriber-local';
+  const { Environment } = await client().send(new lambda.GetFunctionConfigurationCommand({ FunctionName }));
+  await client().send(new lambda.UpdateFunctionConfigurationCommand({
+    FunctionName, Environment: { Variables: { ...Environment!.Variables, FEED_ALLOW_PRIVATE_ADDRESSES: 'on' } },
+  }));
+  const { Version } = await client().send(new lambda.PublishVersionCommand({ FunctionName }));
+  await client().send(new lambda.UpdateAliasCommand({ FunctionName, Name: 'live', FunctionVersion: Version }));
+
+  // An update replaces the whole schedule: read it first.
+  const schedules = new scheduler.SchedulerClient({});
+  const now = await schedules.send(new scheduler.GetScheduleCommand({ Name: 'github-feed-subscriber-schedule-local' }));
+  await schedules.send(new scheduler.UpdateScheduleCommand({
+    Name: now.Name, FlexibleTimeWindow: now.FlexibleTimeWindow, Target: now.Target, State: now.State, ScheduleExpression: 'rate(1 minute)',
+  }));
+  const db = new dynamodb.DynamoDBClient({});
+  const item = await until(EFFECT_MS * 2, async () => {
+    const { Items } = await db.send(new dynamodb.ScanCommand({ TableName: 'masutaka-feed-github-state-local', ConsistentRead: true }));
+    return Items?.find((i) => i.entry_id?.S === entryId);
+  });
+  assert.ok(feed.reads() > 0);
+  assert.match(item.entry_data?.M?.title?.S ?? JSON.stringify(item), /masutaka pushed to main/);
 });
 
 test('queues and topics refuse what does not come over TLS', { timeout: DEPLOY_MS }, async () => {
