@@ -224,6 +224,9 @@ impl Engine {
 
     /// Compiles every script once, so that mistakes are found before the first request.
     pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.scripts.is_empty() {
+            return Ok(());
+        }
         let mut instance = self.take()?;
         for script in 0..self.scripts.len() {
             instance.compile(script, &self.scripts[script])?;
