@@ -6,6 +6,7 @@ import crypto from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import * as cdk from 'aws-cdk-lib';
+import * as iam from 'aws-cdk-lib/aws-iam';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { Asset } from 'aws-cdk-lib/aws-s3-assets';
 import { type Construct, type IConstruct } from 'constructs';
@@ -198,12 +199,31 @@ function addFunctions(stack: cdk.Stack, name: string, template: Template, option
       version = construct.node.tryFindChild(`${prefix}Version`) as lambda.CfnVersion | undefined;
       if (version === undefined) throw new Error(`infra/templates/${name}.yaml: ${id} has no ${prefix}Version`);
       fn.reservedConcurrentExecutions = environment.reservedConcurrency[binary];
+      allowSecretsManager(fn, construct.node.findChild(`${prefix}Role`) as iam.CfnRole);
     });
   }
   return {
     values,
     connect: (construct: Construct, environment: Environment) => connections.forEach((c) => c(construct, environment)),
   };
+}
+
+const SECRETS_MANAGER = '/aws/reference/secretsmanager/';
+
+/** A secret that is kept in Secrets Manager is read through SSM, which wants the permission of both. */
+function allowSecretsManager(fn: lambda.CfnFunction, role: iam.CfnRole) {
+  const variables = (fn.environment as lambda.CfnFunction.EnvironmentProperty | undefined)?.variables as Record<string, string> | undefined;
+  const names = Object.values(variables ?? {}).filter((v) => typeof v === 'string' && v.startsWith(SECRETS_MANAGER));
+  if (names.length === 0) return;
+  const { partition, region, account } = cdk.Stack.of(fn);
+  const policies = role.policies as iam.CfnRole.PolicyProperty[];
+  policies[0]!.policyDocument.Statement.push({
+    Sid: 'SecretsManager',
+    Effect: 'Allow',
+    Action: 'secretsmanager:GetSecretValue',
+    // Secrets Manager ends a secret's ARN with six characters of its own.
+    Resource: names.map((name) => `arn:${partition}:secretsmanager:${region}:${account}:secret:${name.slice(SECRETS_MANAGER.length)}-??????`),
+  });
 }
 
 /** Short, because it is the version's description. */

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { environments } from '../environments.ts';
+import { synthesize as fresh } from '../synthesize.ts';
 import { audit as synthesize, findings, names, ofType, type Synthesized } from './synth.ts';
 import * as standards from './standards.ts';
 
@@ -116,4 +117,12 @@ test('every environment that costs something has a budget, and the feeds have th
     const budgets = ofType(synthesize(name).resources, 'AWS::Budgets::Budget').map(([id, r]) => [id, r.Properties.Budget.BudgetLimit.Amount]);
     assert.deepEqual(budgets, name === 'local' ? [] : [['EnvironmentBudget', environments[name].budgets!.environment], ['FeedsBudget', 1]]);
   }
+});
+
+test('a secret may live in Secrets Manager instead: the function that reads it is allowed to, and no other', () => {
+  const environment = { ...environments.dev, parameters: { ...environments.dev.parameters, SlackBotTokenParameter: '/aws/reference/secretsmanager/slack-bot' } };
+  const { resources } = fresh(environment);
+  const allowed = standards.statements(resources).filter(({ statement }) => [statement.Action].flat().includes('secretsmanager:GetSecretValue'));
+  assert.deepEqual(allowed.map(({ where }) => where), ['SlackFilesRole.SecretsManager']);
+  assert.match(JSON.stringify(allowed[0]!.statement.Resource), /:secret:slack-bot-\?{6}"/);
 });
