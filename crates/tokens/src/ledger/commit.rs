@@ -189,7 +189,9 @@ impl Ledger {
             Step::Debit { account, amount, unfrozen } => {
                 let update = self.balance_update(account, *amount)?;
                 let update = update.update_expression("SET balance = balance - :amount ADD entries :one");
-                of_update(conditional(update, *unfrozen, "balance >= :amount"))
+                // the treasury has no status: it cannot be frozen
+                let unfrozen = *unfrozen && matches!(account, Account::Of(_));
+                of_update(conditional(update, unfrozen, "balance >= :amount"))
             }
             // ADD creates the shard at its first fee
             Step::Credit { account: account @ Account::Treasury(_), amount, .. } => {

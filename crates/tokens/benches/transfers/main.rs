@@ -1,0 +1,222 @@
+//! Transfers per second and latency, against the seed's first design, in the same harness.
+//!
+//! The store is the embedded engine behind the delays and the conflicts of AWS ([`aws`]); the clients are senders that each
+//! send one transfer after another. Three questions: what a transfer costs in calls and time when nobody meets, what happens
+//! when all pay one recipient, and how much CPU the handler itself takes.
+
+mod aws;
+mod first_design;
+
+use std::io::{Write, stdout};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use ichido::{Clock, SystemClock};
+use testkit::Outside;
+use testkit::dynamo::http_client;
+use testkit::faults::Faulty;
+use tokens::amount::MAX;
+use tokens::api::{Api, Keys};
+use tokens::did::Did;
+use tokens::issuer::Issuer;
+use tokens::jwt::{Expectations, KeySet};
+use tokens::ledger::{BUDGET, Error, Ledger, system_random};
+use tokens::plan::Transfer;
+use tokens::settings::Rules;
+
+use aws::{Aws, Instant as Nothing};
+use first_design::FirstDesign;
+
+type Client = aws_sdk_dynamodb::Client;
+
+/// How long each case runs, unless `--seconds` says otherwise.
+const SECONDS: u64 = 4;
+const HANDLER_CALLS: u32 = 2_000;
+
+#[derive(Clone, Copy)]
+enum Shape {
+    Disjoint,
+    OneRecipient,
+}
+
+/// Who moves the money.
+#[derive(Clone)]
+enum Service {
+    Ours(Ledger),
+    First(FirstDesign),
+}
+
+impl Service {
+    async fn transfer(&self, transfer: &Transfer) -> Outcome {
+        match self {
+            Service::Ours(ledger) => match ledger.transfer(transfer, SystemClock.now() + BUDGET).await {
+                Ok(_) => Outcome::Made,
+                Err(Error::Unresolved) => Outcome::GaveUp,
+                Err(error) => panic!("{error:?}"),
+            },
+            Service::First(first) => {
+                if first.transfer(transfer).await {
+                    Outcome::Made
+                } else {
+                    Outcome::GaveUp
+                }
+            }
+        }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Outcome {
+    Made,
+    GaveUp,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    // `cargo test` runs benches too, to see whether they compile and start
+    if arguments.iter().any(|argument| argument == "--test") {
+        return;
+    }
+    let seconds = arguments.iter().position(|argument| argument == "--seconds");
+    let seconds = seconds.and_then(|at| arguments.get(at + 1)?.parse().ok()).unwrap_or(SECONDS);
+    say(format_args!(
+        "store: embedded, {} ms a read, {} ms a write, {} ms a transaction; conflicts as on AWS\n",
+        aws::READ.as_millis(),
+        aws::WRITE.as_millis(),
+        aws::TRANSACTION.as_millis()
+    ));
+    say(format_args!(
+        "{:<14}{:>8}  {:<14}{:>10}{:>10}{:>10}{:>12}{:>11}{:>9}",
+        "shape", "senders", "design", "made/s", "p50 ms", "p99 ms", "calls each", "conflicts", "gave up"
+    ));
+    for shape in [Shape::Disjoint, Shape::OneRecipient] {
+        for senders in [1, 10, 100] {
+            for ours in [true, false] {
+                case(shape, senders, ours, Duration::from_secs(seconds)).await;
+            }
+        }
+    }
+    handler_cpu().await;
+}
+
+async fn case(shape: Shape, senders: usize, ours: bool, time: Duration) {
+    let store = Aws::new();
+    let client = store.client();
+    let rules = Rules { daily_limit: MAX, transfer_limit: MAX, initial_grant: MAX, ..Rules::default() };
+    let ledger = Ledger::new(store.quick_client(), aws::TABLE, rules.clone(), Arc::new(SystemClock), system_random());
+    for n in 0..senders {
+        for did in [sender(n), recipient(shape, n)] {
+            ledger.open(&did, SystemClock.now() + BUDGET).await.expect("an account");
+        }
+    }
+    let (service, name) = if ours {
+        (Service::Ours(Ledger::new(client, aws::TABLE, rules, Arc::new(SystemClock), system_random())), "one write")
+    } else {
+        (Service::First(FirstDesign::new(client)), "first design")
+    };
+    store.reset();
+    let began = Instant::now();
+    let runs = join_all((0..senders).map(|n| {
+        let service = service.clone();
+        async move {
+            let (mut latencies, mut gave_up) = (Vec::new(), 0_u64);
+            for k in 0.. {
+                if began.elapsed() >= time {
+                    break;
+                }
+                let transfer = Transfer {
+                    sender: sender(n),
+                    recipient: recipient(shape, n),
+                    amount: "1".parse().expect("an amount"),
+                    message: String::new(),
+                    key: format!("{n}-{k}").parse().expect("a key"),
+                };
+                let started = Instant::now();
+                if service.transfer(&transfer).await == Outcome::Made {
+                    latencies.push(started.elapsed())
+                } else {
+                    gave_up += 1
+                }
+            }
+            (latencies, gave_up)
+        }
+    }))
+    .await;
+    let took = began.elapsed().as_secs_f64();
+    let gave_up: u64 = runs.iter().map(|(_, gave_up)| gave_up).sum();
+    let mut latencies: Vec<Duration> = runs.into_iter().flat_map(|(latencies, _)| latencies).collect();
+    latencies.sort_unstable();
+    let at =
+        |share: f64| latencies.get((latencies.len() as f64 * share) as usize).map_or(0.0, |d| d.as_secs_f64() * 1e3);
+    let made = latencies.len().max(1) as f64;
+    let (calls, conflicts) = store.counts();
+    say(format_args!(
+        "{:<14}{senders:>8}  {name:<14}{:>10.0}{:>10.1}{:>10.1}{:>12.2}{conflicts:>11}{gave_up:>9}",
+        match shape {
+            Shape::Disjoint => "disjoint",
+            Shape::OneRecipient => "one recipient",
+        },
+        latencies.len() as f64 / took,
+        at(0.5),
+        at(0.99),
+        calls as f64 / made,
+    ));
+}
+
+fn sender(n: usize) -> Did {
+    format!("did:key:sender{n}").parse().expect("a DID")
+}
+
+fn recipient(shape: Shape, n: usize) -> Did {
+    let n = match shape {
+        Shape::Disjoint => n,
+        Shape::OneRecipient => 0,
+    };
+    format!("did:key:recipient{n}").parse().expect("a DID")
+}
+
+/// CPU of a whole request, from the event to the answer, over a store that answers at once and does nothing.
+async fn handler_cpu() {
+    let faulty = Faulty::new(Nothing, SystemClock, 0);
+    let client = aws::client_over(http_client(faulty, Outside::new()));
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let ledger = Ledger::new(client, aws::TABLE, Rules::default(), Arc::clone(&clock), system_random());
+    let issuer = Issuer::new("https://issuer.example", "tokens", "bench").expect("a key");
+    let keys = Keys::fixed(KeySet::parse(&issuer.jwks().to_string()).expect("keys"));
+    let expectations = Expectations { issuer: "https://issuer.example".into(), audience: "tokens".into() };
+    let api = Api::new(ledger, expectations, keys, clock);
+    let token = issuer.token(&sender(0), SystemClock.now() + Duration::from_secs(3600)).expect("a token");
+    let mut request =
+        function::http::Request { method: "POST".into(), path: "/tokens/transfer".into(), ..Default::default() };
+    request.headers.insert("authorization".into(), format!("Bearer {token}"));
+    request.body = br#"{"recipientDid":"did:key:bob","amount":"1.5","message":"for lunch"}"#.to_vec();
+    for _ in 0..100 {
+        assert_eq!(api.handle(&request, None).await.status, 200);
+    }
+    let before = cpu();
+    for _ in 0..HANDLER_CALLS {
+        let event = request.to_event();
+        let request = function::http::Request::from_event(&event).expect("a request");
+        let _ = api.handle(&request, None).await.into_value();
+    }
+    let each = (cpu() - before).as_secs_f64() * 1e6 / f64::from(HANDLER_CALLS);
+    say(format_args!(
+        "\nhandler: {each:.0} µs CPU a transfer (token, plan, request signing and writing, answer; the store takes none)"
+    ));
+}
+
+/// CPU time of this process so far: the scheduler's own account, in nanoseconds, of all its threads.
+fn cpu() -> Duration {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let nanos = tasks.filter_map(|task| {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(nanos.sum())
+}
+
+fn say(text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(stdout(), "{text}");
+}

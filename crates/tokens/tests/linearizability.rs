@@ -1,0 +1,148 @@
+//! Histories recorded under concurrency can be put into one order, account by account.
+
+mod support;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::future::join_all;
+use support::linear::{Operation, Seen, explain};
+use support::*;
+use testkit::faults::{Fault, Rule};
+use tokens::amount::Amount;
+use tokens::ledger::Error;
+use tokens::settings::Rules;
+use tokens::verdict::Refusal;
+
+const START: u64 = 100_000_000_000;
+
+fn operation(called: u64, returned: u64, seen: Seen) -> Operation {
+    Operation { called, returned: Some(returned), seen }
+}
+
+// The checker is checked first
+
+#[test]
+fn a_sequential_history_is_explained() {
+    let history = [
+        operation(1, 2, Seen::Debited(60)),
+        operation(3, 4, Seen::Refused(50)),
+        operation(5, 6, Seen::Credited(10)),
+        operation(7, 8, Seen::Read(50)),
+    ];
+    assert_eq!(explain(100, &history), Some(vec![0, 1, 2, 3]));
+}
+
+#[test]
+fn overlapping_operations_may_be_put_into_either_order() {
+    let history =
+        [operation(1, 9, Seen::Credited(50)), operation(2, 3, Seen::Refused(120)), operation(4, 5, Seen::Read(150))];
+    assert!(explain(100, &history).is_some());
+}
+
+#[test]
+fn broken_histories_are_found() {
+    // both spent the last coin
+    assert!(explain(100, &[operation(1, 4, Seen::Debited(100)), operation(2, 3, Seen::Debited(100))]).is_none());
+    // a read that saw the past
+    assert!(explain(100, &[operation(1, 2, Seen::Debited(40)), operation(3, 4, Seen::Read(100))]).is_none());
+    // a lost update
+    let lost =
+        [operation(1, 2, Seen::Debited(40)), operation(1, 2, Seen::Debited(40)), operation(3, 4, Seen::Read(60))];
+    assert!(explain(100, &lost).is_none());
+    // refused although there was enough at every moment
+    assert!(explain(100, &[operation(1, 4, Seen::Refused(50)), operation(2, 3, Seen::Credited(1))]).is_none());
+    // money that appears
+    assert!(explain(100, &[operation(1, 2, Seen::Read(101))]).is_none());
+}
+
+#[test]
+fn what_was_never_known_may_have_happened_later_or_never() {
+    let unknown = Operation { called: 1, returned: None, seen: Seen::Debited(40) };
+    for balance in [100, 60] {
+        assert!(explain(100, &[unknown, operation(5, 6, Seen::Read(balance))]).is_some(), "{balance}");
+    }
+    assert!(
+        explain(100, &[operation(5, 6, Seen::Read(60)), Operation { called: 7, ..unknown }]).is_none(),
+        "not before it was called"
+    );
+}
+
+// The ledger
+
+async fn check(seed: u64) {
+    const NAMES: [&str; 3] = ["alice", "bob", "carol"];
+    let mut random = fastrand::Rng::with_seed(seed);
+    let world = World::new(Rules::default(), seed).await;
+    world.open(&NAMES).await;
+    for (fault, rate) in [
+        (Fault::Slow(Duration::from_millis(9)), 0.3),
+        (Fault::Late(Duration::from_millis(13)), 0.3),
+        (Fault::LoseAnswer, 0.1),
+        (Fault::Conflict, 0.1),
+        (Fault::Down, 0.05),
+    ] {
+        world.db.faults().put(Rule::new(fault).rate(rate));
+    }
+    // Not the time: two things can happen in one millisecond, and the order of calls is known exactly.
+    let moment = AtomicU64::new(0);
+    let history: Mutex<Vec<(usize, Operation)>> = Mutex::default();
+    let note = |account: usize, called: u64, returned: Option<u64>, seen: Seen| {
+        history.lock().unwrap().push((account, Operation { called, returned, seen }));
+    };
+    let tick = || moment.fetch_add(1, Ordering::SeqCst);
+    let client = async |number: u64, mut random: fastrand::Rng| {
+        for n in 0..6 {
+            let from = random.usize(..NAMES.len());
+            let called = tick();
+            if random.bool() {
+                let read = world.ledger.holding(&did(NAMES[from])).await;
+                if let Ok(Some(holding)) = read {
+                    note(from, called, Some(tick()), Seen::Read(u64::try_from(holding.balance.0).unwrap()));
+                }
+                continue;
+            }
+            let to = (from + 1 + random.usize(..NAMES.len() - 1)) % NAMES.len();
+            let units = random.u64(1..START);
+            let mut request = transfer(NAMES[from], NAMES[to], "1", &format!("{number}-{n}"));
+            request.amount = Amount::from_units(units);
+            let outcome = world.ledger.transfer(&request, world.until()).await;
+            let returned = tick();
+            match outcome {
+                Ok(_) => {
+                    note(from, called, Some(returned), Seen::Debited(units));
+                    note(to, called, Some(returned), Seen::Credited(units));
+                }
+                Err(Error::Refused(Refusal::InsufficientBalance)) => {
+                    note(from, called, Some(returned), Seen::Refused(units));
+                }
+                Err(Error::Unresolved) => {
+                    note(from, called, None, Seen::Debited(units));
+                    note(to, called, None, Seen::Credited(units));
+                }
+                Err(other) => panic!("seed {seed}: {other:?}"),
+            }
+        }
+    };
+    join_all((0..6).map(|number| client(number, fastrand::Rng::with_seed(random.u64(..))))).await;
+    world.db.faults().heal();
+    let history = history.into_inner().unwrap();
+    for (index, name) in NAMES.iter().enumerate() {
+        let mut of_one: Vec<Operation> =
+            history.iter().filter(|(account, _)| *account == index).map(|(_, operation)| *operation).collect();
+        // and in the end it holds what it holds
+        let (called, returned) = (tick(), tick());
+        let held = world.ledger.holding(&did(name)).await.unwrap().unwrap().balance.0;
+        of_one.push(operation(called, returned, Seen::Read(u64::try_from(held).unwrap())));
+        assert!(explain(START, &of_one).is_some(), "seed {seed}: {name} {of_one:#?}");
+    }
+}
+
+#[tokio::test]
+async fn recorded_histories_are_linearizable_per_account() {
+    let first = seed(1);
+    for seed in first..first + number("LINEAR_SEEDS", 20) {
+        check(seed).await;
+    }
+}

@@ -1,0 +1,215 @@
+//! Many clients, few accounts, and everything that can go wrong: 20,000 transfers here, a million in the soak.
+//!
+//! `TRANSFERS=250000 cargo test -p tokens --test simulation` is the soak (four parts of 250,000); `SEED=n` replays one
+//! seed exactly. What is checked at the end, from the table itself: the sum is that of the grants and no balance is negative
+//! (`verify`); every acknowledged transfer is there exactly once; no refused one is; no key has two.
+
+mod support;
+
+use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::join_all;
+use support::*;
+use testkit::faults::{Fault, Rule};
+use tokens::amount::Amount;
+use tokens::ledger::{Error, Ledger};
+use tokens::plan::Transfer;
+use tokens::settings::Rules;
+
+const NAMES: [&str; 6] = ["alice", "bob", "carol", "dave", "erin", "frank"];
+const CLIENTS: u64 = 8;
+/// How often a client sends the same transfer before it gives up.
+const PATIENCE: usize = 12;
+
+/// What a client knows of one key in the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Known {
+    /// It was told that this transaction was made.
+    Acknowledged(String),
+    Refused,
+    /// It gave up without an answer.
+    Unknown,
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    made: u64,
+    replayed: u64,
+    refused: u64,
+    unknown: u64,
+    crashed: u64,
+}
+
+/// Dies after so many polls: between any two steps of its work.
+struct Mortal<F> {
+    life: F,
+    polls: u32,
+}
+
+impl<F: Future + Unpin> Future for Mortal<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.polls == 0 {
+            return Poll::Ready(None);
+        }
+        self.polls -= 1;
+        let polled = Pin::new(&mut self.life).poll(context).map(Some);
+        if polled.is_pending() && self.polls == 0 {
+            return Poll::Ready(None);
+        }
+        polled
+    }
+}
+
+struct Client {
+    ledger: Ledger,
+    random: fastrand::Rng,
+    known: Vec<(String, Known)>,
+    tally: Tally,
+}
+
+impl Client {
+    async fn live(mut self, number: u64, transfers: u64, world: &World) -> Self {
+        for n in 0..transfers {
+            let from = self.random.usize(..NAMES.len());
+            let to = (from + 1 + self.random.usize(..NAMES.len() - 1)) % NAMES.len();
+            let key = format!("{number}-{n}");
+            let mut request = transfer(NAMES[from], NAMES[to], "1", &key);
+            request.amount = Amount::from_units(self.random.u64(1..40_000_000_000));
+            // finds the entry of a key in the end
+            request.message.clone_from(&key);
+            let known = self.pursue(&request, world).await;
+            self.known.push((key, known));
+        }
+        self
+    }
+
+    async fn pursue(&mut self, request: &Transfer, world: &World) -> Known {
+        let mut body: Option<String> = None;
+        for _ in 0..PATIENCE {
+            // one in four dies somewhere on the way, after the commit included
+            let polls = if self.random.u8(..4) == 0 { self.random.u32(1..6) } else { u32::MAX };
+            let until = world.until();
+            let life = pin!(self.ledger.transfer(request, until));
+            match (Mortal { life, polls }).await {
+                None => self.tally.crashed += 1,
+                Some(Ok(answer)) => {
+                    if answer.replayed {
+                        self.tally.replayed += 1
+                    } else {
+                        self.tally.made += 1
+                    }
+                    if let Some(first) = &body {
+                        assert_eq!(*first, answer.body, "two answers to one key");
+                    }
+                    body = Some(answer.body);
+                    // some clients do not trust their luck and ask again
+                    if self.random.u8(..8) != 0 {
+                        break;
+                    }
+                }
+                Some(Err(Error::Refused(_))) => {
+                    assert_eq!(body, None, "refused after it was acknowledged");
+                    self.tally.refused += 1;
+                    return Known::Refused;
+                }
+                Some(Err(Error::Unresolved)) => {}
+                Some(Err(other)) => panic!("{other:?}"),
+            }
+        }
+        match body {
+            Some(body) => Known::Acknowledged(id(&body)),
+            None => {
+                self.tally.unknown += 1;
+                Known::Unknown
+            }
+        }
+    }
+}
+
+fn id(body: &str) -> String {
+    let body: serde_json::Value = serde_json::from_str(body).unwrap();
+    body["transactionId"].as_str().unwrap().to_owned()
+}
+
+async fn simulate(seed: u64, transfers: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let rules = Rules { tax_rate: "0.01".parse().unwrap(), daily_limit: tokens::amount::MAX, ..Rules::default() };
+    let world = World::new(rules.clone(), seed).await;
+    world.open(&NAMES).await;
+    let faults = world.db.faults();
+    for (fault, rate) in [
+        (Fault::LoseAnswer, 0.05),
+        (Fault::Conflict, 0.05),
+        (Fault::Throttle, 0.03),
+        (Fault::Error, 0.02),
+        (Fault::Down, 0.01),
+        (Fault::Slow(Duration::from_millis(7)), 0.10),
+        (Fault::Late(Duration::from_millis(11)), 0.10),
+        // longer than an attempt may take: done, but nobody is there to hear it
+        (Fault::Late(Duration::from_secs(3)), 0.01),
+    ] {
+        faults.put(Rule::new(fault).rate(rate));
+    }
+    let clients = (0..CLIENTS).map(|number| {
+        let ledger = world.instance(rules.clone(), random.u64(..));
+        let random = fastrand::Rng::with_seed(random.u64(..));
+        Client { ledger, random, known: Vec::new(), tally: Tally::default() }.live(number, transfers / CLIENTS, &world)
+    });
+    let clients = join_all(clients).await;
+    faults.heal();
+
+    let report = world.verify().await;
+    assert!(report.is_clean(), "seed {seed}: {report:#?}");
+    assert_eq!(report.balances.to_string(), "6000", "seed {seed}");
+
+    let mut entries: HashMap<String, Vec<String>> = HashMap::new();
+    for item in world.items("SENT#") {
+        let text = |name: &str| item[name]["S"].as_str().unwrap().to_owned();
+        entries.entry(text("message")).or_default().push(text("transactionId"));
+    }
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for client in &clients {
+        for (key, known) in &client.known {
+            let there = entries.get(key).map(Vec::as_slice).unwrap_or_default();
+            let ok = match known {
+                Known::Acknowledged(id) => there == [id.clone()],
+                Known::Refused => there.is_empty(),
+                Known::Unknown => there.len() <= 1,
+            };
+            assert!(ok, "seed {seed}, key {key}: {known:?}, but there is {there:?}");
+        }
+        let Tally { made, replayed, refused, unknown, crashed } = client.tally;
+        for (name, count) in
+            [("made", made), ("replayed", replayed), ("refused", refused), ("unknown", unknown), ("crashed", crashed)]
+        {
+            *counts.entry(name).or_default() += count;
+        }
+    }
+    // a simulation in which nothing goes wrong proves nothing
+    let enough = transfers / 50;
+    for name in ["made", "replayed", "refused", "crashed"] {
+        assert!(counts[name] >= enough, "seed {seed}: {counts:?}");
+    }
+}
+
+macro_rules! parts {
+    ($($name:ident: $seed:expr),*) => {$(
+        #[tokio::test]
+        async fn $name() {
+            simulate(seed($seed), number("TRANSFERS", 5_000)).await;
+        }
+    )*};
+}
+
+parts! {
+    money_is_conserved_through_every_fault_part_1: 1,
+    money_is_conserved_through_every_fault_part_2: 2,
+    money_is_conserved_through_every_fault_part_3: 3,
+    money_is_conserved_through_every_fault_part_4: 4
+}

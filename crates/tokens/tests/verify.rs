@@ -1,0 +1,114 @@
+//! The proof finds what is wrong, and on a table that moves says only what it knows.
+
+mod support;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+use support::*;
+use testkit::faults::{Fault, Rule};
+use tokens::settings::Rules;
+use tokens::verify::Finding;
+
+async fn busy() -> World {
+    let world = World::new(Rules { tax_rate: "0.05".parse().unwrap(), ..Rules::default() }, 1).await;
+    world.open(&["alice", "bob"]).await;
+    for n in 0..5 {
+        world.send("alice", "bob", "10", &format!("k{n}")).await.unwrap();
+    }
+    world
+}
+
+fn put(world: &World, item: Value) {
+    world.db.must("PutItem", &json!({ "TableName": world.table(), "Item": item }));
+}
+
+/// The item under `prefix`, changed.
+fn change(world: &World, prefix: &str, name: &str, value: Value) {
+    let mut item = world.items(prefix).remove(0);
+    item[name] = value;
+    put(world, item);
+}
+
+async fn problems(world: &World) -> Vec<String> {
+    let findings = world.verify().await.findings;
+    findings
+        .iter()
+        .map(|finding| serde_json::to_value(finding).unwrap()["problem"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_sound_table_is_proven() {
+    let world = busy().await;
+    let report = world.verify().await;
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!((report.grants.to_string(), report.balances.to_string()), ("2000".into(), "2000".into()));
+    assert_eq!(report.entries, 2 + 5);
+}
+
+#[tokio::test]
+async fn a_balance_that_was_edited_is_found_and_so_is_the_total() {
+    let world = busy().await;
+    change(&world, "ACCOUNT#did:key:alice", "balance", json!({ "N": "1" }));
+    assert_eq!(problems(&world).await, ["balanceDiffers", "totalDiffers"]);
+    let finding = world.verify().await.findings.remove(0);
+    assert!(matches!(&finding, Finding::BalanceDiffers { account, .. } if account == "did:key:alice"), "{finding:?}");
+}
+
+#[tokio::test]
+async fn a_lost_entry_is_found_also_when_sums_happen_to_agree() {
+    let world = busy().await;
+    let entry = world.items("SENT#").remove(0);
+    let key = json!({ "PK": entry["PK"], "SK": entry["SK"] });
+    world.db.must("DeleteItem", &json!({ "TableName": world.table(), "Key": key }));
+    let found = problems(&world).await;
+    assert!(found.contains(&"balanceDiffers".into()) && found.contains(&"entryMissing".into()), "{found:?}");
+}
+
+#[tokio::test]
+async fn an_entry_that_makes_money_is_found() {
+    let world = busy().await;
+    let mut entry = world.items("SENT#").remove(0);
+    entry["postings"]["M"]["ACCOUNT#did:key:bob"]["N"] = json!("99999999999");
+    put(&world, entry);
+    let found = problems(&world).await;
+    assert!(found.contains(&"unbalanced".into()) && found.contains(&"balanceDiffers".into()), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_negative_balance_and_an_unreadable_item_are_found() {
+    let world = busy().await;
+    change(&world, "ACCOUNT#did:key:bob", "balance", json!({ "N": "-5" }));
+    change(&world, "SENT#", "kind", json!({ "S": "gift" }));
+    let found = problems(&world).await;
+    assert!(found.contains(&"negative".into()) && found.contains(&"unreadable".into()), "{found:?}");
+}
+
+#[tokio::test]
+async fn an_account_that_vanished_is_found() {
+    let world = busy().await;
+    let key = json!({ "PK": { "S": "ACCOUNT#did:key:bob" }, "SK": { "S": "BALANCE" } });
+    world.db.must("DeleteItem", &json!({ "TableName": world.table(), "Key": key }));
+    assert!(problems(&world).await.contains(&"accountMissing".into()));
+}
+
+#[tokio::test]
+async fn on_a_table_that_moves_nothing_sound_is_called_wrong() {
+    let world = busy().await;
+    // pages of a megabyte never end in so small a table; so transfers are made while the scan is slow to answer
+    world.db.faults().put(Rule::new(Fault::Slow(std::time::Duration::from_millis(50))).on("Scan"));
+    let sent = AtomicU64::new(0);
+    let writer = async {
+        for n in 0..30 {
+            world.send("alice", "bob", "1", &format!("live{n}")).await.unwrap();
+            sent.fetch_add(1, Ordering::SeqCst);
+            ichido::Clock::sleep(&world.clock, std::time::Duration::from_millis(7)).await;
+        }
+    };
+    let (report, ()) = futures::join!(world.verify(), writer);
+    assert!(report.findings.is_empty(), "{report:#?}");
+    assert_eq!(sent.load(Ordering::SeqCst), 30);
+    world.db.faults().heal();
+    assert!(world.verify().await.is_clean());
+}
