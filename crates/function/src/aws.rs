@@ -102,6 +102,21 @@ impl Aws {
         other
     }
 
+    /// The same clients, but DynamoDB is reached through `http`, with the timeouts that it always has.
+    #[must_use]
+    pub fn with_dynamodb_http(&self, http: SharedHttpClient) -> Self {
+        let config = self.dynamodb_config().http_client(http).build();
+        self.with_dynamodb(aws_sdk_dynamodb::Client::from_conf(config))
+    }
+
+    fn dynamodb_config(&self) -> aws_sdk_dynamodb::config::Builder {
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .operation_attempt_timeout(DYNAMODB_ATTEMPT)
+            .build();
+        aws_sdk_dynamodb::config::Builder::from(&self.0.config).timeout_config(timeouts)
+    }
+
     /// The same clients, but with this one for Lambda.
     #[must_use]
     pub fn with_lambda(&self, client: aws_sdk_lambda::Client) -> Self {
@@ -115,14 +130,7 @@ impl Aws {
 
     /// The DynamoDB client.
     pub fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
-        let make = || {
-            let timeouts = TimeoutConfig::builder()
-                .connect_timeout(CONNECT_TIMEOUT)
-                .operation_attempt_timeout(DYNAMODB_ATTEMPT)
-                .build();
-            let config = aws_sdk_dynamodb::config::Builder::from(&self.0.config).timeout_config(timeouts).build();
-            aws_sdk_dynamodb::Client::from_conf(config)
-        };
+        let make = || aws_sdk_dynamodb::Client::from_conf(self.dynamodb_config().build());
         self.0.dynamodb.get_or_init(make).clone()
     }
 

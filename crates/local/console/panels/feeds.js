@@ -1,0 +1,146 @@
+// Feeds: let a sample feed grow, read it, break a destination, heal it, and see every entry arrive once.
+
+const FEEDS = [['github', 'GitHub', 'Mastodon and Pushover'], ['hatebu', 'Hatena Bookmark', 'Mastodon']];
+const DESTINATION = [['', 'healthy'], ['refuse', 'refuses (503)'], ['reject', 'rejects for good (422)'], ['accept_then_lose', 'accepts, answer lost']];
+const STORE = [['', 'healthy'], ['down', 'down'], ['throttle', 'throttled'], ['lose_answers', 'answers lost']];
+const SHOWN = 30;
+/** How a state looks and what it is called. */
+const STATES = {
+  owed: ['dup', 'owed'], delivered: ['new', 'delivered'], ignored: ['', 'ignored'], dead: ['bad', 'dead'],
+  marked: ['', 'seen before we came'], same: ['', 'known under another id'], shadow: ['dup', 'rehearsed'],
+};
+
+export function mount(root, kit) {
+  const { el, fill, get, post, on, announce, choices, faults, clock } = kit;
+
+  const error = el('p', { class: 'error', role: 'alert', hidden: true });
+  async function attempt(work) {
+    error.hidden = true;
+    try { await work(); } catch (caught) { error.textContent = caught.message; error.hidden = false; }
+  }
+
+  const special = { '': undefined, reject: { mode: 'refuse', status: 422 } };
+  const fault = (name) => (mode) => attempt(() => faults.set(name, mode in special ? special[mode] : { mode }));
+  const mastodon = choices('Mastodon', 'feeds-mastodon', DESTINATION, fault('mastodon'));
+  const pushover = choices('Pushover', 'feeds-pushover', DESTINATION, fault('pushover'));
+  const store = choices('The store', 'feeds-store', STORE, fault('dynamodb'));
+  const shownFault = (one) => (one?.mode === 'refuse' && one.status === 422 ? 'reject' : one?.mode ?? '');
+  const reflect = (all) => { mastodon.choose(shownFault(all.mastodon)); pushover.choose(shownFault(all.pushover)); store.choose(all.dynamodb?.mode ?? ''); };
+  on('faults', ({ faults: all }) => reflect(all));
+  faults.get().then(reflect);
+
+  const timeline = el('ol', { class: 'plain', id: 'feeds-timeline', reversed: true });
+  const noPosts = el('p', { class: 'empty' }, 'Nothing was posted yet. Add an entry and read the feed.');
+  const lists = new Map();
+
+  const actions = FEEDS.map(([name, title, destinations]) => {
+    const last = el('p', { class: 'soft', role: 'status', id: `feeds-${name}-last` });
+    const read = el('button', { id: `feeds-${name}-run`, class: 'primary', onclick: () => run(name, last) }, 'Read it now');
+    const grow = el('button', {
+      id: `feeds-${name}-grow`,
+      onclick: () => attempt(async () => {
+        const { title: added } = await post(`/feeds/sample/${name}`, {});
+        last.textContent = `The sample feed now shows “${added}”.`;
+        announce(last.textContent);
+      }),
+    }, 'Add an entry to the sample feed');
+    return el('div', {}, el('h3', {}, title), el('p', { class: 'soft' }, `to ${destinations}`), el('div', { class: 'row' }, grow, read), last);
+  });
+
+  root.append(
+    el('div', { class: 'columns' },
+      el('section', { class: 'card', 'aria-labelledby': 'feeds-try-title' },
+        el('h2', { id: 'feeds-try-title' }, 'Let a feed grow, and read it'),
+        el('p', { class: 'soft' }, 'The schedules read them too, every 5 and 15 minutes. The very first reading marks what is there and posts nothing.'),
+        error, actions),
+      el('section', { class: 'card', 'aria-labelledby': 'feeds-break-title' },
+        el('h2', { id: 'feeds-break-title' }, 'Break a destination'),
+        el('p', { class: 'soft' }, 'What cannot be delivered stays owed and is tried again in every run; what is refused for good becomes a dead letter.'),
+        mastodon, pushover, store)),
+    el('section', { class: 'card', 'aria-labelledby': 'feeds-timeline-title' },
+      el('h2', { id: 'feeds-timeline-title' }, 'Timeline: what was posted'), noPosts, timeline),
+    ...FEEDS.map(([name, title]) => {
+      const rows = el('tbody', { id: `feeds-${name}-entries` });
+      const total = el('span', { class: 'soft' });
+      lists.set(name, { rows, total });
+      return el('section', { class: 'card', 'aria-labelledby': `feeds-${name}-title` },
+        el('h2', { id: `feeds-${name}-title` }, `${title}: where every entry is `, total),
+        el('div', { class: 'scroll' }, el('table', {},
+          el('thead', {}, el('tr', {}, ['entry', 'is', 'deliveries', ''].map((column) => el('th', { scope: 'col' }, column)))), rows)));
+    }));
+
+  async function run(name, last) {
+    await attempt(async () => {
+      last.textContent = 'Reading…';
+      try {
+        const ran = await post(`/_local/schedules/${name}-subscriber/run`);
+        const report = ran.result;
+        last.textContent = !ran.ok
+          ? `The run failed: ${ran.error?.errorMessage ?? 'no reason was given'}`
+          : `${report.feed}: ${report.entries} entries, ${report.new} new, ${report.settled} settled, ${report.owed} owed, ${report.dead} dead.`;
+      } catch (caught) {
+        last.textContent = `The run failed: ${caught.message}`;
+      }
+      announce(last.textContent);
+      await refresh();
+    });
+  }
+
+  const badge = (state) => { const [kind, text] = STATES[state] ?? ['', state]; return el('span', { class: `badge ${kind}` }, text); };
+
+  function delivery(one) {
+    const when = one.at ? ` at ${clock(one.at)}` : '';
+    const why = one.reason ? `: ${one.reason}` : one.text ? `: ${one.text}` : '';
+    return el('li', { 'data-destination': one.destination, 'data-state': one.state }, `${one.destination}: `, badge(one.state), el('span', { class: 'soft' }, `${when}${why}`));
+  }
+
+  function resend(name, entry) {
+    if (entry.state !== 'dead') return undefined;
+    return el('button', {
+      onclick: () => attempt(async () => {
+        await post(`/2015-03-31/functions/${name}-subscriber/invocations`, { command: 'resend', entryId: entry.id });
+        announce('It is owed again; the next run delivers it.');
+        await refresh();
+      }),
+      'aria-label': `Send “${entry.title}” again`,
+    }, 'Send again');
+  }
+
+  async function entries(name) {
+    const { rows, total } = lists.get(name);
+    const answer = await get(`/_local/feeds/${name}`);
+    total.textContent = `(${answer.total})`;
+    fill(rows, answer.entries.slice(0, SHOWN).map((entry) => el('tr', { 'data-entry': entry.id, 'data-state': entry.state },
+      el('th', { scope: 'row' }, entry.title || entry.id, el('br'), el('code', { class: 'soft' }, entry.id)),
+      el('td', {}, badge(entry.state), entry.inFeed ? undefined : el('span', { class: 'soft' }, ' has left the feed'), entry.reason ? el('span', { class: 'soft' }, ` ${entry.reason}`) : undefined),
+      el('td', {}, el('ul', { class: 'plain' }, entry.deliveries.map(delivery))),
+      el('td', {}, resend(name, entry)))));
+  }
+
+  async function posts() {
+    const all = (await Promise.all(['mastodon', 'pushover'].map((sink) => get(`/_local/outbox?sink=${sink}`)))).flat();
+    all.sort((a, b) => b.id - a.id);
+    noPosts.hidden = all.length > 0;
+    fill(timeline, all.slice(0, SHOWN).map(({ id, at, sink, request }) => el('li', { 'data-sink': sink, 'data-id': String(id) },
+      el('time', { datetime: at }, clock(at)), ' ', el('span', { class: 'badge' }, sink), ' ',
+      sink === 'mastodon' ? request.status ?? '' : `${request.message ?? ''} ${request.url ?? ''}`)));
+  }
+
+  // One refresh at a time; events that come meanwhile cause one more.
+  let running;
+  let again = false;
+  function refresh() {
+    if (running) { again = true; return running; }
+    running = (async () => {
+      do {
+        again = false;
+        await Promise.all([posts(), ...FEEDS.map(([name]) => entries(name))]);
+      } while (again);
+    })().catch(() => undefined).finally(() => { running = undefined; });
+    return running;
+  }
+  on('outbox', ({ sink }) => { if (sink === 'mastodon' || sink === 'pushover') setTimeout(refresh, 100); });
+  on('schedule', () => setTimeout(refresh, 200));
+  on('invocation', (event) => { if (String(event.function ?? '').endsWith('-subscriber')) setTimeout(refresh, 200); });
+  refresh();
+}

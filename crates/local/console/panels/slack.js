@@ -1,0 +1,153 @@
+// Slack: send a file event as Slack would, as often as you like, and watch that one reply appears a file.
+
+const MANY = 100;
+const MAX_FILES = 10;
+const STORE = [['', 'healthy'], ['down', 'down'], ['throttle', 'throttled'], ['lose_answers', 'answers lost']];
+const SLACK = [['', 'healthy'], ['accept_then_lose', 'accepts, answer lost'], ['ratelimit', 'rate-limits'], ['refuse', 'refuses']];
+const UPLOADERS = [['person', 'a person'], ['bot', 'another bot'], ['own', 'our own bot']];
+const KINDS = [['report.pdf', 'application/pdf', 1_250_000], ['notes.txt', 'text/plain', 4_200], ['photo.png', 'image/png', 820_000]];
+/** Our bot in the local workspace (crates/local/src/tenants/slack.rs). */
+const OWN = { bot_id: 'B00000000', user: 'U00000000' };
+const STRANGER = { bot_id: 'B0STRANGER' };
+
+export function mount(root, kit) {
+  const { el, get, on, announce, choices, faults, config } = kit;
+  const events = [];
+
+  const files = el('input', { type: 'number', id: 'slack-files', min: '1', max: String(MAX_FILES), value: '1' });
+  let uploader = 'person';
+  const who = choices('Uploaded by', 'slack-uploader', UPLOADERS, (chosen) => { uploader = chosen; }, 'person');
+  const once = el('button', { id: 'slack-once', onclick: () => run(newEvent(), 1) }, 'Send once');
+  const many = el('button', { id: 'slack-many', class: 'primary', onclick: () => run(newEvent(), MANY) }, `Send ${MANY} times at once`);
+  const again = el('button', { id: 'slack-again', disabled: true, onclick: () => run(events[0], MANY) }, `Send the last one ${MANY} times more`);
+  const error = el('p', { class: 'error', role: 'alert', hidden: true });
+
+  const fault = (name) => async (mode) => {
+    const special = { '': undefined, ratelimit: { mode: 'refuse', status: 429 } };
+    await attempt(() => faults.set(name, mode in special ? special[mode] : { mode }));
+  };
+  const store = choices('The store', 'slack-store', STORE, fault('dynamodb'));
+  const slack = choices('Slack', 'slack-api', SLACK, fault('slack'));
+
+  const table = el('tbody', { id: 'slack-events' });
+  const empty = el('p', { class: 'empty' }, 'No event yet. Send one.');
+
+  root.append(
+    el('div', { class: 'columns' },
+      el('section', { class: 'card', 'aria-labelledby': 'slack-send-title' },
+        el('h2', { id: 'slack-send-title' }, 'Send a file event'),
+        el('p', { class: 'soft' }, 'Signed and delivered to ', el('code', {}, 'POST /slack/events'), ' as Slack does. Every delivery carries the same event.'),
+        el('label', { class: 'field' }, 'Files in the message', files),
+        who, error,
+        el('div', { class: 'row' }, many, once, again)),
+      el('section', { class: 'card', 'aria-labelledby': 'slack-break-title' },
+        el('h2', { id: 'slack-break-title' }, 'Pull the plug'),
+        el('p', { class: 'soft' }, 'Then send, and heal. What failed is retried; what was given up on is a dead letter.'),
+        store, slack)),
+    el('section', { class: 'card', 'aria-labelledby': 'slack-events-title' },
+      el('h2', { id: 'slack-events-title' }, 'One reply a file'),
+      empty,
+      el('div', { class: 'scroll' }, el('table', {},
+        el('thead', {}, el('tr', {}, ['event', 'deliveries', 'answers', 'replies', ''].map((name) => el('th', { scope: 'col' }, name)))), table))));
+
+  on('faults', ({ faults: all }) => reflect(all));
+  faults.get().then(reflect);
+  function reflect(all) {
+    store.choose(all.dynamodb?.mode ?? '');
+    slack.choose(all.slack?.mode === 'refuse' && all.slack.status === 429 ? 'ratelimit' : all.slack?.mode ?? '');
+  }
+
+  /** Does something that may fail, and says so if it does. */
+  async function attempt(work) {
+    error.hidden = true;
+    try { await work(); } catch (caught) { error.textContent = caught.message; error.hidden = false; }
+  }
+
+  function newEvent() {
+    const count = Math.min(MAX_FILES, Math.max(1, Math.trunc(Number(files.value)) || 1));
+    files.value = String(count);
+    const id = crypto.randomUUID().replaceAll('-', '').slice(0, 10).toUpperCase();
+    const ts = `${Math.floor(Date.now() / 1000)}.${String(Math.floor(Math.random() * 1e6)).padStart(6, '0')}`;
+    const list = Array.from({ length: count }, (_, at) => {
+      const [name, mimetype, size] = KINDS[at % KINDS.length];
+      return { id: `F${id}${at}`, name, mimetype, size };
+    });
+    const by = { person: { user: 'U0ALICE' }, bot: STRANGER, own: OWN }[uploader];
+    const body = JSON.stringify({
+      type: 'event_callback', team_id: 'T0LOCAL', api_app_id: 'A0LOCAL', event_id: `Ev${id}`, event_time: Math.floor(Date.now() / 1000),
+      event: { type: 'message', subtype: 'file_share', channel: 'C0LOCAL', channel_type: 'channel', ts, event_ts: ts, files: list, ...by },
+    });
+    const event = { id: `Ev${id}`, body, files: list, own: uploader === 'own', sent: 0, answers: new Map(), replies: new Map(), row: undefined };
+    events.unshift(event);
+    return event;
+  }
+
+  async function run(event, times) {
+    for (const button of [once, many, again]) button.disabled = true;
+    await attempt(async () => {
+      const at = Math.floor(Date.now() / 1000);
+      const headers = {
+        'content-type': 'application/json',
+        'x-slack-request-timestamp': String(at),
+        'x-slack-signature': await sign(config.slackSigningSecret, at, event.body),
+      };
+      draw(event);
+      await Promise.all(Array.from({ length: times }, async () => {
+        event.sent += 1;
+        const { status } = await fetch('/slack/events', { method: 'POST', headers, body: event.body });
+        event.answers.set(status, (event.answers.get(status) ?? 0) + 1);
+        draw(event);
+      }));
+      await count();
+      announce(`${event.id}: ${answers(event)}; ${replies(event)}`);
+    });
+    for (const button of [once, many, again]) button.disabled = false;
+  }
+
+  // The outbox is the truth: what Slack has accepted.
+  let counting;
+  function count() {
+    counting ??= (async () => {
+      const entries = await get('/_local/outbox?sink=slack');
+      counting = undefined;
+      for (const event of events) {
+        event.replies = new Map(event.files.map(({ id }) => [id, []]));
+        for (const { request } of entries) event.replies.get(request.metadata?.event_payload?.file)?.push(request.text);
+        draw(event);
+      }
+    })();
+    return counting;
+  }
+  on('outbox', ({ sink }) => { if (sink === 'slack' && events.length > 0) setTimeout(count, 50); });
+
+  const answers = (event) => [...event.answers].sort().map(([status, times]) => `${times} × ${status}`).join(', ') || 'none yet';
+  const counts = (event) => [...event.replies.values()].map((texts) => texts.length);
+  const replies = (event) => `${counts(event).reduce((sum, each) => sum + each, 0)} for ${event.files.length} ${event.files.length === 1 ? 'file' : 'files'}`;
+
+  function verdict(event) {
+    const all = counts(event);
+    if (event.own) return all.some((each) => each > 0) ? ['bad', 'replied to itself'] : ['new', 'ignored, as it should be'];
+    if (all.some((each) => each > 1)) return ['bad', 'more than one'];
+    if (all.length === event.files.length && all.every((each) => each === 1)) return ['new', 'one a file'];
+    return ['dup', 'waiting'];
+  }
+
+  function draw(event) {
+    empty.hidden = true;
+    const [kind, text] = verdict(event);
+    const row = el('tr', { 'data-event': event.id, 'data-verdict': text },
+      el('th', { scope: 'row' }, el('code', {}, event.id)), el('td', { class: 'number' }, String(event.sent)), el('td', {}, answers(event)),
+      el('td', {}, replies(event), el('ul', { class: 'plain' }, [...event.replies.values()].flat().map((reply) => el('li', { class: 'soft' }, reply)))),
+      el('td', {}, el('span', { class: `badge ${kind}` }, text)));
+    if (event.row) event.row.replaceWith(row); else table.prepend(row);
+    event.row = row;
+  }
+}
+
+/** `v0=` and the HMAC-SHA256 of `v0:{timestamp}:{body}`, as Slack signs. */
+async function sign(secret, timestamp, body) {
+  const bytes = (text) => new TextEncoder().encode(text);
+  const key = await crypto.subtle.importKey('raw', bytes(secret), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
+  const mac = await crypto.subtle.sign('HMAC', key, bytes(`v0:${timestamp}:${body}`));
+  return `v0=${[...new Uint8Array(mac)].map((byte) => byte.toString(16).padStart(2, '0')).join('')}`;
+}

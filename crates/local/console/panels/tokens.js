@@ -1,0 +1,212 @@
+// The panel of the token API: balances, a transfer sent once, twice, or with its answer lost, and both histories.
+const SHOWN = 20;
+const ROWS = 30;
+
+export function mount(root, kit) {
+  const { el, fill, on, announce, config } = kit;
+  const accounts = config.accounts ?? [];
+  const name = (did) => (did ? did.split(':').pop() : 'the bank');
+
+  // ---------------------------------------------------------------- talking to the API
+
+  /** A call as its caller sees it: status, headers and the very text of the body. */
+  async function call(method, path, token, body, key) {
+    const headers = { authorization: `Bearer ${token}` };
+    if (body !== undefined) headers['content-type'] = 'application/json';
+    if (key) headers['idempotency-key'] = key;
+    const response = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    const text = await response.text();
+    return { status: response.status, replayed: response.headers.get('idempotency-replayed') === 'true', text, json: text ? JSON.parse(text) : {} };
+  }
+
+  // ---------------------------------------------------------------- balances
+
+  const rows = new Map();
+  const balances = el('tbody', { id: 'tokens-balances' });
+  for (const account of accounts) {
+    const balance = el('td', { class: 'number' }, '…');
+    const status = el('td', {}, '…');
+    const freeze = el('button', { onclick: () => setFrozen(account) }, 'Freeze');
+    rows.set(account.did, { balance, status, freeze });
+    balances.append(el('tr', {}, el('th', { scope: 'row', title: account.did }, name(account.did)), balance, status, el('td', {}, freeze)));
+  }
+
+  async function showBalances() {
+    for (const account of accounts) {
+      const row = rows.get(account.did);
+      const answer = await call('GET', `/tokens/balance/${encodeURIComponent(account.did)}`, account.token);
+      row.frozen = answer.json.status === 'frozen';
+      row.balance.textContent = answer.status === 200 ? answer.json.balance : '–';
+      row.status.textContent = answer.status === 200 ? answer.json.status : 'not opened';
+      row.freeze.textContent = row.frozen ? 'Unfreeze' : 'Freeze';
+      row.freeze.setAttribute('aria-label', `${row.freeze.textContent} ${name(account.did)}`);
+      row.freeze.disabled = answer.status !== 200;
+    }
+  }
+
+  async function setFrozen(account) {
+    const verb = rows.get(account.did).frozen ? 'unfreeze' : 'freeze';
+    await call('POST', `/tokens/accounts/${encodeURIComponent(account.did)}/${verb}`, config.operatorToken);
+    await showBalances();
+    announce(`${name(account.did)} is ${rows.get(account.did).status.textContent}`);
+  }
+
+  async function openAll() {
+    for (const account of accounts) await call('POST', '/tokens/accounts', account.token);
+    await refresh();
+    announce('The accounts are open.');
+  }
+
+  // ---------------------------------------------------------------- a transfer
+
+  const people = (id, chosen) => el('select', { id }, accounts.map((account, index) => {
+    const option = el('option', { value: String(index) }, name(account.did));
+    option.selected = index === chosen;
+    return option;
+  }));
+  const from = people('tokens-from', 0);
+  const to = people('tokens-to', 1);
+  const amount = el('input', { id: 'tokens-amount', value: '10', inputmode: 'decimal', size: '12', autocomplete: 'off' });
+  const message = el('input', { id: 'tokens-message', value: 'for lunch', size: '20', autocomplete: 'off' });
+  const key = el('input', { id: 'tokens-key', value: newKey(), size: '20', autocomplete: 'off' });
+  const answers = el('ol', { class: 'feed', id: 'tokens-answers', 'aria-label': 'Answers, newest first', tabindex: '0' });
+  const summary = el('p', { id: 'tokens-summary', role: 'status' }, 'Nothing sent yet.');
+
+  function newKey() {
+    return `key-${Math.random().toString(36).slice(2, 8)}`;
+  }
+
+  function send() {
+    const body = { recipientDid: accounts[Number(to.value)].did, amount: amount.value.trim() };
+    if (message.value !== '') body.message = message.value;
+    return call('POST', '/tokens/transfer', accounts[Number(from.value)].token, body, key.value.trim());
+  }
+
+  function show(answer, note) {
+    const good = answer.status === 200;
+    const label = good ? (answer.replayed ? 'replayed' : 'made') : String(answer.status);
+    const what = good ? `${answer.json.amount} to ${name(answer.json.recipientDid)}, transaction ${answer.json.transactionId}` : `${answer.json.code}: ${answer.json.detail}`;
+    const kind = good ? (answer.replayed ? 'duplicate' : 'new') : 'failed';
+    answers.prepend(el('li', { class: 'fresh', 'data-result': label },
+      el('span', { class: `badge ${kind}` }, label), el('span', { class: 'what' }, `${note}${what}`)));
+    while (answers.childElementCount > SHOWN) answers.lastElementChild.remove();
+    return label;
+  }
+
+  function say(text) {
+    summary.textContent = text;
+    announce(text);
+  }
+
+  const busy = (work) => async (event) => {
+    event?.preventDefault();
+    buttons.forEach((button) => { button.disabled = true; });
+    try { await work(); } catch (error) { say(`The API did not answer: ${error.message}`); }
+    buttons.forEach((button) => { button.disabled = false; });
+    await refresh();
+  };
+
+  const once = busy(async () => {
+    const answer = await send();
+    say(answer.status === 200 ? (answer.replayed ? 'Replayed: it had been made before.' : 'Made.') : `Refused: ${answer.json.code}`);
+    show(answer, '');
+  });
+
+  const twice = busy(async () => {
+    // at the same time: neither can know of the other
+    const [first, second] = await Promise.all([send(), send()]);
+    const labels = [show(first, ''), show(second, '')].sort();
+    const same = first.text === second.text;
+    if (labels.join() === 'made,replayed') say(`Sent twice, made once, replayed once; the two answers are ${same ? 'equal byte for byte' : 'DIFFERENT'}.`);
+    else say(same ? `Sent twice; both answers are equal: ${labels.join(', ')}.` : `Sent twice: ${labels.join(', ')}.`);
+  });
+
+  const lost = busy(async () => {
+    // The service does its work; the client never learns it, and has only its key to ask again.
+    const unseen = await send();
+    answers.prepend(el('li', { class: 'fresh', 'data-result': 'lost' }, el('span', { class: 'badge' }, 'lost'),
+      el('span', { class: 'what' }, 'the first answer did not arrive; the client sends the same again')));
+    const again = await send();
+    show(again, '');
+    if (again.replayed) say(`The answer was lost and asked for again: replayed, ${unseen.text === again.text ? 'equal byte for byte' : 'DIFFERENT'}.`);
+    else say(`Asked again: ${again.json.code ?? 'made'}`);
+  });
+
+  const buttons = [
+    el('button', { class: 'primary', id: 'tokens-once', type: 'submit' }, 'Send once'),
+    el('button', { id: 'tokens-twice', type: 'button', onclick: twice }, 'Send twice at once'),
+    el('button', { id: 'tokens-lost', type: 'button', onclick: lost }, 'Send, lose the answer, send again'),
+  ];
+  const field = (text, input) => el('label', { for: input.id }, text, ' ', input);
+
+  // ---------------------------------------------------------------- histories
+
+  const whose = people('tokens-whose', 0);
+  whose.addEventListener('change', () => showHistory());
+  const history = el('tbody', { id: 'tokens-history' });
+
+  async function showHistory() {
+    const account = accounts[Number(whose.value)];
+    if (!account) return;
+    const path = encodeURIComponent(account.did);
+    const [sent, received] = await Promise.all([
+      call('GET', `/tokens/transactions/${path}?limit=${ROWS}`, account.token),
+      call('GET', `/tokens/transactions/received/${path}?limit=${ROWS}`, account.token),
+    ]);
+    const all = [
+      ...(sent.json.transactions ?? []).map((entry) => ({ ...entry, out: true })),
+      ...(received.json.transactions ?? []).map((entry) => ({ ...entry, out: false })),
+    ];
+    all.sort((a, b) => (a.transactionId < b.transactionId ? 1 : -1));
+    fill(history, all.slice(0, ROWS).map((entry) => el('tr', {},
+      el('td', {}, el('time', { datetime: entry.createdAt }, kit.clock(entry.createdAt))),
+      el('td', {}, entry.kind),
+      el('td', {}, entry.out ? `to ${name(entry.recipientDid)}` : `from ${name(entry.senderDid)}`),
+      el('td', { class: 'number' }, `${entry.out ? '−' : '+'}${entry.amount}`),
+      el('td', {}, entry.message),
+      el('td', {}, entry.out && entry.kind === 'transfer' ? el('button', { 'aria-label': `Reverse ${entry.amount} to ${name(entry.recipientDid)}`, onclick: () => reverse(entry) }, 'Reverse') : ''))));
+    if (all.length === 0) fill(history, el('tr', {}, el('td', { colspan: '6', class: 'empty' }, 'No transactions.')));
+  }
+
+  async function reverse(entry) {
+    const answer = await call('POST', '/tokens/reversals', config.operatorToken,
+      { senderDid: entry.senderDid, transactionId: entry.transactionId, reason: 'from the console' });
+    say(answer.status === 200 ? (answer.replayed ? 'It had been taken back before.' : 'Taken back by a new entry.') : `Refused: ${answer.json.code}`);
+    await refresh();
+  }
+
+  // ---------------------------------------------------------------- the page
+
+  let due;
+  const refresh = async () => {
+    clearTimeout(due);
+    try { await showBalances(); await showHistory(); } catch { /* the next event tries again */ }
+  };
+  // whoever else moves money (curl, another tab) is seen too; our own readings are not money
+  on('request', (event) => {
+    if (!JSON.stringify(event).includes('POST')) return;
+    clearTimeout(due);
+    due = setTimeout(() => { if (!root.hidden) refresh(); }, 300);
+  });
+  root.addEventListener('show', refresh);
+
+  const head = (...titles) => el('thead', {}, el('tr', {}, titles.map((title) => el('th', { scope: 'col' }, title))));
+  root.append(el('div', { class: 'columns' },
+    el('div', {},
+      el('section', { class: 'card', 'aria-labelledby': 'tokens-send-title' },
+        el('h2', { id: 'tokens-send-title' }, 'Send a transfer'),
+        el('form', { onsubmit: once },
+          el('div', { class: 'row' }, field('From', from), field('To', to), field('Amount', amount)),
+          el('div', { class: 'row' }, field('Message', message), field('Idempotency key', key),
+            el('button', { type: 'button', id: 'tokens-new-key', onclick: () => { key.value = newKey(); } }, 'New key')),
+          el('div', { class: 'row' }, buttons)),
+        summary, answers)),
+    el('div', {},
+      el('section', { class: 'card', 'aria-labelledby': 'tokens-accounts-title' },
+        el('div', { class: 'row end' }, el('h2', { id: 'tokens-accounts-title' }, 'Accounts'), el('button', { id: 'tokens-open', onclick: openAll }, 'Open all')),
+        el('table', {}, head('Account', 'Balance', 'Status', 'Operator'), balances)),
+      el('section', { class: 'card', 'aria-labelledby': 'tokens-history-title' },
+        el('div', { class: 'row end' }, el('h2', { id: 'tokens-history-title' }, 'History'), field('of', whose)),
+        el('table', {}, head('Time', 'Kind', 'With', 'Amount', 'Message', 'Operator'), history)))));
+  return refresh();
+}

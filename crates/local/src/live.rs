@@ -1,0 +1,116 @@
+//! What is happening, as it happens: the console's stream of events, and the functions' last log lines.
+//!
+//! Both are bounded: somebody who looks away for too long misses the oldest, and the stream says how many.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+
+use crate::now_ms;
+
+/// Events that a newcomer to the console sees of the past.
+const KEPT_EVENTS: usize = 500;
+/// Events that a slow reader may be behind.
+const BEHIND: usize = 1_024;
+/// Bytes of log lines kept for `/_local/log`.
+const KEPT_LOG_BYTES: usize = 4 * 1024 * 1024;
+
+/// Something that happened.
+#[derive(Clone, Debug, Serialize)]
+pub struct Event {
+    pub id: u64,
+    /// RFC 3339.
+    pub at: String,
+    /// `request`, `invocation`, `decision`, `outbox`, `log`, `faults`, `schedule`, or an application's own.
+    pub kind: &'static str,
+    #[serde(flatten)]
+    pub what: Value,
+}
+
+/// The stream.
+#[derive(Debug)]
+pub struct Live {
+    kept: Mutex<Kept>,
+    sender: broadcast::Sender<Event>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    next: u64,
+    events: VecDeque<Event>,
+    lines: VecDeque<String>,
+    line_bytes: usize,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        Self { kept: Mutex::default(), sender: broadcast::channel(BEHIND).0 }
+    }
+}
+
+impl Live {
+    /// Tells everybody; `what` is an object.
+    pub fn tell(&self, kind: &'static str, what: Value) {
+        let mut kept = self.lock();
+        kept.next += 1;
+        let event = Event { id: kept.next, at: telemetry::rfc3339(now_ms()), kind, what };
+        if kept.events.len() == KEPT_EVENTS {
+            kept.events.pop_front();
+        }
+        kept.events.push_back(event.clone());
+        // Under the lock, so that whoever follows sees ids in order. Nobody listening is fine.
+        let _ = self.sender.send(event);
+    }
+
+    /// What is kept after an id, and everything from now on: nothing between the two is missed.
+    pub fn follow(&self, after: u64) -> (Vec<Event>, broadcast::Receiver<Event>) {
+        let kept = self.lock();
+        let past = kept.events.iter().filter(|event| event.id > after).cloned().collect();
+        (past, self.sender.subscribe())
+    }
+
+    /// Keeps a log line of a function, and tells what is worth telling.
+    pub fn line(&self, line: &str, read: &Value) {
+        {
+            let mut kept = self.lock();
+            kept.line_bytes += line.len();
+            kept.lines.push_back(line.to_owned());
+            while kept.line_bytes > KEPT_LOG_BYTES {
+                let Some(oldest) = kept.lines.pop_front() else { break };
+                kept.line_bytes -= oldest.len();
+            }
+        }
+        let of = |name: &str| read[name].clone();
+        if let (Some(key), Some(_)) = (read["eventKey"].as_str(), read["result"].as_str()) {
+            self.tell(
+                "decision",
+                json!({
+                    "key": key, "result": of("result"), "reason": of("reason"), "function": of("function"),
+                    "fallback": of("fallbackMode"), "traceId": of("traceId"),
+                }),
+            );
+        } else if matches!(read["level"].as_str(), Some("WARN" | "ERROR")) {
+            self.tell(
+                "log",
+                json!({
+                    "level": of("level"), "message": of("message"), "error": of("error"), "function": of("function"),
+                    "key": of("eventKey"), "traceId": of("traceId"),
+                }),
+            );
+        }
+    }
+
+    /// The log lines that hold `text`, oldest first.
+    pub fn lines(&self, text: &str) -> Vec<Value> {
+        let kept = self.lock();
+        let matching = kept.lines.iter().filter(|line| line.contains(text));
+        matching.filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

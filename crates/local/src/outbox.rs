@@ -1,0 +1,113 @@
+//! The outbox: every request with an effect that left the system, as the stand-ins saw it.
+//!
+//! It is kept before the stand-in answers, so that what a caller was told is there after kill -9; stand-ins rebuild
+//! their state from it.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::journal::{self, Journal};
+use crate::now_ms;
+
+/// Entries kept; beyond that the oldest leave.
+const KEPT: usize = 20_000;
+
+/// One request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    pub id: u64,
+    /// RFC 3339.
+    pub at: String,
+    /// `slack`, `mastodon`, …
+    pub sink: String,
+    /// The path below the stand-in's mount: `/api/chat.postMessage`.
+    pub path: String,
+    /// The body as an object.
+    pub request: Value,
+    /// The HTTP status of the answer, whether or not it arrived.
+    pub status: u16,
+    /// False for what was refused.
+    pub accepted: bool,
+    /// What the stand-in needs to remember besides: the id it gave, an idempotency key.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub note: Value,
+}
+
+impl Entry {
+    /// What `/_local/outbox` shows.
+    pub fn public(&self) -> Value {
+        json!({"id": self.id, "at": self.at, "sink": self.sink, "request": self.request, "status": self.status})
+    }
+}
+
+/// The list.
+#[derive(Debug)]
+pub struct Outbox {
+    journal: Journal,
+    entries: Mutex<Entries>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    next: u64,
+    list: VecDeque<Entry>,
+}
+
+impl Outbox {
+    /// Opens it with what was kept.
+    pub fn open(path: Option<&Path>) -> Result<Self, journal::Error> {
+        let last = |mut all: Vec<Entry>| {
+            let surplus = all.len().saturating_sub(KEPT);
+            all.drain(..surplus);
+            (all.clone(), all)
+        };
+        let (journal, kept) = Journal::open(path, last)?;
+        let next = kept.last().map_or(0, |entry| entry.id);
+        Ok(Self { journal, entries: Mutex::new(Entries { next, list: kept.into() }) })
+    }
+
+    /// Adds an entry; when this returns it is kept.
+    pub fn add(
+        &self,
+        sink: &str,
+        path: &str,
+        request: Value,
+        status: u16,
+        accepted: bool,
+        note: Value,
+    ) -> Result<Entry, journal::Error> {
+        let mut entries = self.lock();
+        entries.next += 1;
+        let entry = Entry {
+            id: entries.next,
+            at: telemetry::rfc3339(now_ms()),
+            sink: sink.to_owned(),
+            path: path.to_owned(),
+            request,
+            status,
+            accepted,
+            note,
+        };
+        self.journal.append(&entry)?;
+        if entries.list.len() == KEPT {
+            entries.list.pop_front();
+        }
+        entries.list.push_back(entry.clone());
+        Ok(entry)
+    }
+
+    /// Entries, oldest first.
+    pub fn list(&self, sink: Option<&str>, refused_too: bool) -> Vec<Entry> {
+        let entries = self.lock();
+        let wanted = |entry: &&Entry| (refused_too || entry.accepted) && sink.is_none_or(|sink| entry.sink == sink);
+        entries.list.iter().filter(wanted).cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

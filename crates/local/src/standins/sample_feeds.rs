@@ -1,0 +1,267 @@
+//! Two sample feeds that grow by an entry now and then: GitHub's in Atom, Hatena Bookmark's in RDF.
+//!
+//! What a feed shows follows from the time alone, so that it is the same after a restart: entry `n` is published at `n`
+//! times the feed's interval. Entries added by hand (from the console) stand in front until the platform stops.
+//! With `--no-demo` time stands still: the feeds show what they showed at the start.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use crate::now_ms;
+
+/// How many entries a feed shows, as the real ones do.
+const SHOWN: u64 = 30;
+/// Most entries added by hand that are remembered.
+const MAX_ADDED: usize = 200;
+/// How often GitHub's feed grows.
+const GITHUB_EVERY_MS: u64 = 2 * 60_000;
+/// How often Hatena's feed grows.
+const HATEBU_EVERY_MS: u64 = 5 * 60_000;
+
+const PEOPLE: [&str; 6] = ["alice", "bob", "carol", "dave", "erin", "frank"];
+const REPOSITORIES: [&str; 5] = ["ichido/ichido", "alice/dotfiles", "bob/feed-reader", "carol/compiler", "rust-lang/rust"];
+const PAGES: [&str; 6] = [
+    "べき等性キーの設計と運用",
+    "Exactly-once delivery, explained without hand-waving",
+    "DynamoDBの条件付き書き込みを使いこなす",
+    "The history of RSS 1.0 & RDF",
+    "Rustで書くLambda関数: コールドスタート <10ms",
+    "サーバーレスにおける二重実行の防ぎ方",
+];
+const COMMENTS: [&str; 5] = ["あとで読む", "", "これは良い記事。a < b > c の例がわかりやすい", "@everyone #serverless 参考になる", "条件式だけで十分だった"];
+
+/// Which feed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Github,
+    Hatebu,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    id: String,
+    title: String,
+    link: String,
+    author: String,
+    comment: String,
+    at_ms: u64,
+}
+
+/// An entry that somebody adds; whatever is missing is made up.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Added {
+    id: Option<String>,
+    title: Option<String>,
+    link: Option<String>,
+    author: Option<String>,
+    comment: Option<String>,
+}
+
+/// The feeds.
+#[derive(Clone, Debug)]
+pub struct SampleFeeds {
+    /// The time at which they stand still.
+    stopped_at: Option<u64>,
+    /// Newest last.
+    added: Arc<Mutex<Vec<(Kind, Entry)>>>,
+}
+
+impl SampleFeeds {
+    /// Growing, or standing still.
+    pub fn new(grow: bool) -> Self {
+        Self { stopped_at: (!grow).then(now_ms), added: Arc::default() }
+    }
+
+    /// `GET /feeds/sample/github.atom`, `GET /feeds/sample/hatebu.rdf`, and `POST /feeds/sample/{github,hatebu}` to add an entry.
+    pub fn router(self) -> Router {
+        Router::new()
+            .route("/feeds/sample/github.atom", get(|State(feeds): State<Self>, headers: HeaderMap| async move { feeds.serve(Kind::Github, &headers) }))
+            .route("/feeds/sample/hatebu.rdf", get(|State(feeds): State<Self>, headers: HeaderMap| async move { feeds.serve(Kind::Hatebu, &headers) }))
+            .route("/feeds/sample/{feed}", post(add))
+            .with_state(self)
+    }
+
+    fn now(&self) -> u64 {
+        self.stopped_at.unwrap_or_else(now_ms)
+    }
+
+    /// Newest first.
+    fn entries(&self, kind: Kind) -> Vec<Entry> {
+        let every = match kind {
+            Kind::Github => GITHUB_EVERY_MS,
+            Kind::Hatebu => HATEBU_EVERY_MS,
+        };
+        let newest = self.now() / every;
+        let made = (newest.saturating_sub(SHOWN)..=newest).map(|n| make(kind, n, n * every));
+        let added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
+        let added = added.iter().filter(|(of, _)| *of == kind).map(|(_, entry)| entry.clone());
+        let mut entries: Vec<Entry> = made.chain(added).collect();
+        entries.sort_by_key(|entry| std::cmp::Reverse(entry.at_ms));
+        entries
+    }
+
+    fn serve(&self, kind: Kind, headers: &HeaderMap) -> Response {
+        let entries = self.entries(kind);
+        let (content_type, body) = match kind {
+            Kind::Github => ("application/atom+xml; charset=utf-8", atom(&entries)),
+            Kind::Hatebu => ("application/xml; charset=utf-8", rdf(&entries)),
+        };
+        let digest = Sha256::digest(body.as_bytes());
+        let etag = digest[..8].iter().fold(String::from("W/\""), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        }) + "\"";
+        if headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()) == Some(&etag) {
+            return (StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response();
+        }
+        ([(header::CONTENT_TYPE, content_type.to_owned()), (header::ETAG, etag)], body).into_response()
+    }
+
+    fn add(&self, kind: Kind, wanted: Added) -> Entry {
+        let at_ms = now_ms();
+        let mut entry = make(kind, at_ms, at_ms);
+        let set = |slot: &mut String, value: Option<String>| {
+            if let Some(value) = value {
+                *slot = value;
+            }
+        };
+        set(&mut entry.id, wanted.id);
+        set(&mut entry.title, wanted.title);
+        set(&mut entry.link, wanted.link);
+        set(&mut entry.author, wanted.author);
+        set(&mut entry.comment, wanted.comment);
+        let mut added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
+        if added.len() >= MAX_ADDED {
+            added.remove(0);
+        }
+        added.push((kind, entry.clone()));
+        entry
+    }
+}
+
+async fn add(State(feeds): State<SampleFeeds>, Path(feed): Path<String>, wanted: Option<Json<Added>>) -> Response {
+    let kind = match feed.as_str() {
+        "github" => Kind::Github,
+        "hatebu" => Kind::Hatebu,
+        _ => return StatusCode::NOT_FOUND.into_response(),
+    };
+    let Entry { id, title, link, .. } = feeds.add(kind, wanted.map(|Json(wanted)| wanted).unwrap_or_default());
+    (StatusCode::CREATED, Json(serde_json::json!({"id": id, "title": title, "link": link}))).into_response()
+}
+
+/// Entry `n`, always the same.
+fn make(kind: Kind, n: u64, at_ms: u64) -> Entry {
+    let pick = |list: &[&'static str], salt: u64| list[(n.wrapping_mul(31).wrapping_add(salt) % list.len() as u64) as usize];
+    match kind {
+        Kind::Github => {
+            let (who, repository) = (pick(&PEOPLE, 1), pick(&REPOSITORIES, 2));
+            let (event, title, link) = match n % 5 {
+                0 => ("PushEvent", format!("{who} pushed to main in {repository}"), format!("https://github.com/{repository}/compare/{n:x}...{:x}", n + 1)),
+                1 => ("WatchEvent", format!("{who} starred {repository}"), format!("https://github.com/{repository}")),
+                2 => ("FollowEvent", format!("{who} started following masutaka"), "https://github.com/masutaka".to_owned()),
+                3 => ("IssuesEvent", format!("{who} opened an issue in {repository}: \"<T> & friends\""), format!("https://github.com/{repository}/issues/{n}")),
+                _ => ("ReleaseEvent", format!("{who} released v{n} of {repository}"), format!("https://github.com/{repository}/releases/tag/v{n}")),
+            };
+            Entry { id: format!("tag:github.com,2008:{event}/{n}"), title, link, author: who.to_owned(), comment: String::new(), at_ms }
+        }
+        Kind::Hatebu => Entry {
+            id: format!("https://b.hatena.ne.jp/masutaka/20260101#bookmark-{n}"),
+            title: pick(&PAGES, 3).to_owned(),
+            link: format!("https://example.com/articles/{n}"),
+            author: "masutaka".to_owned(),
+            comment: pick(&COMMENTS, 4).to_owned(),
+            at_ms,
+        },
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+fn atom(entries: &[Entry]) -> String {
+    let updated = telemetry::rfc3339(entries.first().map_or(0, |entry| entry.at_ms));
+    let mut xml = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<feed xmlns=\"http://www.w3.org/2005/Atom\" xml:lang=\"en-US\">\n<id>tag:github.com,2008:/masutaka.private</id>\n<link type=\"text/html\" rel=\"alternate\" href=\"https://github.com/masutaka\"/>\n<title>Private Feed for masutaka</title>\n<updated>{updated}</updated>\n"
+    );
+    for entry in entries {
+        let at = telemetry::rfc3339(entry.at_ms);
+        // GitHub's titles are HTML: what is text in them is escaped twice.
+        let title = escape(&escape(&entry.title));
+        let _ = writeln!(
+            xml,
+            "<entry><id>{}</id><published>{at}</published><updated>{at}</updated><link type=\"text/html\" rel=\"alternate\" href=\"{}\"/><title type=\"html\">{title}</title><author><name>{}</name></author><content type=\"html\">&lt;p&gt;{title}&lt;/p&gt;</content></entry>",
+            escape(&entry.id),
+            escape(&entry.link),
+            escape(&entry.author),
+        );
+    }
+    xml.push_str("</feed>\n");
+    xml
+}
+
+fn rdf(entries: &[Entry]) -> String {
+    let mut xml = String::from(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<rdf:RDF xmlns=\"http://purl.org/rss/1.0/\" xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\" xmlns:content=\"http://purl.org/rss/1.0/modules/content/\" xmlns:dc=\"http://purl.org/dc/elements/1.1/\">\n<channel rdf:about=\"https://b.hatena.ne.jp/masutaka/bookmark.rss\"><title>masutakaのブックマーク</title><link>https://b.hatena.ne.jp/masutaka/bookmark</link></channel>\n",
+    );
+    for entry in entries {
+        let comment = escape(&entry.comment);
+        let (link, title) = (escape(&entry.link), escape(&entry.title));
+        let content = format!(
+            "<blockquote cite=\"{link}\" title=\"{title}\"><cite><a href=\"{link}\">{title}</a></cite><p><a href=\"https://b.hatena.ne.jp/entry/{link}\"><img src=\"https://b.hatena.ne.jp/entry/image/{link}\" alt=\"\" /></a></p></blockquote><p><a href=\"https://b.hatena.ne.jp/{author}/\">{author}</a> {comment}</p>",
+            author = escape(&entry.author),
+        );
+        let _ = writeln!(
+            xml,
+            "<item rdf:about=\"{}\"><title>{title}</title><link>{link}</link><description>{comment}</description><dc:creator>{}</dc:creator><dc:date>{}</dc:date><content:encoded>{}</content:encoded></item>",
+            escape(&entry.id),
+            escape(&entry.author),
+            telemetry::rfc3339(entry.at_ms),
+            escape(&content),
+        );
+    }
+    xml.push_str("</rdf:RDF>\n");
+    xml
+}
+
+#[cfg(test)]
+mod tests {
+    use feeds::{entry::Source, parse};
+
+    use super::*;
+
+    #[test]
+    fn both_feeds_are_read_by_the_real_parser_entry_by_entry() {
+        let feeds = SampleFeeds::new(false);
+        let url = "http://127.0.0.1/feed".parse().expect("a URL");
+        for (kind, source) in [(Kind::Github, Source::Github), (Kind::Hatebu, Source::Hatebu)] {
+            let entries = feeds.entries(kind);
+            let body = if kind == Kind::Github { atom(&entries) } else { rdf(&entries) };
+            let feed = parse::parse(source, body.as_bytes(), None, &url).expect("a feed");
+            assert!(feed.problems.is_empty(), "{:?}", feed.problems);
+            assert_eq!(feed.entries.len(), entries.len());
+            for (read, shown) in feed.entries.iter().zip(&entries) {
+                assert_eq!((read.id.as_str(), &read.title, &read.link), (shown.id.as_str(), &shown.title, &shown.link));
+                if kind == Kind::Hatebu {
+                    assert_eq!(read.content, shown.comment);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_added_entry_stands_in_front() {
+        let feeds = SampleFeeds::new(false);
+        feeds.add(Kind::Github, Added { title: Some("mine".into()), ..Added::default() });
+        assert_eq!(feeds.entries(Kind::Github)[0].title, "mine");
+    }
+}

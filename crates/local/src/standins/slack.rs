@@ -1,0 +1,299 @@
+//! Slack's Web API: `chat.postMessage`, `conversations.replies`, `files.info`, `auth.test`.
+//!
+//! Statuses, headers and errors as the real one: almost everything is a 200 whose body says `ok`, a rate limit is a 429
+//! with `Retry-After`. Metadata of messages is given only to those who ask for it.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use function::BoxFuture;
+use serde_json::{Value, json};
+
+use crate::outbox::Entry;
+use crate::standin::{Answer, Request, StandIn};
+
+/// The most messages that one call returns.
+const PAGE: usize = 1_000;
+/// Slack truncates longer texts.
+const MAX_TEXT: usize = 40_000;
+
+/// The stand-in.
+#[derive(Debug)]
+pub struct Slack {
+    token: String,
+    bot_id: String,
+    bot_user: String,
+    /// Held while a request is answered; never across an await.
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Messages by channel and timestamp.
+    channels: BTreeMap<String, BTreeMap<String, Value>>,
+    /// The last timestamp given, in microseconds: they are unique in Slack.
+    last_us: u64,
+}
+
+impl Slack {
+    /// A workspace whose bot has this token.
+    pub fn new(token: impl Into<String>, bot_id: impl Into<String>, bot_user: impl Into<String>) -> Self {
+        Self { token: token.into(), bot_id: bot_id.into(), bot_user: bot_user.into(), state: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn post(&self, request: &Request) -> Answer {
+        let Some(channel) = request.parameter("channel").filter(|channel| !channel.is_empty()) else {
+            return refused("channel_not_found");
+        };
+        let text = request.parameter("text").unwrap_or_default();
+        if text.is_empty() && request.body["blocks"].is_null() && request.body["attachments"].is_null() {
+            return refused("no_text");
+        }
+        if text.len() > MAX_TEXT {
+            return refused("msg_too_long");
+        }
+        let metadata = match &request.body["metadata"] {
+            // In a form it is JSON in a string.
+            Value::String(text) => match serde_json::from_str(text) {
+                Ok(metadata) => metadata,
+                Err(_) => return refused("invalid_metadata_format"),
+            },
+            other => other.clone(),
+        };
+        if !metadata.is_null() && (metadata["event_type"].as_str().is_none() || !metadata["event_payload"].is_object())
+        {
+            return refused("invalid_metadata_schema");
+        }
+        let mut state = self.lock();
+        state.last_us = (request.now_ms * 1_000).max(state.last_us + 1);
+        let ts = format!("{}.{:06}", state.last_us / 1_000_000, state.last_us % 1_000_000);
+        let mut message = json!({
+            "type": "message", "subtype": "bot_message", "text": text, "ts": ts,
+            "user": self.bot_user, "bot_id": self.bot_id,
+        });
+        if let Some(thread) = request.parameter("thread_ts") {
+            message["thread_ts"] = Value::from(thread);
+        }
+        if !metadata.is_null() {
+            message["metadata"] = metadata;
+        }
+        state.channels.entry(channel.clone()).or_default().insert(ts.clone(), message.clone());
+        let mut shown = message.clone();
+        if let Some(members) = shown.as_object_mut() {
+            members.remove("metadata");
+        }
+        Answer::json(200, json!({"ok": true, "channel": channel, "ts": ts, "message": shown}))
+            .with_effect(json!({"channel": channel, "message": message}))
+    }
+
+    fn replies(&self, request: &Request) -> Answer {
+        let (Some(channel), Some(thread)) = (request.parameter("channel"), request.parameter("ts")) else {
+            return refused("invalid_arguments");
+        };
+        let all_metadata =
+            request.parameter("include_all_metadata").is_some_and(|asked| asked == "true" || asked == "1");
+        let limit = request.parameter("limit").and_then(|limit| limit.parse().ok()).unwrap_or(PAGE).clamp(1, PAGE);
+        let after = request.parameter("cursor").filter(|cursor| !cursor.is_empty());
+        let oldest = request.parameter("oldest").unwrap_or_default();
+        let state = self.lock();
+        let messages = state.channels.get(&channel).into_iter().flatten().map(|(_, message)| message);
+        let in_thread =
+            messages.filter(|message| message["thread_ts"] == thread.as_str() || message["ts"] == thread.as_str());
+        let newer = |message: &&Value| {
+            let ts = message["ts"].as_str().unwrap_or_default();
+            ts >= oldest.as_str() && after.as_deref().is_none_or(|after| ts > after)
+        };
+        let mut page: Vec<Value> = in_thread.filter(newer).take(limit + 1).cloned().collect();
+        let more = page.len() > limit;
+        page.truncate(limit);
+        let last = page.last().and_then(|message| message["ts"].as_str()).unwrap_or_default().to_owned();
+        for message in &mut page {
+            if !all_metadata && let Some(members) = message.as_object_mut() {
+                members.remove("metadata");
+            }
+        }
+        // Whoever uploaded the file wrote the thread's first message; the stand-in was not told of it.
+        if after.is_none() && !page.iter().any(|message| message["ts"] == thread.as_str()) {
+            page.insert(
+                0,
+                json!({"type": "message", "text": "", "ts": thread, "thread_ts": thread, "user": "U0LOCAL"}),
+            );
+        }
+        let mut body = json!({"ok": true, "messages": page, "has_more": more});
+        if more {
+            body["response_metadata"] = json!({"next_cursor": last});
+        }
+        Answer::json(200, body)
+    }
+
+    fn file(&self, request: &Request) -> Answer {
+        match request.parameter("file") {
+            Some(id) if id.starts_with('F') => Answer::json(
+                200,
+                json!({"ok": true, "file": {
+                    "id": id, "name": format!("{id}.txt"), "title": id, "mimetype": "text/plain", "filetype": "text",
+                    "size": 1024, "user": "U0LOCAL", "channels": [],
+                }}),
+            ),
+            _ => refused("file_not_found"),
+        }
+    }
+}
+
+impl StandIn for Slack {
+    fn name(&self) -> &'static str {
+        "slack"
+    }
+
+    fn asks_for_effect(&self, request: &Request) -> bool {
+        request.path == "/api/chat.postMessage"
+    }
+
+    fn answer(&self, request: Request) -> BoxFuture<'_, Answer> {
+        Box::pin(async move {
+            let token = request.bearer().map(str::to_owned).or_else(|| request.parameter("token"));
+            let answer = match token {
+                None => refused("not_authed"),
+                Some(token) if token != self.token => refused("invalid_auth"),
+                Some(_) => match request.path.as_str() {
+                    "/api/chat.postMessage" => self.post(&request),
+                    "/api/conversations.replies" => self.replies(&request),
+                    "/api/files.info" => self.file(&request),
+                    "/api/auth.test" => Answer::json(
+                        200,
+                        json!({"ok": true, "team_id": "T0LOCAL", "user_id": self.bot_user, "bot_id": self.bot_id}),
+                    ),
+                    _ => refused("unknown_method"),
+                },
+            };
+            answer.header("x-slack-req-id", uuid::Uuid::new_v4().simple().to_string())
+        })
+    }
+
+    fn refusal(&self, status: u16) -> Answer {
+        match status {
+            429 => Answer::json(429, json!({"ok": false, "error": "ratelimited"})).header("retry-after", "1"),
+            200 => refused("internal_error"),
+            _ => Answer::of(status, "text/html", "<html>upstream error</html>"),
+        }
+    }
+
+    fn restore(&self, accepted: &[Entry]) {
+        let mut state = self.lock();
+        for entry in accepted {
+            let message = &entry.note["message"];
+            if let (Some(channel), Some(ts)) = (entry.note["channel"].as_str(), message["ts"].as_str()) {
+                let us = ts.replace('.', "").parse().unwrap_or(0);
+                state.last_us = state.last_us.max(us);
+                state.channels.entry(channel.to_owned()).or_default().insert(ts.to_owned(), message.clone());
+            }
+        }
+    }
+}
+
+/// Slack's errors are words in a 200.
+fn refused(error: &str) -> Answer {
+    Answer::json(200, json!({"ok": false, "error": error}))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, Method};
+
+    use super::*;
+
+    fn request(path: &str, body: Value) -> Request {
+        let mut headers = HeaderMap::new();
+        headers.insert("authorization", "Bearer token".parse().expect("a header"));
+        Request {
+            method: Method::POST,
+            path: path.to_owned(),
+            query: Vec::new(),
+            headers,
+            raw: body.to_string().into(),
+            body,
+            now_ms: 1_700_000_000_000,
+        }
+    }
+
+    async fn ask(slack: &Slack, path: &str, body: Value) -> (Answer, Value) {
+        let answer = slack.answer(request(path, body)).await;
+        let body = serde_json::from_slice(&answer.body).expect("JSON");
+        (answer, body)
+    }
+
+    fn slack() -> Slack {
+        Slack::new("token", "B1", "U1")
+    }
+
+    #[tokio::test]
+    async fn a_reply_is_found_in_its_thread_with_its_metadata_by_those_who_ask_for_it() {
+        let slack = slack();
+        let metadata = json!({"event_type": "ichido", "event_payload": {"key": "k"}});
+        let post = json!({"channel": "C1", "text": "got it", "thread_ts": "1.000001", "metadata": metadata});
+        let (answer, posted) = ask(&slack, "/api/chat.postMessage", post).await;
+        assert!(answer.effect.is_some() && posted["ok"] == true);
+        let asked = json!({"channel": "C1", "ts": "1.000001", "include_all_metadata": true});
+        let (_, with) = ask(&slack, "/api/conversations.replies", asked).await;
+        assert_eq!(with["messages"][1]["metadata"], metadata);
+        let (_, without) = ask(&slack, "/api/conversations.replies", json!({"channel": "C1", "ts": "1.000001"})).await;
+        assert_eq!(without["messages"][1].get("metadata"), None);
+        let (_, other) = ask(&slack, "/api/conversations.replies", json!({"channel": "C1", "ts": "2.000000"})).await;
+        assert_eq!(other["messages"].as_array().map(Vec::len), Some(1), "only the thread's own first message");
+    }
+
+    #[tokio::test]
+    async fn what_is_wrong_is_a_200_that_says_so_and_has_no_effect() {
+        let slack = slack();
+        for (path, body, error) in [
+            ("/api/chat.postMessage", json!({"text": "x"}), "channel_not_found"),
+            ("/api/chat.postMessage", json!({"channel": "C1"}), "no_text"),
+            ("/api/files.info", json!({"file": "nothing"}), "file_not_found"),
+            ("/api/nonsense", json!({}), "unknown_method"),
+        ] {
+            let (answer, body) = ask(&slack, path, body).await;
+            assert_eq!((answer.status, answer.effect, &body["error"]), (200, None, &json!(error)));
+        }
+        let mut foreign = request("/api/chat.postMessage", json!({"channel": "C1", "text": "x"}));
+        foreign.headers.insert("authorization", "Bearer other".parse().expect("a header"));
+        let answer = slack.answer(foreign).await;
+        assert!(String::from_utf8_lossy(&answer.body).contains("invalid_auth"));
+    }
+
+    #[tokio::test]
+    async fn a_thread_is_read_page_by_page_and_survives_a_restart() {
+        let (first, second) = (slack(), slack());
+        let mut accepted = Vec::new();
+        for id in 0..5_u64 {
+            let post = json!({"channel": "C1", "text": format!("{id}"), "thread_ts": "1.000001"});
+            let (answer, _) = ask(&first, "/api/chat.postMessage", post.clone()).await;
+            accepted.push(Entry {
+                id,
+                at: String::new(),
+                sink: "slack".into(),
+                path: "/api/chat.postMessage".into(),
+                request: post,
+                status: 200,
+                accepted: true,
+                note: answer.effect.expect("an effect"),
+            });
+        }
+        second.restore(&accepted);
+        let (mut seen, mut cursor) = (Vec::new(), String::new());
+        for _ in 0..4 {
+            let asked = json!({"channel": "C1", "ts": "1.000001", "limit": 2, "cursor": cursor});
+            let (_, page) = ask(&second, "/api/conversations.replies", asked).await;
+            let texts = page["messages"].as_array().expect("messages").iter().map(|message| message["text"].clone());
+            seen.extend(texts.filter(|text| text != ""));
+            cursor = page["response_metadata"]["next_cursor"].as_str().unwrap_or_default().to_owned();
+            if page["has_more"] == false {
+                break;
+            }
+        }
+        assert_eq!(seen, ["0", "1", "2", "3", "4"]);
+    }
+}

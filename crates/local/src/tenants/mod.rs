@@ -1,0 +1,12 @@
+//! The applications that live here, a file each. To move in, write the file and add it to [`all`].
+
+use std::sync::Arc;
+
+use crate::tenant::Tenant;
+
+mod slack;
+
+/// Everybody, in the order of the console's tabs.
+pub fn all() -> Vec<Arc<dyn Tenant>> {
+    vec![Arc::new(slack::Slack)]
+}
