@@ -1,0 +1,315 @@
+//! The door against a Node handler with seed 1's logic: the same load, the same store, in one run.
+//!
+//! Each is one Lambda instance: a process that takes one event at a time from a Runtime API. The store (embedded
+//! DynamoDB), SSM and the Invoke API are served from here over HTTP on loopback; their time counts for both, their CPU
+//! for neither. Half of the deliveries are duplicates. `make bench` runs it (`bench/slack/run`).
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use function::http::Request;
+use serde_json::{Value, json};
+use slack::signature::{self, SIGNATURE_HEADER, TIMESTAMP_HEADER};
+use testkit::engine::Engine;
+use tokio::net::TcpListener;
+use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
+
+const SIGNING_SECRET: &str = "not-a-secret";
+const TABLE: &str = "processed-events";
+/// Deliveries a second of the first part.
+const RATE: u32 = 200;
+const WARM_UP: usize = 300;
+/// How long each part lasts, unless `BENCH_SECONDS` says otherwise.
+const SECONDS: u64 = 10;
+/// What issue and README promise.
+const RATE_FACTOR: f64 = 3.0;
+const CPU_FACTOR: f64 = 4.0;
+/// Clock ticks of `/proc/PID/stat` a second, on every Linux that matters.
+const TICKS: f64 = 100.0;
+
+struct Delivery {
+    payload: String,
+    answered: oneshot::Sender<Value>,
+}
+
+/// A Lambda Runtime API for one instance.
+struct Runtime {
+    next: AsyncMutex<mpsc::UnboundedReceiver<Delivery>>,
+    waiting: Mutex<HashMap<String, oneshot::Sender<Value>>>,
+}
+
+async fn runtime_api(State(runtime): State<Arc<Runtime>>, uri: Uri, body: Bytes) -> Response {
+    let parts: Vec<&str> = uri.path().split('/').filter(|part| !part.is_empty()).collect();
+    match parts.as_slice() {
+        [_, "runtime", "invocation", "next"] => {
+            let Some(delivery) = runtime.next.lock().await.recv().await else {
+                return StatusCode::GONE.into_response();
+            };
+            let id = format!("{:032x}", fastrand());
+            runtime.waiting.lock().expect("no panic").insert(id.clone(), delivery.answered);
+            let header = |name: &'static str, value: String| (HeaderName::from_static(name), value);
+            let headers = [
+                header("lambda-runtime-aws-request-id", id),
+                header("lambda-runtime-deadline-ms", (now_ms() + 3_000).to_string()),
+                header("lambda-runtime-invoked-function-arn", "arn:aws:lambda:local:000000000000:function:f".into()),
+                header("content-type", "application/json".into()),
+            ];
+            (headers, delivery.payload).into_response()
+        }
+        [_, "runtime", "invocation", id, outcome] => {
+            let answer = serde_json::from_slice(&body).unwrap_or_default();
+            let answer = if *outcome == "response" { answer } else { json!({"statusCode": 500, "error": answer}) };
+            if let Some(waiting) = runtime.waiting.lock().expect("no panic").remove(*id) {
+                let _ = waiting.send(answer);
+            }
+            StatusCode::ACCEPTED.into_response()
+        }
+        _ => {
+            let _ = writeln!(std::io::stderr(), "{uri}: {}", String::from_utf8_lossy(&body));
+            StatusCode::ACCEPTED.into_response()
+        }
+    }
+}
+
+/// Unique is all that it has to be.
+fn fastrand() -> u128 {
+    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    u128::from(COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+}
+
+/// DynamoDB, SSM and Lambda's Invoke API.
+async fn aws(State(engine): State<Engine>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
+    let kind = [("content-type", "application/x-amz-json-1.0")];
+    match target.split_once('.') {
+        Some((service, operation)) if service.starts_with("DynamoDB") => {
+            let answer = engine.perform(operation, &body);
+            (StatusCode::from_u16(answer.status).unwrap_or_default(), kind, answer.body).into_response()
+        }
+        Some(_) => {
+            let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let answer = json!({"Parameters": [{"Name": asked["Names"][0], "Value": SIGNING_SECRET}]});
+            (kind, answer.to_string()).into_response()
+        }
+        None if uri.path().ends_with("/invocations") => StatusCode::ACCEPTED.into_response(),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+async fn serve(app: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    address
+}
+
+struct Instance {
+    child: Child,
+    deliveries: mpsc::UnboundedSender<Delivery>,
+}
+
+impl Instance {
+    async fn start(mut command: Command) -> Self {
+        let engine = Engine::new(dynoxide::Database::memory().expect("a database"));
+        let table = json!({
+            "TableName": TABLE, "BillingMode": "PAY_PER_REQUEST",
+            "AttributeDefinitions": [{"AttributeName": "event_key", "AttributeType": "S"}],
+            "KeySchema": [{"AttributeName": "event_key", "KeyType": "HASH"}],
+        });
+        assert_eq!(engine.perform("CreateTable", table.to_string().as_bytes()).status, 200);
+        let aws_address = serve(Router::new().fallback(any(aws)).with_state(engine)).await;
+        let (deliveries, next) = mpsc::unbounded_channel();
+        let runtime = Arc::new(Runtime { next: AsyncMutex::new(next), waiting: Mutex::default() });
+        let runtime_address = serve(Router::new().fallback(any(runtime_api)).with_state(runtime)).await;
+        let child = command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("AWS_LAMBDA_RUNTIME_API", runtime_address.to_string())
+            .env("AWS_LAMBDA_FUNCTION_NAME", "slack-events")
+            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256")
+            .env("AWS_LAMBDA_FUNCTION_VERSION", "1")
+            .env("AWS_LAMBDA_LOG_GROUP_NAME", "bench")
+            .env("AWS_LAMBDA_LOG_STREAM_NAME", "bench")
+            .env("AWS_ENDPOINT_URL", format!("http://{aws_address}"))
+            .env("AWS_REGION", "ap-northeast-1")
+            .env("AWS_ACCESS_KEY_ID", "bench")
+            .env("AWS_SECRET_ACCESS_KEY", "bench")
+            .env("DEDUP_TABLE_NAME", TABLE)
+            .env("SLACK_BOT_ID", "B00000000")
+            .env("SLACK_BOT_USER_ID", "U00000000")
+            .env("SLACK_FILES_FUNCTION", "slack-files")
+            .env("SLACK_SIGNING_SECRET_PARAMETER", "/bench/signing-secret")
+            .env("SLACK_SIGNING_SECRET", SIGNING_SECRET)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("the instance starts");
+        Self { child, deliveries }
+    }
+
+    fn deliver(&self, number: usize) -> oneshot::Receiver<Value> {
+        let (answered, answer) = oneshot::channel();
+        let _ = self.deliveries.send(Delivery { payload: delivery(number), answered });
+        answer
+    }
+
+    /// Seconds of CPU so far.
+    fn cpu(&self) -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("a running process");
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        (11..13).map(|at| fields[at].parse::<f64>().expect("ticks")).sum::<f64>() / TICKS
+    }
+
+    /// Resident memory in MB.
+    fn memory(&self) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
+        line.chars().filter(char::is_ascii_digit).collect::<String>().parse::<f64>().unwrap_or_default() / 1024.0
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Every event is delivered twice in a row.
+fn delivery(number: usize) -> String {
+    let id = number / 2;
+    let now = now_ms() / 1000;
+    let body = json!({
+        "token": "unused", "team_id": "T0TEAM", "api_app_id": "A0APP", "type": "event_callback",
+        "event_id": format!("Ev{id:08}"), "event_time": now,
+        "authorizations": [{"team_id": "T0TEAM", "user_id": "U0OURS", "is_bot": true}],
+        "event": {
+            "type": "message", "subtype": "file_share", "channel": "C0GENERAL", "channel_type": "channel", "user": "U0ALICE",
+            "ts": format!("{now}.{:06}", id % 1_000_000), "text": "the quarterly numbers",
+            "files": [{
+                "id": format!("F{id:08}"), "name": "report.pdf", "title": "report.pdf", "mimetype": "application/pdf",
+                "filetype": "pdf", "pretty_type": "PDF", "size": 1_250_000, "mode": "hosted", "is_external": false,
+                "url_private": "https://files.slack.com/files-pri/T0TEAM-F/report.pdf", "user": "U0ALICE",
+            }],
+        },
+    })
+    .to_string()
+    .into_bytes();
+    let headers = [
+        (TIMESTAMP_HEADER.to_owned(), now.to_string()),
+        (SIGNATURE_HEADER.to_owned(), signature::sign(SIGNING_SECRET, now, &body)),
+        ("content-type".to_owned(), "application/json".to_owned()),
+    ];
+    let (method, path) = ("POST".to_owned(), "/slack/events".to_owned());
+    Request { method, path, headers: headers.into(), body, ..Request::default() }.to_event().to_string()
+}
+
+fn now_ms() -> u64 {
+    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}
+
+struct Measured {
+    start_ms: f64,
+    p50_ms: f64,
+    p99_ms: f64,
+    /// CPU milliseconds a delivery at [`RATE`].
+    cpu_ms: f64,
+    /// Deliveries a second, as fast as it goes.
+    rate: f64,
+    memory_mb: f64,
+}
+
+async fn accepted(answer: oneshot::Receiver<Value>) {
+    let answer = answer.await.expect("an answer");
+    assert_eq!(answer["statusCode"], 200, "{answer}");
+}
+
+async fn measure(command: Command, length: Duration) -> Measured {
+    let begun = Instant::now();
+    let instance = Arc::new(Instance::start(command).await);
+    accepted(instance.deliver(0)).await;
+    let start_ms = begun.elapsed().as_secs_f64() * 1e3;
+    let mut number = 2;
+    for _ in 0..WARM_UP {
+        accepted(instance.deliver(number)).await;
+        number += 1;
+    }
+    // At the given rate: the latency counts from the moment at which a delivery was due, waiting included.
+    let cpu = instance.cpu();
+    let due = Instant::now();
+    let count = RATE as usize * usize::try_from(length.as_secs()).unwrap_or(1);
+    let mut answers = tokio::task::JoinSet::new();
+    for n in 0..count {
+        let at = due + Duration::from_secs_f64(n as f64 / f64::from(RATE));
+        tokio::time::sleep_until(at.into()).await;
+        let answer = instance.deliver(number);
+        number += 1;
+        answers.spawn(async move {
+            accepted(answer).await;
+            at.elapsed()
+        });
+    }
+    let mut latencies = answers.join_all().await;
+    let cpu_ms = (instance.cpu() - cpu) * 1e3 / count as f64;
+    latencies.sort_unstable();
+    let percentile = |share: f64| latencies[((count - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
+    // As fast as it goes: the next one waits in line already.
+    let started = Instant::now();
+    let first = number;
+    let mut in_line = instance.deliver(number);
+    while started.elapsed() < length {
+        number += 1;
+        let next = instance.deliver(number);
+        accepted(std::mem::replace(&mut in_line, next)).await;
+    }
+    let rate = (number - first) as f64 / started.elapsed().as_secs_f64();
+    accepted(in_line).await;
+    let (p50_ms, p99_ms) = (percentile(0.50), percentile(0.99));
+    Measured { start_ms, p50_ms, p99_ms, cpu_ms, rate, memory_mb: instance.memory() }
+}
+
+fn main() -> ExitCode {
+    let seconds = std::env::var("BENCH_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS);
+    let length = Duration::from_secs(seconds.max(1));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let node = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/slack/bootstrap.mjs");
+    let mut node_command = Command::new("node");
+    node_command.arg(node);
+    let node = runtime.block_on(measure(node_command, length));
+    let rust = runtime.block_on(measure(Command::new(env!("CARGO_BIN_EXE_slack-events")), length));
+    let mut table = String::new();
+    let rows: [(&str, fn(&Measured) -> f64); 6] = [
+        ("first answer, ms (start included)", |measured| measured.start_ms),
+        ("p50 at 200/s, ms", |measured| measured.p50_ms),
+        ("p99 at 200/s, ms", |measured| measured.p99_ms),
+        ("CPU at 200/s, ms a delivery", |measured| measured.cpu_ms),
+        ("accepted deliveries a second, at most", |measured| measured.rate),
+        ("memory, MB", |measured| measured.memory_mb),
+    ];
+    let _ = writeln!(table, "{:<40}{:>12}{:>12}{:>10}", "one instance, half duplicates", "ichido", "Node", "");
+    for (name, of) in rows {
+        let (ours, theirs) = (of(&rust), of(&node));
+        let factor = if ours > theirs { ours / theirs } else { theirs / ours };
+        let _ = writeln!(table, "{name:<40}{ours:>12.2}{theirs:>12.2}{factor:>9.1}x");
+    }
+    let (faster, thriftier) = (rust.rate / node.rate, node.cpu_ms / rust.cpu_ms);
+    let kept = faster >= RATE_FACTOR && thriftier >= CPU_FACTOR;
+    let _ = writeln!(
+        table,
+        "{}: {faster:.1} times the rate (promised: {RATE_FACTOR}), 1/{thriftier:.1} of the CPU (promised: 1/{CPU_FACTOR})",
+        if kept { "kept" } else { "NOT KEPT" }
+    );
+    let _ = std::io::stdout().write_all(table.as_bytes());
+    if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,381 @@
+//! A world for the two functions: an embedded DynamoDB, a Slack, Lambda's queue, and a clock that the test owns.
+
+#![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use function::Secret;
+use function::http::Request;
+use futures::future::BoxFuture;
+use ichido::observe::{Event, Observer};
+use ichido::{Clock, Timestamp};
+use serde_json::{Value, json};
+use slack::config::Fallback;
+use slack::door::{self, Asked, Door, Parts};
+use slack::effect::Reply;
+use slack::event::{Own, Upload};
+use slack::files::{self, Files};
+use slack::hand_over::{self, HandOver};
+use slack::records;
+use slack::secrets::Source;
+use slack::signature::{self, SIGNATURE_HEADER, TIMESTAMP_HEADER};
+use slack::web_api::{self, Look, Message, Page, Post, Slack};
+use testkit::{Dynamo, ManualClock, Outside};
+
+pub const SIGNING_SECRET: &str = "not-a-secret";
+pub const TEMPLATE: &str = "infra/templates/slack.yaml";
+/// As the template says.
+pub const DOOR_TIMEOUT: Duration = Duration::from_secs(3);
+pub const FILES_TIMEOUT: Duration = Duration::from_secs(60);
+
+pub fn own() -> Own {
+    Own { bot_id: "B0OURS".into(), user_id: "U0OURS".into() }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Everything outside of the functions. Clones are the same world.
+#[derive(Clone)]
+pub struct World {
+    pub dynamo: Dynamo,
+    pub clock: ManualClock,
+    pub slack: FakeSlack,
+    pub queue: Queue,
+    pub fallback: Fallback,
+    /// Admissions without the store, by instance and key.
+    pub admissions: Admissions,
+}
+
+impl World {
+    pub async fn new() -> Self {
+        Self::with(Outside::new()).await
+    }
+
+    pub async fn with(outside: Outside) -> Self {
+        let clock = ManualClock::new();
+        let dynamo = Dynamo::start(&[TEMPLATE]).await.with_clock(&clock).with_outside(outside.clone());
+        Self {
+            dynamo,
+            slack: FakeSlack::new(outside.clone(), clock.clone()),
+            queue: Queue { outside, state: Arc::default() },
+            fallback: Fallback::Open,
+            admissions: Admissions::default(),
+            clock,
+        }
+    }
+
+    pub fn table(&self) -> &str {
+        self.dynamo.table("ProcessedEventsTable")
+    }
+
+    /// A new instance of the door: nothing in its memory.
+    pub fn door(&self) -> Arc<Door> {
+        let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
+        let observer = self.admissions.instance();
+        Arc::new(Door::new(Parts {
+            once: records::once(&self.dynamo.client(), self.table(), door::STORE, clock.clone(), observer),
+            fallback: self.fallback,
+            own: own(),
+            signing_secrets: Source::Fixed(Secret::new(SIGNING_SECRET)),
+            hand_over: Arc::new(self.queue.clone()),
+            clock,
+        }))
+    }
+
+    /// A new instance of the effect.
+    pub fn files(&self) -> Arc<Files> {
+        let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
+        let observer = self.admissions.instance();
+        let once = records::once(&self.dynamo.client(), self.table(), files::STORE, clock.clone(), observer);
+        let effect = Arc::new(Reply::new(Arc::new(self.slack.clone()), clock.clone()));
+        Arc::new(Files::new(once, self.fallback, effect, clock))
+    }
+
+    /// A request as Slack makes it.
+    pub fn signed(&self, body: &Value) -> Request {
+        let body = body.to_string().into_bytes();
+        let at = self.clock.now().as_secs();
+        let headers = [
+            (TIMESTAMP_HEADER.to_owned(), at.to_string()),
+            (SIGNATURE_HEADER.to_owned(), signature::sign(SIGNING_SECRET, at, &body)),
+            ("content-type".to_owned(), "application/json".to_owned()),
+        ];
+        let (method, path) = ("POST".to_owned(), "/slack/events".to_owned());
+        Request { method, path, headers: headers.into(), body, ..Request::default() }
+    }
+
+    /// What Slack gets: the status of the answer, 500 for an error.
+    pub async fn deliver(&self, door: &Door, envelope: &Value) -> u16 {
+        let asked = Asked { request_id: "request-1", deadline: self.clock.now() + DOOR_TIMEOUT };
+        match door.answer(&self.signed(envelope), asked).await {
+            Ok(response) => response.status,
+            Err(_) => 500,
+        }
+    }
+
+    /// One invocation of `slack-files`.
+    pub async fn invoke(&self, files: &Files, upload: &Upload) -> Result<Vec<Value>, files::Unfinished> {
+        let asked = Asked { request_id: "request-2", deadline: self.clock.now() + FILES_TIMEOUT };
+        files.handle(upload, asked).await
+    }
+
+    /// The records in the table by their keys.
+    pub fn records(&self) -> BTreeMap<String, Value> {
+        let items = self.dynamo.items(self.table()).into_iter();
+        items.map(|item| (item["event_key"]["S"].as_str().unwrap_or_default().to_owned(), item)).collect()
+    }
+
+    /// An event of now with these files.
+    pub fn event(&self, id: &str, files: &[&str]) -> Value {
+        envelope(id, &format!("{}.000100", self.clock.now().as_secs()), files)
+    }
+}
+
+/// A file event as Slack sends it.
+pub fn envelope(id: &str, ts: &str, files: &[&str]) -> Value {
+    let files: Vec<Value> = files
+        .iter()
+        .map(|id| json!({"id": id, "name": format!("{id}.pdf"), "mimetype": "application/pdf", "size": 1_250_000}))
+        .collect();
+    json!({
+        "token": "unused", "team_id": "T0TEAM", "api_app_id": "A0APP", "type": "event_callback",
+        "event_id": id, "event_time": 1_700_000_000,
+        "authorizations": [{"team_id": "T0TEAM", "user_id": "U0OURS", "is_bot": true}],
+        "event": {
+            "type": "message", "subtype": "file_share", "channel": "C0GENERAL", "channel_type": "channel",
+            "user": "U0ALICE", "ts": ts, "event_ts": ts, "text": "the quarterly numbers", "files": files,
+        },
+    })
+}
+
+/// What `slack-files` would be given for this event.
+pub fn upload(envelope: &Value) -> Upload {
+    match slack::event::read(envelope.to_string().as_bytes(), &own()) {
+        Ok(slack::event::Received::Upload(upload)) => upload,
+        other => panic!("not an upload: {other:?}"),
+    }
+}
+
+/// How Slack misbehaves, one call each.
+#[derive(Debug, Clone)]
+pub enum Trouble {
+    Refuse(&'static str),
+    RateLimit(Duration),
+    /// Performed; the answer is lost.
+    Lose,
+}
+
+/// Slack: threads of messages.
+#[derive(Clone)]
+pub struct FakeSlack {
+    outside: Outside,
+    clock: ManualClock,
+    state: Arc<Mutex<SlackState>>,
+}
+
+#[derive(Default)]
+struct SlackState {
+    posts: Vec<(String, Post)>,
+    post_troubles: VecDeque<Trouble>,
+    thread_troubles: VecDeque<Trouble>,
+    /// When `chat.postMessage` was called.
+    tried_at: Vec<Timestamp>,
+    looks: usize,
+    page_size: usize,
+}
+
+impl FakeSlack {
+    fn new(outside: Outside, clock: ManualClock) -> Self {
+        let state = SlackState { page_size: 2, ..SlackState::default() };
+        Self { outside, clock, state: Arc::new(Mutex::new(state)) }
+    }
+
+    pub fn trouble_posts(&self, troubles: impl IntoIterator<Item = Trouble>) {
+        lock(&self.state).post_troubles.extend(troubles);
+    }
+
+    pub fn trouble_threads(&self, troubles: impl IntoIterator<Item = Trouble>) {
+        lock(&self.state).thread_troubles.extend(troubles);
+    }
+
+    pub fn posts(&self) -> Vec<Post> {
+        lock(&self.state).posts.iter().map(|(_, post)| post.clone()).collect()
+    }
+
+    /// How often a thread was looked at.
+    pub fn looks(&self) -> usize {
+        lock(&self.state).looks
+    }
+
+    pub fn tried_at(&self) -> Vec<Timestamp> {
+        lock(&self.state).tried_at.clone()
+    }
+
+    /// How often each file was replied to.
+    pub fn replies(&self) -> BTreeMap<String, usize> {
+        let mut replies = BTreeMap::new();
+        for post in self.posts() {
+            let file = post.metadata.event_payload["file"].as_str().unwrap_or_default().to_owned();
+            *replies.entry(file).or_default() += 1;
+        }
+        replies
+    }
+
+    /// Somebody else's reply.
+    pub fn put(&self, post: Post) {
+        lock(&self.state).post(post);
+    }
+}
+
+impl SlackState {
+    fn post(&mut self, post: Post) -> String {
+        let ts = format!("1800000000.{:06}", self.posts.len());
+        self.posts.push((ts.clone(), post));
+        ts
+    }
+}
+
+fn refusal(trouble: Trouble) -> web_api::Error {
+    match trouble {
+        Trouble::Refuse(code) => web_api::Error::Refused { code: code.into() },
+        Trouble::RateLimit(after) => web_api::Error::RateLimited { after },
+        Trouble::Lose => web_api::Error::Unanswered("the connection was reset".into()),
+    }
+}
+
+impl Slack for FakeSlack {
+    fn post<'a>(&'a self, post: &'a Post, _within: Duration) -> BoxFuture<'a, Result<String, web_api::Error>> {
+        Box::pin(self.outside.call("chat.postMessage", async move {
+            let mut state = lock(&self.state);
+            state.tried_at.push(self.clock.now());
+            match state.post_troubles.pop_front() {
+                None => Ok(state.post(post.clone())),
+                Some(Trouble::Lose) => {
+                    state.post(post.clone());
+                    Err(refusal(Trouble::Lose))
+                }
+                Some(trouble) => Err(refusal(trouble)),
+            }
+        }))
+    }
+
+    fn thread<'a>(&'a self, look: &'a Look, _within: Duration) -> BoxFuture<'a, Result<Page, web_api::Error>> {
+        Box::pin(self.outside.call("conversations.replies", async move {
+            let mut state = lock(&self.state);
+            state.looks += 1;
+            if let Some(trouble) = state.thread_troubles.pop_front() {
+                return Err(refusal(trouble));
+            }
+            let from: usize = look.cursor.as_deref().map_or(0, |cursor| cursor.parse().expect("our own cursor"));
+            let thread: Vec<Message> = state
+                .posts
+                .iter()
+                .filter(|(_, post)| post.channel == look.channel && post.thread_ts == look.thread_ts)
+                .map(|(ts, post)| Message { ts: ts.clone(), metadata: Some(post.metadata.clone()) })
+                .collect();
+            let to = thread.len().min(from + state.page_size);
+            let next = (to < thread.len()).then(|| to.to_string());
+            Ok(Page { messages: thread[from..to].to_vec(), next })
+        }))
+    }
+}
+
+/// Lambda's queue of asynchronous invocations.
+#[derive(Clone)]
+pub struct Queue {
+    outside: Outside,
+    state: Arc<Mutex<QueueState>>,
+}
+
+#[derive(Default)]
+struct QueueState {
+    uploads: VecDeque<Upload>,
+    accepted: usize,
+    troubles: VecDeque<hand_over::Error>,
+}
+
+impl Queue {
+    pub fn trouble(&self, troubles: impl IntoIterator<Item = hand_over::Error>) {
+        lock(&self.state).troubles.extend(troubles);
+    }
+
+    /// How many hand-overs were accepted so far.
+    pub fn accepted(&self) -> usize {
+        lock(&self.state).accepted
+    }
+
+    /// The oldest that waits; it stays until it is [`done`](Self::done).
+    pub fn first(&self) -> Option<Upload> {
+        lock(&self.state).uploads.front().cloned()
+    }
+
+    pub fn done(&self) {
+        lock(&self.state).uploads.pop_front();
+    }
+}
+
+impl HandOver for Queue {
+    fn hand_over<'a>(&'a self, upload: &'a Upload) -> BoxFuture<'a, Result<(), hand_over::Error>> {
+        Box::pin(self.outside.call("Invoke", async move {
+            let mut state = lock(&self.state);
+            let trouble = state.troubles.pop_front();
+            if !matches!(trouble, Some(hand_over::Error::Refused(_))) {
+                state.uploads.push_back(upload.clone());
+                state.accepted += 1;
+            }
+            trouble.map_or(Ok(()), Err)
+        }))
+    }
+}
+
+/// Who admitted which key without the store.
+#[derive(Clone, Default)]
+pub struct Admissions(Arc<Mutex<AdmissionsState>>);
+
+#[derive(Default)]
+struct AdmissionsState {
+    instances: usize,
+    admitted: BTreeMap<(usize, String), usize>,
+    reconciled: usize,
+}
+
+pub struct Instance(Admissions, usize);
+
+impl Admissions {
+    fn instance(&self) -> Instance {
+        let mut state = lock(&self.0);
+        state.instances += 1;
+        Instance(self.clone(), state.instances)
+    }
+
+    /// How often each instance admitted each key.
+    pub fn by_instance_and_key(&self) -> BTreeMap<(usize, String), usize> {
+        lock(&self.0).admitted.clone()
+    }
+
+    pub fn total(&self) -> usize {
+        lock(&self.0).admitted.values().sum()
+    }
+
+    pub fn reconciled(&self) -> usize {
+        lock(&self.0).reconciled
+    }
+}
+
+impl Observer for Instance {
+    fn observe(&self, event: &Event<'_>) {
+        telemetry::Watch.observe(event);
+        let mut state = lock(&self.0.0);
+        match event {
+            Event::AdmittedWithoutStore { key } => {
+                *state.admitted.entry((self.1, key.to_string())).or_default() += 1;
+            }
+            Event::Reconciled { .. } => state.reconciled += 1,
+            _ => {}
+        }
+    }
+}

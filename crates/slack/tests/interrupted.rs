@@ -1,0 +1,72 @@
+//! Both functions are stopped before and after each of their calls to the outside, and run again: one reply a file,
+//! none lost.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::time::Duration;
+
+use common::{World, envelope};
+use serde_json::Value;
+use testkit::{Outside, interrupt};
+
+/// Longer than both functions' leases and the skew that is allowed for.
+const LATER: Duration = Duration::from_secs(63);
+
+fn event(files: &[&str]) -> Value {
+    envelope("Ev1", &format!("{}.000100", testkit::clock::START_MS / 1000), files)
+}
+
+/// Slack delivers until it is acknowledged, then Lambda works its queue off. Every run is a new pair of instances.
+async fn run(world: &World, files: &[&str]) -> Result<(), String> {
+    let status = world.deliver(&world.door(), &event(files)).await;
+    if status != 200 {
+        return Err(format!("the door answered {status}"));
+    }
+    while let Some(upload) = world.queue.first() {
+        world.invoke(&world.files(), &upload).await.map_err(|error| error.to_string())?;
+        world.queue.done();
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn stopped_at_each_call_to_the_outside_and_run_again_one_reply_a_file_and_none_lost() {
+    let files = ["F1", "F2"];
+    let report = interrupt::at_every_call(
+        async |outside: Outside| World::with(outside).await,
+        async |world: &World| run(world, &files).await,
+        async |world: &World| world.clock.advance(LATER),
+        async |world: &World| {
+            let expected: BTreeMap<String, usize> = files.iter().map(|file| ((*file).to_owned(), 1)).collect();
+            assert_eq!(world.slack.replies(), expected);
+            assert!(world.queue.first().is_none());
+        },
+    )
+    .await;
+    let _ = writeln!(std::io::stderr(), "stopped at {} places, {} runs in all", report.stops, report.runs);
+    // Claim, hand-over, completion at the door; claim, post, completion a file: each before and after.
+    assert_eq!(report.stops, 2 * (3 + 3 * files.len()));
+}
+
+#[tokio::test]
+async fn stopped_at_each_call_while_slack_limits_and_loses_still_one_reply_a_file() {
+    use common::Trouble;
+    let files = ["F1", "F2"];
+    interrupt::at_every_call(
+        async |outside: Outside| {
+            let world = World::with(outside).await;
+            world.slack.trouble_posts([Trouble::RateLimit(Duration::from_secs(3)), Trouble::Lose]);
+            world.slack.trouble_threads([Trouble::RateLimit(Duration::from_secs(60))]);
+            world
+        },
+        async |world: &World| run(world, &files).await,
+        async |world: &World| world.clock.advance(LATER),
+        async |world: &World| {
+            let expected: BTreeMap<String, usize> = files.iter().map(|file| ((*file).to_owned(), 1)).collect();
+            assert_eq!(world.slack.replies(), expected);
+        },
+    )
+    .await;
+}

@@ -1,0 +1,115 @@
+//! Nothing that a user typed and no secret is in a log line or a metric; what is to be there is.
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+
+use common::{SIGNING_SECRET, World, upload};
+use ichido::Clock;
+use serde_json::Value;
+use slack::door::Asked;
+use telemetry::trace::Trace;
+use telemetry::{Invocation, Level};
+
+const TYPED: [&str; 3] = ["secret-plans", "the quarterly numbers", SIGNING_SECRET];
+
+/// Runs `work` as an invocation and returns its lines.
+async fn lines(work: impl Future<Output = ()>) -> Vec<Value> {
+    telemetry::init_scoped(Level::DEBUG);
+    let lines = Arc::new(Mutex::new(Vec::<String>::new()));
+    let sink = {
+        let lines = lines.clone();
+        Arc::new(move |line: &str| lines.lock().expect("no panic").push(line.to_owned()))
+    };
+    let trace = Trace::of_request("request-1");
+    let invocation = Invocation { function: "slack-events".into(), request_id: "request-1".into(), trace };
+    telemetry::scoped(sink, telemetry::invocation(invocation, work)).await;
+    let lines = lines.lock().expect("no panic").clone();
+    for typed in TYPED {
+        assert!(!lines.iter().any(|line| line.contains(typed)), "{typed:?} in {lines:?}");
+    }
+    lines.iter().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// All values of a metric.
+fn metric(lines: &[Value], name: &str) -> Vec<f64> {
+    let values = lines.iter().filter(|line| line.get("_aws").is_some()).filter_map(|line| line.get(name));
+    values
+        .flat_map(|value| match value {
+            Value::Array(several) => several.iter().filter_map(Value::as_f64).collect::<Vec<_>>(),
+            one => one.as_f64().into_iter().collect(),
+        })
+        .collect()
+}
+
+fn event(world: &World) -> Value {
+    let mut event = world.event("Ev1", &["F1"]);
+    event["event"]["files"][0]["name"] = "secret-plans.pdf".into();
+    event
+}
+
+#[tokio::test]
+async fn the_door_measures_retries_refusals_and_hand_overs_and_repeats_nothing_that_was_typed() {
+    let world = World::new().await;
+    let lines = lines(async {
+        let door = world.door();
+        let mut request = world.signed(&event(&world));
+        request.headers.insert("x-slack-retry-num".into(), "1".into());
+        request.headers.insert("x-slack-retry-reason".into(), "http_timeout".into());
+        let asked = Asked { request_id: "request-1", deadline: world.clock.now() + common::DOOR_TIMEOUT };
+        door.answer(&request, asked).await.expect("an answer");
+        request.body.push(b' ');
+        door.answer(&request, asked).await.expect("an answer");
+        world.deliver(&door, &serde_json::json!({"type": "event_callback", "event": {"type": "secret-plans"}})).await;
+    })
+    .await;
+    assert_eq!(metric(&lines, "SlackRetries"), [1.0]);
+    assert_eq!(metric(&lines, "SlackHandOvers"), [1.0]);
+    assert_eq!(metric(&lines, "DoorRefusals"), [1.0]);
+    assert_eq!(metric(&lines, "SlackEventsIgnored"), [1.0]);
+    assert_eq!(metric(&lines, "DoorLatency").len(), 3);
+    assert_eq!(metric(&lines, "NewKeys"), [1.0]);
+    assert_eq!(metric(&lines, "StoreLatency").len(), 2, "a claim and a completion");
+    let check = lines.iter().find(|line| line["message"] == "Deduplication check").expect("seed 1's line");
+    assert_eq!(
+        (&check["eventKey"], &check["result"], &check["fallbackMode"]),
+        (&"Ev1".into(), &"new".into(), &false.into())
+    );
+    assert!(check["dynamodbLatency"].is_number());
+    let repeated = lines.iter().find(|line| line["message"] == "Slack repeats").expect("a line");
+    assert_eq!((&repeated["retryNum"], &repeated["retryReason"]), (&1.into(), &"http_timeout".into()));
+}
+
+#[tokio::test]
+async fn duplicates_store_errors_and_admissions_without_the_store_are_measured() {
+    let world = World::new().await;
+    let lines = lines(async {
+        let event = event(&world);
+        world.deliver(&world.door(), &event).await;
+        world.deliver(&world.door(), &event).await;
+        world.dynamo.faults().down();
+        world.deliver(&world.door(), &event).await;
+    })
+    .await;
+    assert_eq!((metric(&lines, "NewKeys").len(), metric(&lines, "Duplicates").len()), (2, 1));
+    assert_eq!(metric(&lines, "FallbackAdmissions"), [1.0]);
+    assert!(metric(&lines, "FallbackActive").contains(&1.0));
+    assert!(!metric(&lines, "StoreErrors").is_empty());
+}
+
+#[tokio::test]
+async fn the_effect_names_files_by_their_ids_only() {
+    let world = World::new().await;
+    let upload = upload(&event(&world));
+    let lines = lines(async {
+        let files = world.files();
+        world.slack.trouble_posts([common::Trouble::Refuse("invalid_auth")]);
+        let error = world.invoke(&files, &upload).await.expect_err("refused").to_string();
+        assert!(!error.contains("secret-plans"), "{error}");
+        world.invoke(&files, &upload).await.expect("done");
+    })
+    .await;
+    assert_eq!(metric(&lines, "SlackReplies"), [1.0]);
+    assert!(lines.iter().any(|line| line["message"] == "file handled" && line["fileId"] == "F1"));
+    assert_eq!(world.slack.posts()[0].text, "Received secret-plans.pdf (application/pdf, 1.2 MB).");
+}
