@@ -126,6 +126,11 @@ impl Memory {
             State::Completed { outcome } => Known::Completed { outcome: outcome.clone() },
             State::Failed { reason } => Known::Failed { reason: reason.clone() },
         };
+        // An attempt without the store that came to no end here is overtaken by that: a later outage must not find it.
+        let unsettled = self.journal.get(key.as_str()).is_some_and(|entry| !is_settled(&entry.remembered.state));
+        if unsettled {
+            self.drop_entry(key.as_str());
+        }
         let remembered = Remembered { state, digests: record.digests.clone(), expires_at: record.expires_at };
         self.write_through(key, remembered);
     }
@@ -144,15 +149,20 @@ impl Memory {
         Some(entry.clone())
     }
 
+    /// All that this instance knows of a key.
+    pub(crate) fn recall(&mut self, key: &Key, now: Timestamp) -> Option<Remembered> {
+        let found = match self.journal.get(key.as_str()) {
+            Some(entry) => Some(entry.remembered.clone()),
+            None => self.known.get(key.as_str()).cloned(),
+        };
+        found.filter(|remembered| !is_over(remembered, now))
+    }
+
     /// Decides without the store. Admitting makes an entry in the journal, in flight until `until`.
     pub(crate) fn admit(&mut self, unwritten: Unwritten, now: Timestamp) -> Decision {
         let text = unwritten.key.text();
-        let found = match self.journal.get(&text) {
-            Some(entry) => Some(entry.remembered.clone()),
-            None => self.known.get(&text).cloned(),
-        };
         let mut doubt = false;
-        match found.filter(|remembered| !is_over(remembered, now)) {
+        match self.recall(&unwritten.key, now) {
             Some(Remembered { state: Known::InFlight { until }, .. }) if until <= now => doubt = true,
             Some(Remembered { state: Known::Uncertain, .. }) => doubt = true,
             Some(remembered) => return Decision::Known(remembered),
@@ -216,12 +226,17 @@ impl Memory {
         self.give_back(key, owner);
     }
 
-    /// This entry could not be written: it is the next in line again.
-    pub(crate) fn not_written(&mut self, key: &Key, owner: &Owner) {
+    /// This entry could not be written: it is in line again, the next one or the last.
+    pub(crate) fn not_written(&mut self, key: &Key, owner: &Owner, next: bool) {
         let entry = self.journal.get(key.as_str());
         let there = entry.is_some_and(|entry| entry.owner == *owner && is_settled(&entry.remembered.state));
-        if there && !self.settled.iter().any(|text| &**text == key.as_str()) {
+        if !there || self.settled.iter().any(|text| &**text == key.as_str()) {
+            return;
+        }
+        if next {
             self.settled.push_front(key.text());
+        } else {
+            self.settled.push_back(key.text());
         }
     }
 
@@ -353,7 +368,7 @@ mod tests {
         let first = memory.next_settled(at(0)).unwrap();
         assert_eq!(first.key.as_str(), "N#a");
         assert!(memory.unwritten(&first.key, at(0)).is_some(), "a duplicate that comes meanwhile finds it");
-        memory.not_written(&first.key, &first.owner);
+        memory.not_written(&first.key, &first.owner, true);
         for name in ["N#a", "N#b"] {
             let entry = memory.next_settled(at(0)).unwrap();
             assert_eq!(entry.key.as_str(), name);

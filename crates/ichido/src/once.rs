@@ -284,7 +284,7 @@ impl<S: Store> Inner<S> {
         if self.gate(self.clock.now()) == Gate::Pass {
             self.write(unwritten).await;
         } else {
-            self.memory().not_written(&unwritten.key, &unwritten.owner);
+            self.memory().not_written(&unwritten.key, &unwritten.owner, true);
         }
     }
 
@@ -302,7 +302,7 @@ impl<S: Store> Inner<S> {
             Known::InFlight { .. } | Known::Uncertain => return true, // not settled: there is nothing to write
         };
         // From here on the entry is back in line unless it is written, also if this future is dropped.
-        let mut writing = Writing { inner: self, key: &key, owner: &unwritten.owner, written: false };
+        let mut writing = Writing { inner: self, key: &key, owner: &unwritten.owner, written: false, next: true };
         let admit = Admit {
             key: &key,
             owner: unwritten.owner.clone(),
@@ -333,6 +333,12 @@ impl<S: Store> Inner<S> {
             };
         }
         let conflict = match answer {
+            // Somebody else is at it, or died at it. It was done here, so the store has to learn of it unless it
+            // learns of theirs: later.
+            Ok(Admitted::Held(Record { owner, state: State::Claimed { .. }, .. })) if owner != unwritten.owner => {
+                writing.next = false;
+                return false;
+            }
             Ok(Admitted::Held(record)) if record.owner != unwritten.owner => Some(record),
             Ok(_) => None,
             // This request alone will never be taken (`ask` has reported it); this instance at least remembers.
@@ -370,6 +376,8 @@ struct Writing<'a, S: Store> {
     key: &'a Key,
     owner: &'a Owner,
     written: bool,
+    /// If it was not: is it the next in line again, or the last?
+    next: bool,
 }
 
 impl<S: Store> Writing<'_, S> {
@@ -382,7 +390,7 @@ impl<S: Store> Writing<'_, S> {
 impl<S: Store> Drop for Writing<'_, S> {
     fn drop(&mut self) {
         if !self.written {
-            self.inner.memory().not_written(self.key, self.owner);
+            self.inner.memory().not_written(self.key, self.owner, self.next);
         }
     }
 }

@@ -194,7 +194,11 @@ struct Held {
 
 enum Entered {
     Mine(Held),
-    Recorded(Outcome),
+    /// An outcome of another call. `told`: the store knows of it.
+    Recorded {
+        outcome: Outcome,
+        told: bool,
+    },
 }
 
 impl<'o, S: Store> Run<'o, S> {
@@ -268,7 +272,7 @@ impl<'o, S: Store, P> Run<'o, S, P> {
     {
         let held = match self.enter().await? {
             Entered::Mine(held) => held,
-            Entered::Recorded(outcome) => return replay(&outcome),
+            Entered::Recorded { outcome, told } => return replay(&outcome, told),
         };
         let Self { inner, key, attributes, digests, lease, probe, doubtful, .. } = self;
         let settling = Settling { inner, key: &key, attributes: &attributes, digests: digests.as_ref(), held: &held };
@@ -357,9 +361,13 @@ impl<'o, S: Store, P> Run<'o, S, P> {
             match unwritten.remembered.state {
                 Known::InFlight { until } if until <= now => doubt = true,
                 Known::Uncertain => doubt = true,
-                _ => {
+                // That had no effect, so nothing is at risk: the store decides, if it can.
+                Known::Failed { .. } => {}
+                Known::InFlight { .. } | Known::Completed { .. } => {
                     self.inner.reconcile_key(&self.key).await;
-                    return self.judge_memory(&unwritten.remembered);
+                    // The store may have had another outcome by then, and that is the one which counts.
+                    let known = self.inner.memory().recall(&self.key, now);
+                    return self.judge_memory(&known.unwrap_or(unwritten.remembered));
                 }
             }
         }
@@ -450,7 +458,7 @@ impl<'o, S: Store, P> Run<'o, S, P> {
     fn judge(&self, record: &Record) -> Result<Entered, Refusal> {
         self.compare(record.digests.as_ref())?;
         match &record.state {
-            State::Completed { outcome } => Ok(Entered::Recorded(outcome.clone())),
+            State::Completed { outcome } => Ok(Entered::Recorded { outcome: outcome.clone(), told: true }),
             State::Failed { reason } => Err(Refusal::Failed { reason: reason.clone() }),
             State::Claimed { lease_until } => Err(Refusal::InFlight { until: *lease_until }),
             // It was free again a moment later: worth another try, not an answer.
@@ -459,8 +467,9 @@ impl<'o, S: Store, P> Run<'o, S, P> {
     }
 
     fn judge_memory(&self, remembered: &Remembered) -> Result<Entered, Refusal> {
+        let told = self.inner.memory().unwritten(&self.key, self.inner.clock.now()).is_none();
         let judged = self.compare(remembered.digests.as_ref()).and_then(|()| match &remembered.state {
-            Known::Completed { outcome } => Ok(Entered::Recorded(outcome.clone())),
+            Known::Completed { outcome } => Ok(Entered::Recorded { outcome: outcome.clone(), told }),
             Known::Failed { reason } => Err(Refusal::Failed { reason: reason.clone() }),
             Known::InFlight { until } => Err(Refusal::InFlight { until: *until }),
             Known::Uncertain => Err(Refusal::InFlight { until: self.inner.clock.now() }),
@@ -493,9 +502,9 @@ fn reason_of(judged: &Result<Entered, Refusal>) -> &'static str {
     }
 }
 
-fn replay<T: DeserializeOwned, E>(outcome: &Outcome) -> Result<Done<T>, Error<E>> {
+fn replay<T: DeserializeOwned, E>(outcome: &Outcome, recorded: bool) -> Result<Done<T>, Error<E>> {
     let value = outcome.value().map_err(|error| Error::Store(error.into()))?;
-    Ok(Done { value, how: How::Replayed, recorded: true })
+    Ok(Done { value, how: How::Replayed, recorded })
 }
 
 /// How a held claim ends.
@@ -543,7 +552,7 @@ impl<S: Store> Settling<'_, S> {
                 self.inner.observe(Event::Fenced { key: self.key, fence: self.held.fence });
                 self.inner.memory().note(self.key, &record);
                 match record.state {
-                    State::Completed { outcome } => replay(&outcome),
+                    State::Completed { outcome } => replay(&outcome, true),
                     State::Failed { reason } => Err(Error::Failed { reason }),
                     State::Claimed { .. } | State::Released { .. } => Err(Error::Superseded),
                 }
@@ -668,7 +677,7 @@ impl<S: Store> Settling<'_, S> {
 /// What a worker that was too late returns: its successor's outcome, if there is one.
 fn superseded<T: DeserializeOwned, E>(successor: Option<Remembered>) -> Result<Done<T>, Error<E>> {
     match successor.map(|remembered| remembered.state) {
-        Some(Known::Completed { outcome }) => replay(&outcome),
+        Some(Known::Completed { outcome }) => replay(&outcome, false),
         Some(Known::Failed { reason }) => Err(Error::Failed { reason }),
         Some(Known::InFlight { .. } | Known::Uncertain) | None => Err(Error::Superseded),
     }
