@@ -6,8 +6,8 @@ use std::time::Duration;
 use ichido::dynamodb::{DynamoDb, Table};
 use ichido::observe::Event;
 use ichido::{
-    Claim, Clock, Done, Error, Failure, How, Key, MAX_CLOCK_SKEW, Marked, Namespace, Observer, Once, Outage, Owner,
-    Probed, State, record, store,
+    Claim, Clock, Done, Error, Failure, How, Key, MAX_CLOCK_SKEW, Marked, Namespace, Observer, Once, Outage, Probed,
+    State, record, store,
 };
 use serde_json::json;
 use testkit::faults::{Fault, Rule};
@@ -134,8 +134,7 @@ async fn a_live_claim_is_not_taken_for_an_orphan_even_by_a_clock_that_is_ahead()
 
 #[tokio::test]
 async fn an_expired_but_undeleted_record_is_not_a_duplicate() {
-    let (db, once) = (dynamo(), instance(&dynamo()));
-    drop(once);
+    let db = dynamo();
     let once = instance(&db);
     once.mark(&closed("Ev1")).await.unwrap();
     run(&once, &closed("Ev2"), "first").await.unwrap();
@@ -176,8 +175,6 @@ async fn a_lost_answer_is_not_a_duplicate() {
 #[tokio::test]
 async fn a_lost_answer_to_a_take_over_still_leaves_the_doubt_of_a_take_over() {
     let (db, key) = (dynamo(), closed("Ev1"));
-    let dead = instance(&db).look(&key).await.unwrap();
-    assert!(dead.is_none());
     abandon(&db, &key).await;
     db.clock().advance(LEASE + MAX_CLOCK_SKEW);
     db.faults().only(Rule::new(Fault::LoseAnswer).call(1));
@@ -288,6 +285,42 @@ async fn the_fallback_keeps_what_it_was_telling_the_store_when_it_was_cut_short(
     once.mark(&open("Ev10")).await.unwrap();
     assert_eq!(once.unwritten(), 0, "and the store learns of it in the end");
     assert_eq!(run(&instance(&db), &open("Ev1"), "third").await.unwrap().how, How::Replayed);
+}
+
+#[tokio::test]
+async fn the_fallback_remembers_what_it_accepted_though_another_instance_is_at_the_key() {
+    let (db, key) = (dynamo(), open("Ev1"));
+    let once = instance(&db);
+    db.faults().down();
+    let done = run(&once, &key, "first").await.unwrap();
+    db.faults().heal();
+    abandon(&db, &key).await;
+    // The store is back and has somebody else's claim, who has died. Then it goes away again.
+    once.mark(&open("Ev2")).await.unwrap();
+    assert_eq!(run(&once, &key, "second").await.unwrap().value, done.value);
+    db.faults().down();
+    assert_eq!(run(&once, &key, "third").await.unwrap().value, done.value);
+    // When that claim has lapsed, the store learns what was done here.
+    db.faults().heal();
+    db.clock().advance(Duration::from_secs(61));
+    once.mark(&open("Ev3")).await.unwrap();
+    assert_eq!(once.unwritten(), 0);
+    assert_eq!(run(&instance(&db), &key, "fourth").await.unwrap().value, done.value);
+}
+
+#[tokio::test]
+async fn an_attempt_without_the_store_that_came_to_nothing_is_overtaken_by_what_the_store_says() {
+    let (db, key) = (dynamo(), open("Ev1"));
+    let once = instance(&db);
+    db.faults().down();
+    let timeout = |_| async { Err::<String, _>(Failure::Uncertain("timeout".to_owned())) };
+    once.run(&key).work(timeout).await.unwrap_err();
+    db.faults().heal();
+    let done = run(&instance(&db), &key, "elsewhere").await.unwrap();
+    assert_eq!(run(&once, &key, "second").await.unwrap().value, done.value);
+    assert_eq!(once.unwritten(), 0);
+    db.faults().down();
+    assert_eq!(run(&once, &key, "third").await.unwrap().value, done.value);
 }
 
 #[tokio::test]
@@ -505,5 +538,4 @@ async fn the_outcome_of_a_work_that_could_not_be_recorded_is_kept_and_told() {
     assert_eq!(replay.value.as_deref(), Some("first under fence 1"));
     let record = instance(&db).look(&closed("Ev1")).await.unwrap().unwrap();
     assert!(matches!(record.state, State::Completed { .. }), "{record:?}");
-    assert_ne!(record.owner, Owner::from(""));
 }
