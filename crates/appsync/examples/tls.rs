@@ -90,7 +90,9 @@ async fn serve(listener: tokio::net::TcpListener, acceptor: TlsAcceptor, api: &A
         tokio::spawn(async move {
             // A client that gives up in the middle is its own affair.
             if let Ok(stream) = acceptor.accept(stream).await {
-                let _ = auto::Builder::new(TokioExecutor::new()).serve_connection_with_upgrades(TokioIo::new(stream), service).await;
+                let _ = auto::Builder::new(TokioExecutor::new())
+                    .serve_connection_with_upgrades(TokioIo::new(stream), service)
+                    .await;
             }
         });
     }

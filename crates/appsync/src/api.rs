@@ -18,7 +18,7 @@ use crate::execute::{Executed, Execution};
 use crate::host::{Clock, Host};
 use crate::input;
 use crate::limits::{CACHED_DOCUMENT_BYTES, CACHED_DOCUMENTS, Limits, MAX_QUERY_TOKENS, MAX_REQUEST_BYTES};
-use crate::realtime::{self, Hub, Subscription};
+use crate::realtime::{self, Hub, Refused, Subscription};
 use crate::resolve::{Lambda, LambdaError, Resolver, Source, Step};
 use crate::response::{Error as ResponseError, Location, Response};
 use crate::schema::{self, Schema};
@@ -213,7 +213,8 @@ impl Builder {
     pub fn build(self) -> Result<Api, Error> {
         let template = match &self.template {
             Some((yaml, parameters)) => {
-                let parameters: Vec<(&str, &str)> = parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+                let parameters: Vec<(&str, &str)> =
+                    parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
                 Template::read(yaml, &parameters)?
             }
             None => Template { modes: vec![Mode::ApiKey], introspection: true, ..Template::default() },
@@ -240,7 +241,10 @@ impl Builder {
                 template::Kind::Unit(step) => Resolver::Unit(self.step(step, &template, &mut engine)?),
                 template::Kind::Pipeline { code, functions } => Resolver::Pipeline {
                     script: self.script(code, &format!("{}.{}", resolver.type_name, resolver.field), &mut engine)?,
-                    functions: functions.iter().map(|step| self.step(step, &template, &mut engine)).collect::<Result<_, _>>()?,
+                    functions: functions
+                        .iter()
+                        .map(|step| self.step(step, &template, &mut engine))
+                        .collect::<Result<_, _>>()?,
                 },
             };
             resolvers.entry(resolver.type_name.clone()).or_default().insert(resolver.field.clone(), made);
@@ -251,8 +255,12 @@ impl Builder {
         for (access_key, caller) in self.access_keys {
             gate.add_access_key(access_key, caller);
         }
-        let environment: Map<String, Value> =
-            template.environment.into_iter().chain(self.environment).map(|(name, value)| (name, Value::String(value))).collect();
+        let environment: Map<String, Value> = template
+            .environment
+            .into_iter()
+            .chain(self.environment)
+            .map(|(name, value)| (name, Value::String(value)))
+            .collect();
         let has_auth_directives = Mode::ALL.iter().any(|mode| sdl.contains(&format!("@{}", mode.directive())));
         let inner = Inner {
             schema,
@@ -343,10 +351,11 @@ impl Api {
         }
     }
 
-    /// Begins a subscription in this process. Errors are what a client would get instead of `start_ack`.
-    pub async fn subscribe(&self, query: &str, variables: Value, caller: &Caller) -> Result<Subscription, Vec<ResponseError>> {
+    /// Begins a subscription in this process.
+    pub async fn subscribe(&self, query: &str, variables: Value, caller: &Caller) -> Result<Subscription, Refused> {
         let variables = variables.as_object().cloned().unwrap_or_default();
-        let plan = realtime::plan(&self.inner, query, &variables, None, caller).await?;
+        let plan =
+            realtime::plan(&self.inner, query, &variables, None, caller).await.map_err(|errors| Refused { errors })?;
         Ok(Subscription::start(&self.inner, plan))
     }
 
@@ -444,7 +453,12 @@ impl Inner {
         };
         let operation = match document.operations.get(operation_name) {
             Ok(operation) => operation,
-            Err(error) => return Response::refused(vec![ResponseError::typed("BadRequestException", error.message().to_string())]),
+            Err(error) => {
+                return Response::refused(vec![ResponseError::typed(
+                    "BadRequestException",
+                    error.message().to_string(),
+                )]);
+            }
         };
         if operation.operation_type == OperationType::Subscription {
             let message = "Subscriptions are served over WebSocket.";
@@ -473,7 +487,8 @@ fn refusals(errors: &DiagnosticList) -> Vec<ResponseError> {
                 Some(kind) => format!("Validation error of type {kind}: {message}"),
                 None => format!("Validation error: {message}"),
             };
-            let locations: Vec<Location> = diagnostic.line_column_range().map(|range| range.start.into()).into_iter().collect();
+            let locations: Vec<Location> =
+                diagnostic.line_column_range().map(|range| range.start.into()).into_iter().collect();
             ResponseError { locations, ..ResponseError::request(message) }
         })
         .collect()

@@ -51,7 +51,9 @@ impl Failure {
                 service.message().unwrap_or("DynamoDB refused the request").to_owned(),
             ),
             // No answer: what the SDK itself says may name hosts, which is nobody's business.
-            None => ("SdkClientException".to_owned(), "Unable to execute the request: no answer from DynamoDB".to_owned()),
+            None => {
+                ("SdkClientException".to_owned(), "Unable to execute the request: no answer from DynamoDB".to_owned())
+            }
         };
         let request_id = error.request_id().unwrap_or("local");
         Self::Store {
@@ -105,9 +107,10 @@ impl Expression {
 
     fn check_handler(&self) -> Result<(), Failure> {
         match &self.conditional_check_failed_handler {
-            Some(handler) if handler.strategy != "Reject" => {
-                Failure::request(format!("The conditionalCheckFailedHandler strategy '{}' is not supported here.", handler.strategy))
-            }
+            Some(handler) if handler.strategy != "Reject" => Failure::request(format!(
+                "The conditionalCheckFailedHandler strategy '{}' is not supported here.",
+                handler.strategy
+            )),
             _ => Ok(()),
         }
     }
@@ -234,12 +237,7 @@ async fn put(client: &Client, table: &str, fields: &Fields<'_>) -> Result<Value,
             let (true, Some(condition)) = (failure.is_failed_condition(), condition) else { return Err(failure) };
             let stored = current(client, table, key, &condition).await?;
             let ignored = condition.equals_ignore.unwrap_or_default();
-            let same = stored.as_ref().is_some_and(|stored| {
-                let compared = |item: &Item| -> HashMap<String, AttributeValue> {
-                    item.iter().filter(|(name, _)| !ignored.contains(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
-                };
-                compared(stored) == compared(&wanted)
-            });
+            let same = stored.as_ref().is_some_and(|stored| values::same_item(stored, &wanted, &ignored));
             let stored = stored.as_ref().map_or(Value::Null, item_to_json);
             // AppSync's habit: what is wanted is there, so the write counts as done.
             if same { Ok(stored) } else { Err(failure.with_result(stored)) }
@@ -249,7 +247,9 @@ async fn put(client: &Client, table: &str, fields: &Fields<'_>) -> Result<Value,
 
 async fn update(client: &Client, table: &str, fields: &Fields<'_>) -> Result<Value, Failure> {
     let key = fields.item("key")?;
-    let update = fields.expression("update")?.ok_or_else(|| Failure::Request("Value for field '$[update]' not found.".to_owned()))?;
+    let update = fields
+        .expression("update")?
+        .ok_or_else(|| Failure::Request("Value for field '$[update]' not found.".to_owned()))?;
     let condition = fields.expression("condition")?;
     let mut names = update.names();
     let mut values = update.values()?;
@@ -291,7 +291,11 @@ async fn delete(client: &Client, table: &str, fields: &Fields<'_>) -> Result<Val
         Ok(answer) => Ok(answer.attributes.as_ref().map_or(Value::Null, item_to_json)),
         Err(error) => match rejected(client, table, key, condition, Failure::sdk(&error)).await {
             // Nothing is there: what was wanted.
-            Err(failure @ Failure::Store { .. }) if failure.is_failed_condition() && failure_result(&failure).is_null() => Ok(Value::Null),
+            Err(failure @ Failure::Store { .. })
+                if failure.is_failed_condition() && failure_result(&failure).is_null() =>
+            {
+                Ok(Value::Null)
+            }
             other => other,
         },
     }
@@ -305,7 +309,13 @@ fn failure_result(failure: &Failure) -> &Value {
 }
 
 /// A failed condition carries the item as it is now.
-async fn rejected(client: &Client, table: &str, key: Item, condition: Option<Expression>, failure: Failure) -> Result<Value, Failure> {
+async fn rejected(
+    client: &Client,
+    table: &str,
+    key: Item,
+    condition: Option<Expression>,
+    failure: Failure,
+) -> Result<Value, Failure> {
     match condition {
         Some(condition) if failure.is_failed_condition() => {
             let stored = current(client, table, key, &condition).await?;
@@ -328,7 +338,9 @@ async fn current(client: &Client, table: &str, key: Item, condition: &Expression
 }
 
 async fn query(client: &Client, table: &str, fields: &Fields<'_>) -> Result<Value, Failure> {
-    let query = fields.expression("query")?.ok_or_else(|| Failure::Request("Value for field '$[query]' not found.".to_owned()))?;
+    let query = fields
+        .expression("query")?
+        .ok_or_else(|| Failure::Request("Value for field '$[query]' not found.".to_owned()))?;
     let page = Page::read(fields)?;
     let answer = client
         .query()
@@ -337,8 +349,14 @@ async fn query(client: &Client, table: &str, fields: &Fields<'_>) -> Result<Valu
         .key_condition_expression(&query.expression)
         .set_filter_expression(page.filter.as_ref().map(|filter| filter.expression.clone()))
         .set_projection_expression(page.projection.as_ref().map(|projection| projection.expression.clone()))
-        .set_expression_attribute_names(join(join(query.names(), page.filter.as_ref().and_then(Expression::names)), page.projection.as_ref().and_then(Expression::names)))
-        .set_expression_attribute_values(join(query.values()?, page.filter.as_ref().map(Expression::values).transpose()?.flatten()))
+        .set_expression_attribute_names(join(
+            join(query.names(), page.filter.as_ref().and_then(Expression::names)),
+            page.projection.as_ref().and_then(Expression::names),
+        ))
+        .set_expression_attribute_values(join(
+            query.values()?,
+            page.filter.as_ref().map(Expression::values).transpose()?.flatten(),
+        ))
         .set_limit(page.limit)
         .set_consistent_read(page.consistent_read)
         .set_exclusive_start_key(page.start)
@@ -358,7 +376,10 @@ async fn scan(client: &Client, table: &str, fields: &Fields<'_>) -> Result<Value
         .set_index_name(page.index)
         .set_filter_expression(page.filter.as_ref().map(|filter| filter.expression.clone()))
         .set_projection_expression(page.projection.as_ref().map(|projection| projection.expression.clone()))
-        .set_expression_attribute_names(join(page.filter.as_ref().and_then(Expression::names), page.projection.as_ref().and_then(Expression::names)))
+        .set_expression_attribute_names(join(
+            page.filter.as_ref().and_then(Expression::names),
+            page.projection.as_ref().and_then(Expression::names),
+        ))
         .set_expression_attribute_values(page.filter.as_ref().map(Expression::values).transpose()?.flatten())
         .set_limit(page.limit)
         .set_consistent_read(page.consistent_read)

@@ -360,15 +360,20 @@ impl<'a> Execution<'a> {
                 return self.null(parent, ty, first, path);
             }
             let mismatch = |expected: &str| {
-                let message = format!("Can't resolve value ({}) : type mismatch error, expected type {expected}", path.text());
+                let message =
+                    format!("Can't resolve value ({}) : type mismatch error, expected type {expected}", path.text());
                 self.raise_plain(message, path, first);
                 Err(Propagate)
             };
             match ty {
                 Type::List(inner) | Type::NonNullList(inner) => {
                     let Value::Array(items) = value else { return mismatch("LIST") };
-                    let paths: Vec<Path<'_>> = (0..items.len()).map(|index| Path { above: Some(path), step: Step::Index(index) }).collect();
-                    let futures = items.into_iter().zip(&paths).map(|(item, path)| self.complete(parent, inner, nodes, item, path));
+                    let paths: Vec<Path<'_>> =
+                        (0..items.len()).map(|index| Path { above: Some(path), step: Step::Index(index) }).collect();
+                    let futures = items
+                        .into_iter()
+                        .zip(&paths)
+                        .map(|(item, path)| self.complete(parent, inner, nodes, item, path));
                     let mut list = Vec::new();
                     for data in join_all(futures).await {
                         self.count(1);
@@ -385,7 +390,10 @@ impl<'a> Execution<'a> {
                         _ => match self.concrete(name, &value) {
                             Some(found) => found,
                             None => {
-                                let message = format!("Can't resolve value ({}) : Abstract type '{name}' needs a valid __typename", path.text());
+                                let message = format!(
+                                    "Can't resolve value ({}) : Abstract type '{name}' needs a valid __typename",
+                                    path.text()
+                                );
                                 self.raise_plain(message, path, first);
                                 return Err(Propagate);
                             }
@@ -407,14 +415,25 @@ impl<'a> Execution<'a> {
     }
 
     /// A leaf, or a list of leaves.
-    fn leaf(&self, parent: &Name, ty: &Type, field: &Node<Field>, value: Value, path: &Path<'_>) -> Result<Data, Propagate> {
+    fn leaf(
+        &self,
+        parent: &Name,
+        ty: &Type,
+        field: &Node<Field>,
+        value: Value,
+        path: &Path<'_>,
+    ) -> Result<Data, Propagate> {
         if value.is_null() {
             return self.null(parent, ty, field, path);
         }
         match ty {
             Type::List(inner) | Type::NonNullList(inner) => {
                 let Value::Array(items) = value else {
-                    self.raise_plain(format!("Can't resolve value ({}) : type mismatch error, expected type LIST", path.text()), path, field);
+                    self.raise_plain(
+                        format!("Can't resolve value ({}) : type mismatch error, expected type LIST", path.text()),
+                        path,
+                        field,
+                    );
                     return Err(Propagate);
                 };
                 let mut list = Vec::with_capacity(items.len());
@@ -432,7 +451,8 @@ impl<'a> Execution<'a> {
                     _ => scalars::to_output(name, value),
                 };
                 let Some(value) = fits else {
-                    let message = format!("Can't serialize value ({}) : the value is not a valid '{name}'", path.text());
+                    let message =
+                        format!("Can't serialize value ({}) : the value is not a valid '{name}'", path.text());
                     self.raise_plain(message, path, field);
                     return Err(Propagate);
                 };
@@ -486,7 +506,8 @@ impl<'a> Execution<'a> {
     }
 
     fn raise_typed(&self, error_type: &str, message: String, path: &Path<'_>, field: &Node<Field>) {
-        let raised = Raised { message, error_type: Some(error_type.to_owned()), data: Value::Null, error_info: Value::Null };
+        let raised =
+            Raised { message, error_type: Some(error_type.to_owned()), data: Value::Null, error_info: Value::Null };
         self.raise(raised, path, field, &[]);
     }
 
@@ -510,7 +531,11 @@ impl<'a> Execution<'a> {
                     for (key, inner) in self.selector().fields(&type_name, [&node.selection_set]) {
                         let Some(first) = inner.first() else { continue };
                         if let Some(value) = map.get(first.name.as_str()) {
-                            let value = if first.selection_set.is_empty() { value.clone() } else { self.filtered(value, &inner) };
+                            let value = if first.selection_set.is_empty() {
+                                value.clone()
+                            } else {
+                                self.filtered(value, &inner)
+                            };
                             out.insert(key.to_string(), value);
                         }
                     }
@@ -525,7 +550,10 @@ impl<'a> Execution<'a> {
     // ---- introspection --------------------------------------------------------------------------
 
     fn introspect(&self) -> Option<Value> {
-        let asks = self.operation.root_fields(self.document).any(|field| field.name.starts_with("__") && field.name != "__typename");
+        let asks = self
+            .operation
+            .root_fields(self.document)
+            .any(|field| field.name.starts_with("__") && field.name != "__typename");
         if !asks {
             return None;
         }
@@ -533,7 +561,10 @@ impl<'a> Execution<'a> {
             self.push(Error::typed("ValidationError", "Introspection is disabled for this API.".to_owned()));
             return None;
         }
-        let variables = serde_json::to_value(self.variables).ok().and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default();
+        let variables = serde_json::to_value(self.variables)
+            .ok()
+            .and_then(|value| serde_json::from_value(value).ok())
+            .unwrap_or_default();
         let executed = introspection::check_max_depth(self.document, self.operation).and_then(|()| {
             introspection::partial_execute(
                 &self.api.schema.valid,

@@ -25,23 +25,32 @@ fn refuse<T>(message: String) -> Result<T, Error> {
 }
 
 /// The variables of an operation, coerced; what is not declared is ignored.
-pub(crate) fn variables(schema: &Schema, operation: &Operation, given: &Map<String, Value>) -> Result<Map<String, Value>, Error> {
+pub(crate) fn variables(
+    schema: &Schema,
+    operation: &Operation,
+    given: &Map<String, Value>,
+) -> Result<Map<String, Value>, Error> {
     let mut out = Map::new();
     for definition in &operation.variables {
         let name = definition.name.as_str();
         match given.get(name) {
             Some(value) => {
-                let value = coerce(schema, &definition.ty, value, 0).map_err(|error| Error {
-                    message: format!("Variable '{name}' has an invalid value: {error}"),
-                })?;
+                let value = coerce(schema, &definition.ty, value, 0)
+                    .map_err(|error| Error { message: format!("Variable '{name}' has an invalid value: {error}") })?;
                 out.insert(name.to_owned(), value);
             }
             None => match &definition.default_value {
                 Some(default) => {
-                    out.insert(name.to_owned(), literal(schema, &definition.ty, default, &Map::new(), 0)?.unwrap_or(Value::Null));
+                    out.insert(
+                        name.to_owned(),
+                        literal(schema, &definition.ty, default, &Map::new(), 0)?.unwrap_or(Value::Null),
+                    );
                 }
                 None if definition.ty.is_non_null() => {
-                    return refuse(format!("Variable '{name}' has coerced Null value for NonNull type '{}'", definition.ty));
+                    return refuse(format!(
+                        "Variable '{name}' has coerced Null value for NonNull type '{}'",
+                        definition.ty
+                    ));
                 }
                 None => {}
             },
@@ -95,9 +104,11 @@ pub(crate) fn coerce(schema: &Schema, ty: &Type, value: &Value, depth: usize) ->
     let name = match ty {
         Type::List(inner) | Type::NonNullList(inner) => {
             return match value {
-                Value::Array(items) => {
-                    items.iter().map(|item| coerce(schema, inner, item, depth + 1)).collect::<Result<_, _>>().map(Value::Array)
-                }
+                Value::Array(items) => items
+                    .iter()
+                    .map(|item| coerce(schema, inner, item, depth + 1))
+                    .collect::<Result<_, _>>()
+                    .map(Value::Array),
                 // One value stands for a list of one.
                 one => Ok(Value::Array(vec![coerce(schema, inner, one, depth + 1)?])),
             };
@@ -122,7 +133,13 @@ pub(crate) fn coerce(schema: &Schema, ty: &Type, value: &Value, depth: usize) ->
                             .map_err(|error| Error { message: format!("{field}: {error}") })?;
                         out.insert(field.to_string(), value);
                     }
-                    None => missing(schema, field.as_str(), &field_definition.ty, field_definition.default_value.as_ref(), &mut out)?,
+                    None => missing(
+                        schema,
+                        field.as_str(),
+                        &field_definition.ty,
+                        field_definition.default_value.as_ref(),
+                        &mut out,
+                    )?,
                 }
             }
             Ok(Value::Object(out))
@@ -135,7 +152,13 @@ pub(crate) fn coerce(schema: &Schema, ty: &Type, value: &Value, depth: usize) ->
     }
 }
 
-fn missing(schema: &Schema, name: &str, ty: &Type, default: Option<&Node<Literal>>, out: &mut Map<String, Value>) -> Result<(), Error> {
+fn missing(
+    schema: &Schema,
+    name: &str,
+    ty: &Type,
+    default: Option<&Node<Literal>>,
+    out: &mut Map<String, Value>,
+) -> Result<(), Error> {
     match default {
         Some(default) => {
             out.insert(name.to_owned(), literal(schema, ty, default, &Map::new(), 0)?.unwrap_or(Value::Null));
@@ -194,7 +217,13 @@ fn literal(
                         }
                         out.insert(field.to_string(), value);
                     }
-                    None => missing(schema, field.as_str(), &field_definition.ty, field_definition.default_value.as_ref(), &mut out)?,
+                    None => missing(
+                        schema,
+                        field.as_str(),
+                        &field_definition.ty,
+                        field_definition.default_value.as_ref(),
+                        &mut out,
+                    )?,
                 }
             }
             Ok(Some(Value::Object(out)))
@@ -216,7 +245,9 @@ fn plain(value: &Literal, variables: &Map<String, Value>, depth: usize) -> Resul
     if depth > MAX_INPUT_DEPTH {
         return refuse(format!("nested deeper than {MAX_INPUT_DEPTH}"));
     }
-    let number = |text: &str| serde_json::from_str::<Value>(text).map_err(|_| Error { message: format!("{text} is too large a number") });
+    let number = |text: &str| {
+        serde_json::from_str::<Value>(text).map_err(|_| Error { message: format!("{text} is too large a number") })
+    };
     Ok(match value {
         Literal::Null => Value::Null,
         Literal::Variable(name) => variables.get(name.as_str()).cloned().unwrap_or(Value::Null),

@@ -40,6 +40,6 @@ pub use api::{Api, Builder, Error};
 pub use auth::{ApiKey, Caller, IamCaller};
 pub use engine::Evaluation;
 pub use limits::Limits;
-pub use realtime::Subscription;
+pub use realtime::{Refused, Subscription};
 pub use resolve::{Lambda, LambdaError};
 pub use response::Response;

@@ -251,10 +251,16 @@ pub(crate) async fn plan(
         Err(error) => return refuse("BadRequestException", error.message().to_string()),
     };
     if operation.operation_type != OperationType::Subscription {
-        return refuse("UnsupportedOperation", format!("{} not supported through the realtime channel", operation.operation_type.name()));
+        return refuse(
+            "UnsupportedOperation",
+            format!("{} not supported through the realtime channel", operation.operation_type.name()),
+        );
     }
     if selection::depth(&document, &operation.selection_set) > api.limits.query_depth {
-        return refuse("QueryDepthLimitReached", format!("The query is nested deeper than {}.", api.limits.query_depth));
+        return refuse(
+            "QueryDepthLimitReached",
+            format!("The query is nested deeper than {}.", api.limits.query_depth),
+        );
     }
     let coerced = match input::variables(&api.schema, operation, variables) {
         Ok(variables) => variables,
@@ -285,7 +291,11 @@ pub(crate) async fn plan(
         let outcome = execution.call(root, resolver, nodes, &Value::Object(arguments.clone()), &Value::Null).await;
         if outcome.failed || !outcome.errors.is_empty() {
             let of = |raised: crate::engine::Raised| Error {
-                raised: Some(RaisedParts { error_type: raised.error_type, data: Value::Null, error_info: raised.error_info }),
+                raised: Some(RaisedParts {
+                    error_type: raised.error_type,
+                    data: Value::Null,
+                    error_info: raised.error_info,
+                }),
                 ..Error::request(raised.message)
             };
             return Err(outcome.errors.into_iter().map(of).collect());
@@ -328,6 +338,14 @@ impl Plan {
         let response = project::project(api, self, data);
         serde_json::to_string(&response).unwrap_or_else(|_| "{\"data\":null}".to_owned())
     }
+}
+
+/// A subscription that was refused, with what a client would have got instead of `start_ack`.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{}", errors.first().map_or("refused", |error| error.message.as_str()))]
+pub struct Refused {
+    /// Why.
+    pub errors: Vec<Error>,
 }
 
 /// A subscription in this process, for programs that embed an API and for tests.

@@ -142,7 +142,9 @@ impl Flow<'_> {
         let Some(script) = step.script else { return self.direct(step, prev).await.map(Done::Result) };
         let request = match self.handler(script, "request", prev, &null, &null)? {
             Ending::Returned(request) => request,
-            Ending::Early { value, to_end } => return Ok(if to_end { Done::SkipToEnd(value) } else { Done::Result(value) }),
+            Ending::Early { value, to_end } => {
+                return Ok(if to_end { Done::SkipToEnd(value) } else { Done::Result(value) });
+            }
             Ending::Error(_) | Ending::Unauthorized => return Err(Stop),
         };
         let (result, error) = self.send(&step.source, &request).await?;
@@ -156,7 +158,11 @@ impl Flow<'_> {
     /// A Lambda function without code around it gets the context as it is.
     async fn direct(&mut self, step: &Step, prev: &Value) -> Result<Value, Stop> {
         let Source::Lambda(lambda) = &step.source else {
-            return self.stop("MappingTemplate", "A resolver without code needs a Lambda function.".to_owned(), Value::Null);
+            return self.stop(
+                "MappingTemplate",
+                "A resolver without code needs a Lambda function.".to_owned(),
+                Value::Null,
+            );
         };
         let context = self.context(prev, &Value::Null, &Value::Null);
         let Ok(context) = serde_json::from_str::<Value>(&context) else {
@@ -174,14 +180,28 @@ impl Flow<'_> {
             Source::None => Ok((request.get("payload").cloned().unwrap_or(Value::Null), Value::Null)),
             Source::DynamoDb { client, table } => match dynamodb::perform(client, table, request).await {
                 Ok(result) => Ok((result, Value::Null)),
-                Err(Failure::Store { error_type, message, result }) => Ok((result, json!({"message": message, "type": error_type}))),
+                Err(Failure::Store { error_type, message, result }) => {
+                    Ok((result, json!({"message": message, "type": error_type})))
+                }
                 Err(Failure::Request(message)) => self.stop("MappingTemplate", message, Value::Null),
             },
             Source::Lambda(lambda) => {
                 match request.get("operation").and_then(Value::as_str) {
                     Some("Invoke") => {}
-                    Some(other) => return self.stop("MappingTemplate", format!("Unsupported operation '{other}' here."), Value::Null),
-                    None => return self.stop("MappingTemplate", "Value for field '$[operation]' not found.".to_owned(), Value::Null),
+                    Some(other) => {
+                        return self.stop(
+                            "MappingTemplate",
+                            format!("Unsupported operation '{other}' here."),
+                            Value::Null,
+                        );
+                    }
+                    None => {
+                        return self.stop(
+                            "MappingTemplate",
+                            "Value for field '$[operation]' not found.".to_owned(),
+                            Value::Null,
+                        );
+                    }
                 }
                 let payload = request.get("payload").cloned().unwrap_or(Value::Null);
                 if request.get("invocationType").and_then(Value::as_str) == Some("Event") {
@@ -202,11 +222,21 @@ impl Flow<'_> {
     }
 
     fn context(&self, prev: &Value, result: &Value, error: &Value) -> String {
-        format!("{{{},\"stash\":{},\"prev\":{prev},\"result\":{result},\"error\":{error}}}", self.call.context, self.stash)
+        format!(
+            "{{{},\"stash\":{},\"prev\":{prev},\"result\":{result},\"error\":{error}}}",
+            self.call.context, self.stash
+        )
     }
 
     /// Runs a handler and records what it left behind.
-    fn handler(&mut self, script: ScriptId, name: &str, prev: &Value, result: &Value, error: &Value) -> Result<Ending, Stop> {
+    fn handler(
+        &mut self,
+        script: ScriptId,
+        name: &str,
+        prev: &Value,
+        result: &Value,
+        error: &Value,
+    ) -> Result<Ending, Stop> {
         let context = self.context(prev, result, error);
         let engine = &self.call.api.engine;
         match engine.call(script, name, self.call.accepted.mode.description(), &context) {
@@ -214,11 +244,14 @@ impl Flow<'_> {
                 self.stash = stash;
                 self.outcome.errors.extend(errors);
                 self.outcome.filter = filter.or_else(|| self.outcome.filter.take());
-                self.outcome.invalidation_filter = invalidation_filter.or_else(|| self.outcome.invalidation_filter.take());
+                self.outcome.invalidation_filter =
+                    invalidation_filter.or_else(|| self.outcome.invalidation_filter.take());
                 self.outcome.invalidations.extend(invalidations);
                 match &ending {
                     Ending::Error(raised) => self.outcome.errors.push(raised.clone()),
-                    Ending::Unauthorized => self.outcome.errors.push(unauthorized(self.call.type_name, self.call.field)),
+                    Ending::Unauthorized => {
+                        self.outcome.errors.push(unauthorized(self.call.type_name, self.call.field))
+                    }
                     Ending::Returned(_) | Ending::Early { .. } => {}
                 }
                 Ok(ending)
@@ -238,7 +271,12 @@ impl Flow<'_> {
     }
 
     fn stop<T>(&mut self, error_type: &str, message: String, error_info: Value) -> Result<T, Stop> {
-        self.outcome.errors.push(Raised { message, error_type: Some(error_type.to_owned()), data: Value::Null, error_info });
+        self.outcome.errors.push(Raised {
+            message,
+            error_type: Some(error_type.to_owned()),
+            data: Value::Null,
+            error_info,
+        });
         Err(Stop)
     }
 }

@@ -118,7 +118,11 @@ impl Error {
     /// An error of the request with a type, such as a bound that was met.
     pub(crate) fn typed(error_type: &str, message: impl Into<String>) -> Self {
         Self {
-            raised: Some(RaisedParts { error_type: Some(error_type.to_owned()), data: Value::Null, error_info: Value::Null }),
+            raised: Some(RaisedParts {
+                error_type: Some(error_type.to_owned()),
+                data: Value::Null,
+                error_info: Value::Null,
+            }),
             ..Self::request(message)
         }
     }

@@ -51,7 +51,9 @@ pub(crate) fn to_output(scalar: &str, value: Value) -> Option<Value> {
             _ => None,
         },
         "AWSJSON" => match value {
-            Value::String(text) => serde_json::from_str::<serde::de::IgnoredAny>(&text).ok().map(|_| Value::String(text)),
+            Value::String(text) => {
+                serde_json::from_str::<serde::de::IgnoredAny>(&text).ok().map(|_| Value::String(text))
+            }
             other => serde_json::to_string(&other).ok().map(Value::String),
         },
         name => match text_rule(name) {
@@ -151,7 +153,12 @@ fn is_date_time(text: &str) -> bool {
 fn is_email(text: &str) -> bool {
     let Some((local, domain)) = text.rsplit_once('@') else { return false };
     let plain = |part: &str| !part.is_empty() && !part.chars().any(|c| c.is_whitespace() || c.is_control());
-    plain(local) && plain(domain) && domain.contains('.') && !domain.starts_with('.') && !domain.ends_with('.') && !domain.contains("..")
+    plain(local)
+        && plain(domain)
+        && domain.contains('.')
+        && !domain.starts_with('.')
+        && !domain.ends_with('.')
+        && !domain.contains("..")
 }
 
 fn is_url(text: &str) -> bool {
@@ -189,13 +196,33 @@ mod tests {
     #[test]
     fn aws_scalars_take_what_the_documentation_says() {
         for (scalar, good, bad) in [
-            ("AWSDate", vec!["1970-01-01", "1970-01-01Z", "1970-01-01-07:00", "1970-01-01+05:30"], vec!["1970-1-1", "1970-02-30", "x"]),
-            ("AWSTime", vec!["12:30", "12:30:24", "12:30:24.500Z", "12:30:24-07:00"], vec!["24:00", "12", "12:30:24.", "12:60"]),
-            ("AWSDateTime", vec!["1970-01-01T12:00:00Z", "1970-01-01T12:00:00.123+09:00"], vec!["1970-01-01T12:00:00", "1970-01-01"]),
+            (
+                "AWSDate",
+                vec!["1970-01-01", "1970-01-01Z", "1970-01-01-07:00", "1970-01-01+05:30"],
+                vec!["1970-1-1", "1970-02-30", "x"],
+            ),
+            (
+                "AWSTime",
+                vec!["12:30", "12:30:24", "12:30:24.500Z", "12:30:24-07:00"],
+                vec!["24:00", "12", "12:30:24.", "12:60"],
+            ),
+            (
+                "AWSDateTime",
+                vec!["1970-01-01T12:00:00Z", "1970-01-01T12:00:00.123+09:00"],
+                vec!["1970-01-01T12:00:00", "1970-01-01"],
+            ),
             ("AWSEmail", vec!["username@example.com"], vec!["username", "a@b", "a b@c.d", "a@.c"]),
-            ("AWSURL", vec!["https://example.com", "mailto:a@b.c", "http://h/p?q#f"], vec!["example.com", "http://", "http://a b"]),
+            (
+                "AWSURL",
+                vec!["https://example.com", "mailto:a@b.c", "http://h/p?q#f"],
+                vec!["example.com", "http://", "http://a b"],
+            ),
             ("AWSPhone", vec!["+1 415-555-0100", "03-1234-5678"], vec!["phone", "+", "12"]),
-            ("AWSIPAddress", vec!["123.12.34.56", "1a2b:3c4b::1234:4567", "10.0.0.0/8", "::/0"], vec!["1.2.3", "1.2.3.4/33", "g::"]),
+            (
+                "AWSIPAddress",
+                vec!["123.12.34.56", "1a2b:3c4b::1234:4567", "10.0.0.0/8", "::/0"],
+                vec!["1.2.3", "1.2.3.4/33", "g::"],
+            ),
         ] {
             for text in good {
                 assert_eq!(from_input(scalar, &json!(text)), Some(json!(text)), "{scalar} {text}");

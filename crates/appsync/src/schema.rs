@@ -96,11 +96,8 @@ impl Schema {
                 other => other.name().map(ToString::to_string),
             })
             .collect();
-        let prelude: String = PRELUDE
-            .iter()
-            .filter(|(name, _)| !declared.contains(*name))
-            .map(|(_, text)| format!("{text}\n"))
-            .collect();
+        let prelude: String =
+            PRELUDE.iter().filter(|(name, _)| !declared.contains(*name)).map(|(_, text)| format!("{text}\n")).collect();
         let valid = apollo_compiler::Schema::builder()
             .parse(prelude, "appsync.graphql")
             .add_ast(&document)
@@ -135,12 +132,8 @@ impl Schema {
         if !own.is_empty() {
             return own;
         }
-        let of_type = self
-            .valid
-            .types
-            .get(type_name)
-            .map(|found| of(&|name| found.directives().has(name)))
-            .unwrap_or_default();
+        let of_type =
+            self.valid.types.get(type_name).map(|found| of(&|name| found.directives().has(name))).unwrap_or_default();
         if of_type.is_empty() { vec![default] } else { of_type }
     }
 
@@ -208,7 +201,8 @@ mod tests {
     fn aws_scalars_and_directives_need_no_declaration_and_bear_one() {
         let sdl = "type Query { now: AWSDateTime @aws_api_key }";
         Schema::read(sdl).expect("without a declaration");
-        Schema::read(&format!("scalar AWSDateTime\ndirective @aws_api_key on FIELD_DEFINITION\n{sdl}")).expect("with one");
+        Schema::read(&format!("scalar AWSDateTime\ndirective @aws_api_key on FIELD_DEFINITION\n{sdl}"))
+            .expect("with one");
     }
 
     #[test]
@@ -225,8 +219,12 @@ mod tests {
 
     #[test]
     fn modes_come_from_the_field_then_the_type_then_the_api() {
-        let schema = Schema::read("type Query { a: Int  b: T } type T @aws_api_key @aws_iam { c: Int  d: Int @aws_iam }").expect("reads");
-        let modes = |parent: &str, name: &str| schema.modes(parent, schema.field(parent, name).expect("is there"), Mode::ApiKey);
+        let schema =
+            Schema::read("type Query { a: Int  b: T } type T @aws_api_key @aws_iam { c: Int  d: Int @aws_iam }")
+                .expect("reads");
+        let modes = |parent: &str, name: &str| {
+            schema.modes(parent, schema.field(parent, name).expect("is there"), Mode::ApiKey)
+        };
         assert_eq!(modes("Query", "a"), [Mode::ApiKey]);
         assert_eq!(modes("T", "c"), [Mode::ApiKey, Mode::Iam]);
         assert_eq!(modes("T", "d"), [Mode::Iam]);

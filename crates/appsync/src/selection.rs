@@ -127,7 +127,11 @@ impl<'a> Selector<'a> {
 
 /// How deep a selection nests; fragments are measured once each.
 pub(crate) fn depth<'a>(document: &'a ExecutableDocument, set: &'a SelectionSet) -> usize {
-    fn measure<'a>(document: &'a ExecutableDocument, set: &'a SelectionSet, known: &mut HashMap<&'a Name, usize>) -> usize {
+    fn measure<'a>(
+        document: &'a ExecutableDocument,
+        set: &'a SelectionSet,
+        known: &mut HashMap<&'a Name, usize>,
+    ) -> usize {
         let mut deepest = 0;
         for selection in &set.selections {
             let depth = match selection {

@@ -59,7 +59,9 @@ async fn preflight() -> Response {
     headers.insert("access-control-allow-methods", HeaderValue::from_static("POST, GET, OPTIONS"));
     headers.insert(
         "access-control-allow-headers",
-        HeaderValue::from_static("content-type, x-api-key, authorization, x-amz-date, x-amz-security-token, x-amz-user-agent"),
+        HeaderValue::from_static(
+            "content-type, x-api-key, authorization, x-amz-date, x-amz-security-token, x-amz-user-agent",
+        ),
     );
     headers.insert("access-control-max-age", HeaderValue::from_static("172800"));
     allow_origin(response)
@@ -98,11 +100,15 @@ async fn execute(State(api): State<Arc<Inner>>, request: http::Request<Body>) ->
     let variables = match request.variables {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(map)) => map,
-        Some(_) => return refuse(StatusCode::BAD_REQUEST, "MalformedHttpRequestException", "Variables must be an object."),
+        Some(_) => {
+            return refuse(StatusCode::BAD_REQUEST, "MalformedHttpRequestException", "Variables must be an object.");
+        }
     };
     let response = api.execute(&query, &variables, request.operation_name.as_deref(), &accepted, &caller).await;
     let body = serde_json::to_vec(&response).unwrap_or_default();
-    allow_origin((StatusCode::OK, [(http::header::CONTENT_TYPE, "application/json;charset=UTF-8")], body).into_response())
+    allow_origin(
+        (StatusCode::OK, [(http::header::CONTENT_TYPE, "application/json;charset=UTF-8")], body).into_response(),
+    )
 }
 
 /// The peer, if the server was told to find out (`into_make_service_with_connect_info`).
@@ -114,7 +120,9 @@ fn caller(headers: &HeaderMap, peer: Option<SocketAddr>) -> Caller {
     let mut map: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in headers {
         let Ok(value) = value.to_str() else { continue };
-        map.entry(name.as_str().to_owned()).and_modify(|all| *all = format!("{all}, {value}")).or_insert_with(|| value.to_owned());
+        map.entry(name.as_str().to_owned())
+            .and_modify(|all| *all = format!("{all}, {value}"))
+            .or_insert_with(|| value.to_owned());
     }
     let source_ip = peer.map(|peer| peer.ip().to_string());
     if let Some(address) = &source_ip {
@@ -130,7 +138,13 @@ async fn upgrade(State(api): State<Arc<Inner>>, RawQuery(query): RawQuery, reque
     let (headers, peer) = (parts.headers.clone(), peer(&parts));
     let upgrade = match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
         Ok(upgrade) => upgrade,
-        Err(_) => return refuse(StatusCode::BAD_REQUEST, "BadRequestException", "This address takes POST, or an upgrade to a WebSocket."),
+        Err(_) => {
+            return refuse(
+                StatusCode::BAD_REQUEST,
+                "BadRequestException",
+                "This address takes POST, or an upgrade to a WebSocket.",
+            );
+        }
     };
     let protocols: Vec<String> =
         upgrade.requested_protocols().filter_map(|value| value.to_str().ok()).map(ToOwned::to_owned).collect();
@@ -193,7 +207,8 @@ mod tests {
     #[test]
     fn both_forms_of_authorisation_are_read() {
         let header = r#"{"host":"localhost","x-api-key":"key"}"#;
-        let expected = BTreeMap::from([("host".to_owned(), "localhost".to_owned()), ("x-api-key".to_owned(), "key".to_owned())]);
+        let expected =
+            BTreeMap::from([("host".to_owned(), "localhost".to_owned()), ("x-api-key".to_owned(), "key".to_owned())]);
         let query = format!("header={}&payload=e30=", STANDARD.encode(header).replace('=', "%3D"));
         assert_eq!(authorization(&query, &[]), Ok(expected.clone()));
         let protocols = ["graphql-ws".to_owned(), format!("header-{}", URL_SAFE_NO_PAD.encode(header))];

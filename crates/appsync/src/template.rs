@@ -73,9 +73,13 @@ pub(crate) enum Code {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
     None,
-    DynamoDb { table: String },
+    DynamoDb {
+        table: String,
+    },
     /// By what the template calls the function: its name, or its logical id.
-    Lambda { names: Vec<String> },
+    Lambda {
+        names: Vec<String>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,7 +122,7 @@ impl Template {
         let [api] = apis.as_slice() else { return Err(Error::Apis(apis.len())) };
         let mut template = Self { introspection: true, ..Self::default() };
         template.read_api(&evaluator, api)?;
-        if evaluator.of_type("AWS::AppSync::ApiCache").first().is_some() {
+        if !evaluator.of_type("AWS::AppSync::ApiCache").is_empty() {
             return Err(Error::Unsupported { place: api.clone(), what: "an API cache".to_owned() });
         }
         if let Some(id) = evaluator.of_type("AWS::AppSync::GraphQLSchema").first() {
@@ -134,14 +138,22 @@ impl Template {
         for id in evaluator.of_type("AWS::AppSync::FunctionConfiguration") {
             let properties = Properties { place: &id, value: evaluator.properties(&id)? };
             properties.refuse_templates()?;
-            let step = Step { name: properties.text("Name")?, source: properties.text("DataSourceName")?, code: properties.code() };
+            let step = Step {
+                name: properties.text("Name")?,
+                source: properties.text("DataSourceName")?,
+                code: properties.code(),
+            };
             functions.insert(id, step);
         }
         for id in evaluator.of_type("AWS::AppSync::Resolver") {
             let properties = Properties { place: &id, value: evaluator.properties(&id)? };
             let resolver = properties.resolver(&functions)?;
             let field = format!("{}.{}", resolver.type_name, resolver.field);
-            if template.resolvers.iter().any(|other| other.type_name == resolver.type_name && other.field == resolver.field) {
+            if template
+                .resolvers
+                .iter()
+                .any(|other| other.type_name == resolver.type_name && other.field == resolver.field)
+            {
                 return Err(Error::Twice { place: id, field });
             }
             template.resolvers.push(resolver);
@@ -153,22 +165,33 @@ impl Template {
         let properties = Properties { place: id, value: evaluator.properties(id)? };
         let mut modes = vec![properties.text("AuthenticationType")?];
         if let Some(additional) = properties.value.get("AdditionalAuthenticationProviders").and_then(Value::as_array) {
-            modes.extend(additional.iter().filter_map(|mode| mode["AuthenticationType"].as_str()).map(ToOwned::to_owned));
+            modes.extend(
+                additional.iter().filter_map(|mode| mode["AuthenticationType"].as_str()).map(ToOwned::to_owned),
+            );
         }
         for mode in modes {
-            let known = Mode::named(&mode)
-                .ok_or_else(|| Error::Unsupported { place: id.to_owned(), what: format!("the authentication type {mode}") })?;
+            let known = Mode::named(&mode).ok_or_else(|| Error::Unsupported {
+                place: id.to_owned(),
+                what: format!("the authentication type {mode}"),
+            })?;
             self.modes.push(known);
         }
         if let Some(variables) = properties.value.get("EnvironmentVariables").and_then(Value::as_object) {
             for (name, value) in variables {
-                let value = scalar_text(value)
-                    .ok_or_else(|| Error::Property { place: id.to_owned(), property: format!("EnvironmentVariables.{name}") })?;
+                let value = scalar_text(value).ok_or_else(|| Error::Property {
+                    place: id.to_owned(),
+                    property: format!("EnvironmentVariables.{name}"),
+                })?;
                 self.environment.push((name.clone(), value));
             }
         }
         let bound = |name: &str| {
-            properties.value.get(name).and_then(scalar_text).and_then(|text| text.parse::<usize>().ok()).filter(|bound| *bound > 0)
+            properties
+                .value
+                .get(name)
+                .and_then(scalar_text)
+                .and_then(|text| text.parse::<usize>().ok())
+                .filter(|bound| *bound > 0)
         };
         self.query_depth = bound("QueryDepthLimit");
         self.resolver_count = bound("ResolverCountLimit");
@@ -246,16 +269,24 @@ impl Properties<'_> {
             "NONE" => Ok(Source::None),
             "AMAZON_DYNAMODB" => {
                 let config = &self.value["DynamoDBConfig"];
-                if config.get("Versioned").and_then(Value::as_bool) == Some(true) || config.get("DeltaSyncConfig").is_some() {
+                if config.get("Versioned").and_then(Value::as_bool) == Some(true)
+                    || config.get("DeltaSyncConfig").is_some()
+                {
                     return self.unsupported("a versioned data source");
                 }
                 let table = config.get("TableName").and_then(Value::as_str);
-                let table = table.ok_or_else(|| Error::Property { place: self.place.to_owned(), property: "DynamoDBConfig.TableName".to_owned() })?;
+                let table = table.ok_or_else(|| Error::Property {
+                    place: self.place.to_owned(),
+                    property: "DynamoDBConfig.TableName".to_owned(),
+                })?;
                 Ok(Source::DynamoDb { table: table.to_owned() })
             }
             "AWS_LAMBDA" => {
                 let arn = self.value["LambdaConfig"].get("LambdaFunctionArn").and_then(Value::as_str);
-                let arn = arn.ok_or_else(|| Error::Property { place: self.place.to_owned(), property: "LambdaConfig.LambdaFunctionArn".to_owned() })?;
+                let arn = arn.ok_or_else(|| Error::Property {
+                    place: self.place.to_owned(),
+                    property: "LambdaConfig.LambdaFunctionArn".to_owned(),
+                })?;
                 Ok(Source::Lambda { names: evaluator.function_names(arn) })
             }
             other => self.unsupported(format!("a data source of type {other}")),
@@ -272,9 +303,16 @@ impl Properties<'_> {
                 code: self.code(),
             }),
             Some("PIPELINE") => {
-                let ids = self.value["PipelineConfig"].get("Functions").and_then(Value::as_array).cloned().unwrap_or_default();
+                let ids = self.value["PipelineConfig"]
+                    .get("Functions")
+                    .and_then(Value::as_array)
+                    .cloned()
+                    .unwrap_or_default();
                 if ids.len() > MAX_PIPELINE_FUNCTIONS {
-                    return self.unsupported(format!("a pipeline of {} functions (AppSync takes {MAX_PIPELINE_FUNCTIONS})", ids.len()));
+                    return self.unsupported(format!(
+                        "a pipeline of {} functions (AppSync takes {MAX_PIPELINE_FUNCTIONS})",
+                        ids.len()
+                    ));
                 }
                 let steps = ids
                     .iter()
@@ -286,7 +324,9 @@ impl Properties<'_> {
                             .ok_or_else(|| Error::Reference { place: self.place.to_owned(), name: id.to_owned() })
                     })
                     .collect::<Result<_, _>>()?;
-                let code = self.code().ok_or_else(|| Error::Property { place: self.place.to_owned(), property: "Code".to_owned() })?;
+                let code = self
+                    .code()
+                    .ok_or_else(|| Error::Property { place: self.place.to_owned(), property: "Code".to_owned() })?;
                 Kind::Pipeline { code, functions: steps }
             }
             Some(other) => return self.unsupported(format!("a resolver of kind {other}")),

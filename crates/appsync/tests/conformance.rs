@@ -66,12 +66,16 @@ impl Page {
             match &resolver.functions {
                 Some(functions) => {
                     properties["Kind"] = json!("PIPELINE");
-                    let ids: Vec<Value> = functions.iter().map(|name| json!({"Fn::GetAtt": [format!("Function{name}"), "FunctionId"]})).collect();
+                    let ids: Vec<Value> = functions
+                        .iter()
+                        .map(|name| json!({"Fn::GetAtt": [format!("Function{name}"), "FunctionId"]}))
+                        .collect();
                     properties["PipelineConfig"] = json!({ "Functions": ids });
                 }
                 None => properties["DataSourceName"] = json!(resolver.on),
             }
-            resources[format!("Resolver{type_name}{name}")] = json!({"Type": "AWS::AppSync::Resolver", "Properties": properties});
+            resources[format!("Resolver{type_name}{name}")] =
+                json!({"Type": "AWS::AppSync::Resolver", "Properties": properties});
         }
         json!({ "Resources": resources }).to_string()
     }
@@ -99,12 +103,16 @@ impl Page {
 fn matches(expected: &Value, found: &Value) -> bool {
     match (expected, found) {
         (Value::String(text), _) if text == "<any>" => true,
-        (Value::String(text), Value::String(found)) if text.starts_with("<starts>") => found.starts_with(&text["<starts>".len()..]),
+        (Value::String(text), Value::String(found)) if text.starts_with("<starts>") => {
+            found.starts_with(&text["<starts>".len()..])
+        }
         (Value::Object(expected), Value::Object(found)) => {
-            expected.len() == found.len() && expected.iter().all(|(key, value)| found.get(key).is_some_and(|found| matches(value, found)))
+            expected.len() == found.len()
+                && expected.iter().all(|(key, value)| found.get(key).is_some_and(|found| matches(value, found)))
         }
         (Value::Array(expected), Value::Array(found)) => {
-            expected.len() == found.len() && expected.iter().zip(found).all(|(expected, found)| matches(expected, found))
+            expected.len() == found.len()
+                && expected.iter().zip(found).all(|(expected, found)| matches(expected, found))
         }
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
         _ => expected == found,
@@ -126,7 +134,10 @@ async fn check(file: &str) {
         let found = match (&step.subscribe, &step.heard, &step.request) {
             (Some(name), _, Some(request)) => {
                 let subscription = api.subscribe(request, step.variables.clone(), &caller).await;
-                subscriptions.insert(name.clone(), subscription.unwrap_or_else(|errors| panic!("{file} step {number}: {errors:?}")));
+                subscriptions.insert(
+                    name.clone(),
+                    subscription.unwrap_or_else(|errors| panic!("{file} step {number}: {errors:?}")),
+                );
                 continue;
             }
             (_, Some(name), _) => {

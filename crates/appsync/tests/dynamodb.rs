@@ -82,7 +82,13 @@ async fn a_failed_condition_is_an_error_with_the_item_as_it_is() {
     assert_eq!(store.act(json!({"pk": "a", "sk": "1", "name": "first"})).await["error"], Value::Null);
     let answer = store.act(json!({"pk": "a", "sk": "1", "name": "second"})).await;
     assert_eq!(answer["error"]["type"], "DynamoDB:ConditionalCheckFailedException");
-    assert!(answer["error"]["message"].as_str().expect("a message").starts_with("The conditional request failed (Service: DynamoDb"), "{answer}");
+    assert!(
+        answer["error"]["message"]
+            .as_str()
+            .expect("a message")
+            .starts_with("The conditional request failed (Service: DynamoDb"),
+        "{answer}"
+    );
     assert_eq!(answer["result"]["name"], "first");
 }
 
@@ -170,7 +176,9 @@ async fn a_query_pages_with_tokens_that_neither_skip_nor_repeat() {
     let mut token = Value::Null;
     for _ in 0..10 {
         let page = store.act(json!({"limit": 2, "token": token})).await["result"].clone();
-        seen.extend(page["items"].as_array().expect("items").iter().map(|item| item["sk"].as_str().expect("a key").to_owned()));
+        seen.extend(
+            page["items"].as_array().expect("items").iter().map(|item| item["sk"].as_str().expect("a key").to_owned()),
+        );
         token = page["nextToken"].clone();
         if token.is_null() {
             break;
@@ -191,7 +199,8 @@ async fn a_query_on_an_index_with_a_filter() {
     }
     store.put(json!({"pk": "d", "sk": "s", "n": 9, "name": "z", "gone": 1})).await;
     let answer = store.act(json!({})).await;
-    let keys: Vec<&str> = answer["result"]["items"].as_array().expect("items").iter().filter_map(|item| item["pk"].as_str()).collect();
+    let keys: Vec<&str> =
+        answer["result"]["items"].as_array().expect("items").iter().filter_map(|item| item["pk"].as_str()).collect();
     assert_eq!(keys, ["b", "c"]);
     assert_eq!(answer["result"]["scannedCount"], 4);
 }
@@ -203,7 +212,8 @@ async fn a_scan_reads_everything() {
         store.put(json!({"pk": format!("{n}"), "sk": "s", "n": n})).await;
     }
     let answer = store.act(json!({})).await;
-    let mut found: Vec<i64> = answer["result"]["items"].as_array().expect("items").iter().filter_map(|item| item["n"].as_i64()).collect();
+    let mut found: Vec<i64> =
+        answer["result"]["items"].as_array().expect("items").iter().filter_map(|item| item["n"].as_i64()).collect();
     found.sort_unstable();
     assert_eq!(found, [2, 3]);
 }
@@ -229,7 +239,10 @@ async fn batches_answer_in_the_order_asked() {
         json!({"data": {"things": [{"pk": "b", "sk": "1", "n": 2}, null, {"pk": "a", "sk": "1", "n": 1}]}, "unprocessedKeys": {"things": []}})
     );
     let deleted = store.act(json!({"kind": "delete"})).await;
-    assert_eq!(deleted["result"], json!({"data": {"things": [{"pk": "a", "sk": "1"}]}, "unprocessedKeys": {"things": []}}));
+    assert_eq!(
+        deleted["result"],
+        json!({"data": {"things": [{"pk": "a", "sk": "1"}]}, "unprocessedKeys": {"things": []}})
+    );
     assert_eq!(store.act(json!({"kind": "get"})).await["result"]["data"]["things"][2], Value::Null);
 }
 
@@ -265,7 +278,11 @@ async fn a_transaction_writes_all_or_says_why_not() {
     let types: Vec<&str> = reasons.iter().filter_map(|reason| reason["type"].as_str()).collect();
     assert_eq!(types, ["None", "None", "ConditionalCheckFailed", "None"]);
     assert_eq!(reasons[2]["item"], json!({"pk": "guard", "sk": "1", "open": false}), "what made it fail");
-    assert_eq!(store.act(json!({"sk": "2"})).await["error"]["type"], "DynamoDB:TransactionCanceledException", "nothing was written");
+    assert_eq!(
+        store.act(json!({"sk": "2"})).await["error"]["type"],
+        "DynamoDB:TransactionCanceledException",
+        "nothing was written"
+    );
 }
 
 #[tokio::test]
@@ -302,7 +319,10 @@ async fn requests_that_make_no_sense_are_refused_by_name() {
         ("return { operation: 'GetItem', key: { pk: 'a' } }", "not a typed value"),
         ("return { operation: 'PutItem', key: {}, _version: 1 }", "_version"),
         ("return { operation: 'Query', query: { expression: 'pk = :p' }, nextToken: 'x' }", "pagination token"),
-        ("return { operation: 'PutItem', key: {}, condition: { expression: 'a', conditionalCheckFailedHandler: { strategy: 'Custom' } } }", "Custom"),
+        (
+            "return { operation: 'PutItem', key: {}, condition: { expression: 'a', conditionalCheckFailedHandler: { strategy: 'Custom' } } }",
+            "Custom",
+        ),
     ] {
         let act = code(request);
         let (api, _) = stored_api(SDL, &[stored("Mutation.act", &act)]).await;

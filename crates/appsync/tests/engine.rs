@@ -23,7 +23,8 @@ fn evaluate(body: &str, ctx: Value) -> Result<Evaluation, Error> {
 
 /// The value of an expression.
 fn value(expression: &str) -> Value {
-    let evaluation = evaluate(&format!("return {expression}"), json!({})).unwrap_or_else(|error| panic!("{expression}: {error}"));
+    let evaluation =
+        evaluate(&format!("return {expression}"), json!({})).unwrap_or_else(|error| panic!("{expression}: {error}"));
     evaluation.returned().cloned().unwrap_or_else(|| panic!("{expression}: {:?}", evaluation.ending))
 }
 
@@ -59,10 +60,19 @@ fn time_is_the_clocks() {
         ("util.time.nowFormatted('yyyy-MM-dd HH:mm:ssXXX', '+09:00')", json!("2026-01-01 09:00:00+09:00")),
         ("util.time.epochMilliSecondsToSeconds(1517943695750)", json!(1_517_943_695)),
         ("util.time.epochMilliSecondsToISO8601(1517943695750)", json!("2018-02-06T19:01:35.750Z")),
-        ("util.time.epochMilliSecondsToFormatted(1517943695750, 'yyyy-MM-dd HH:mm:ssZ')", json!("2018-02-06 19:01:35+0000")),
+        (
+            "util.time.epochMilliSecondsToFormatted(1517943695750, 'yyyy-MM-dd HH:mm:ssZ')",
+            json!("2018-02-06 19:01:35+0000"),
+        ),
         ("util.time.parseISO8601ToEpochMilliSeconds('2018-02-01T17:21:05.180+08:00')", json!(1_517_476_865_180_i64)),
-        ("util.time.parseFormattedToEpochMilliSeconds('2018-02-06 01:19:49+0800', 'yyyy-MM-dd HH:mm:ssZ')", json!(1_517_851_189_000_i64)),
-        ("util.time.parseFormattedToEpochMilliSeconds('2018-02-06 01:19:49', 'yyyy-MM-dd HH:mm:ss', '+0800')", json!(1_517_851_189_000_i64)),
+        (
+            "util.time.parseFormattedToEpochMilliSeconds('2018-02-06 01:19:49+0800', 'yyyy-MM-dd HH:mm:ssZ')",
+            json!(1_517_851_189_000_i64),
+        ),
+        (
+            "util.time.parseFormattedToEpochMilliSeconds('2018-02-06 01:19:49', 'yyyy-MM-dd HH:mm:ss', '+0800')",
+            json!(1_517_851_189_000_i64),
+        ),
     ]);
 }
 
@@ -90,7 +100,10 @@ fn dynamodb_values_are_typed() {
             "util.dynamodb.toDynamoDB({ a: 'x', b: [1, true, null], c: { d: 1.5 } })",
             json!({"M": {"a": {"S": "x"}, "b": {"L": [{"N": 1}, {"BOOL": true}, {"NULL": null}]}, "c": {"M": {"d": {"N": 1.5}}}}}),
         ),
-        ("util.dynamodb.toMapValues({ id: '1', constructor: 2, toString: 3 })", json!({"id": {"S": "1"}, "constructor": {"N": 2}, "toString": {"N": 3}})),
+        (
+            "util.dynamodb.toMapValues({ id: '1', constructor: 2, toString: 3 })",
+            json!({"id": {"S": "1"}, "constructor": {"N": 2}, "toString": {"N": 3}}),
+        ),
         ("util.dynamodb.toStringSet(['a', 'b'])", json!({"SS": ["a", "b"]})),
         ("util.dynamodb.toNumberSet([1, 2])", json!({"NS": ["1", "2"]})),
         ("util.dynamodb.toString(null)", json!(null)),
@@ -130,7 +143,10 @@ fn handlers_end_as_they_say() {
     assert_eq!((raised.data, raised.error_info), (json!({"d": 1}), json!({"i": 2})));
     assert_eq!(ended("util.unauthorized()"), Ending::Unauthorized);
     assert_eq!(ended("runtime.earlyReturn({ a: 1 })"), Ending::Early { value: json!({"a": 1}), to_end: false });
-    assert_eq!(ended("runtime.earlyReturn(null, { skipTo: 'END' })"), Ending::Early { value: Value::Null, to_end: true });
+    assert_eq!(
+        ended("runtime.earlyReturn(null, { skipTo: 'END' })"),
+        Ending::Early { value: Value::Null, to_end: true }
+    );
     assert_eq!(ended("return"), Ending::Returned(Value::Null));
     let appended = evaluate("util.appendError('a'); util.appendError('b', 'B'); return 1", json!({})).expect("runs");
     assert_eq!(appended.errors.len(), 2);
@@ -200,7 +216,12 @@ fn pipeline() -> Api {
             "Code": "export function request(ctx) { if (ctx.args.mode === 'before') runtime.earlyReturn('at once'); ctx.stash.steps = []; return 1 }\n\
                      export function response(ctx) { return { result: ctx.prev.result, same: ctx.result === ctx.prev.result, steps: ctx.stash.steps } }"}},
     }});
-    Api::builder().schema(PIPELINE_SDL).template(template.to_string(), &[]).api_keys([KEY]).build().unwrap_or_else(|error| panic!("{error}"))
+    Api::builder()
+        .schema(PIPELINE_SDL)
+        .template(template.to_string(), &[])
+        .api_keys([KEY])
+        .build()
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[tokio::test]
@@ -208,13 +229,18 @@ async fn a_pipeline_hands_results_and_the_stash_on() {
     let api = pipeline();
     let run = async |mode: &str| {
         let response = api.execute("query ($m: String) { run(mode: $m) }", json!({"m": mode}), &caller()).await;
-        let data: Value = response.data()["run"].as_str().map_or(Value::Null, |text| serde_json::from_str(text).expect("JSON"));
+        let data: Value =
+            response.data()["run"].as_str().map_or(Value::Null, |text| serde_json::from_str(text).expect("JSON"));
         (data["result"].clone(), data["steps"].clone(), response.errors)
     };
     assert_eq!(run("all").await.0, json!([2, "second"]));
     assert_eq!(run("all").await.1, json!(["first", "second"]));
     let (result, steps, _) = run("next").await;
-    assert_eq!((result, steps), (json!(["skipped", "second"]), json!(["second"])), "only the function's own source is skipped");
+    assert_eq!(
+        (result, steps),
+        (json!(["skipped", "second"]), json!(["second"])),
+        "only the function's own source is skipped"
+    );
     let (result, steps, _) = run("end").await;
     assert_eq!((result, steps), (json!("ended"), json!([])));
     assert_eq!(run("before").await.0, json!("at once"));

@@ -27,9 +27,16 @@ async fn a_unit_resolver_gets_its_arguments_and_answers() {
     let code = payload("{ text: ctx.args.text, count: ctx.arguments.count, env: ctx.env.STAGE, tags: ctx.args.tags }");
     let api = api(SDL, &[none("Query.echo", &code)]);
     let response = api
-        .execute("query Q($t: String) { first: echo(text: $t, tags: \"one\") { text count env tags } }", json!({"t": "hi"}), &caller())
+        .execute(
+            "query Q($t: String) { first: echo(text: $t, tags: \"one\") { text count env tags } }",
+            json!({"t": "hi"}),
+            &caller(),
+        )
         .await;
-    assert_eq!(response.to_json(), json!({"data": {"first": {"text": "hi", "count": 3, "env": "test", "tags": ["one"]}}}));
+    assert_eq!(
+        response.to_json(),
+        json!({"data": {"first": {"text": "hi", "count": 3, "env": "test", "tags": ["one"]}}})
+    );
 }
 
 #[tokio::test]
@@ -113,7 +120,8 @@ async fn abstract_types_are_what_their_typename_says() {
 #[tokio::test]
 async fn skip_and_include_and_operation_names() {
     let api = api(SDL, &[none("Query.echo", &payload("{ text: 'a', count: 1 }"))]);
-    let query = "query A($yes: Boolean!) { echo { text @skip(if: $yes) count @include(if: $yes) } } query B { __typename }";
+    let query =
+        "query A($yes: Boolean!) { echo { text @skip(if: $yes) count @include(if: $yes) } } query B { __typename }";
     let response = api.execute(query, json!({"yes": true}), &caller()).await;
     assert!(response.errors[0].message.contains("operation"), "{:?}", response.errors);
     let one = query.split(" query B").next().expect("the first");
@@ -123,7 +131,10 @@ async fn skip_and_include_and_operation_names() {
 
 #[tokio::test]
 async fn a_value_that_does_not_fit_its_type_is_an_error() {
-    let api = api(SDL, &[none("Query.bad", &payload("'many'")), none("Query.echo", &payload("{ at: 'yesterday', tags: 'one' }"))]);
+    let api = api(
+        SDL,
+        &[none("Query.bad", &payload("'many'")), none("Query.echo", &payload("{ at: 'yesterday', tags: 'one' }"))],
+    );
     let response = api.execute("{ bad echo { at tags } }", Value::Null, &caller()).await;
     assert_eq!(response.data(), json!({"bad": null, "echo": {"at": null, "tags": null}}));
     assert_eq!(response.errors.len(), 3);
@@ -150,7 +161,11 @@ async fn what_is_not_in_the_schema_is_refused_before_anything_runs() {
 async fn introspection_shows_the_schema() {
     let api = api(SDL, &[]);
     let response = api
-        .execute("{ __schema { queryType { name } } __type(name: \"Pair\") { fields { name type { kind } } } }", Value::Null, &caller())
+        .execute(
+            "{ __schema { queryType { name } } __type(name: \"Pair\") { fields { name type { kind } } } }",
+            Value::Null,
+            &caller(),
+        )
         .await;
     assert_eq!(
         response.data(),
@@ -175,7 +190,8 @@ async fn the_context_has_headers_identity_and_info() {
          field: ctx.info.fieldName, parent: ctx.info.parentTypeName, auth: util.authType() } }",
     );
     let api = api(SDL, &[none("Query.headers", &show)]);
-    let response = api.execute("{ headers }", Value::Null, &caller().header("X-Forwarded-For", "203.0.113.9, 10.0.0.1")).await;
+    let response =
+        api.execute("{ headers }", Value::Null, &caller().header("X-Forwarded-For", "203.0.113.9, 10.0.0.1")).await;
     let shown: Value = serde_json::from_str(response.data()["headers"].as_str().expect("JSON text")).expect("JSON");
     assert_eq!(shown["headers"]["x-forwarded-for"], "203.0.113.9, 10.0.0.1");
     assert_eq!(shown["identity"], Value::Null);
@@ -190,16 +206,31 @@ async fn directives_decide_who_may_read_a_field() {
                type Thing @aws_api_key @aws_iam { id: ID  secret: String @aws_iam }";
     let text = payload("'x'");
     let thing = payload("{ id: '1', secret: ctx.identity ? ctx.identity.username : null }");
-    let units = [none("Query.open", &text), none("Query.both", &text), none("Query.signed", &text), none("Query.thing", &thing)];
-    let api = builder(sdl, &units).access_key("AKIDEXAMPLE", IamCaller::role("123456789012", "ops")).build().expect("builds");
+    let units = [
+        none("Query.open", &text),
+        none("Query.both", &text),
+        none("Query.signed", &text),
+        none("Query.thing", &thing),
+    ];
+    let api =
+        builder(sdl, &units).access_key("AKIDEXAMPLE", IamCaller::role("123456789012", "ops")).build().expect("builds");
     let query = "{ open both signed thing { id secret } }";
     let response = api.execute(query, Value::Null, &caller()).await;
-    assert_eq!(response.data(), json!({"open": "x", "both": "x", "signed": null, "thing": {"id": "1", "secret": null}}));
+    assert_eq!(
+        response.data(),
+        json!({"open": "x", "both": "x", "signed": null, "thing": {"id": "1", "secret": null}})
+    );
     let messages: Vec<&str> = response.errors.iter().map(|error| error.message.as_str()).collect();
-    assert_eq!(messages, ["Not Authorized to access signed on type Query", "Not Authorized to access secret on type Thing"]);
+    assert_eq!(
+        messages,
+        ["Not Authorized to access signed on type Query", "Not Authorized to access secret on type Thing"]
+    );
     assert!(response.errors.iter().all(|error| error.error_type() == Some("Unauthorized")));
     let response = api.execute(query, Value::Null, &Caller::iam(IamCaller::role("123456789012", "ops"))).await;
-    assert_eq!(response.data(), json!({"open": null, "both": "x", "signed": "x", "thing": {"id": "1", "secret": "ops:local"}}));
+    assert_eq!(
+        response.data(),
+        json!({"open": null, "both": "x", "signed": "x", "thing": {"id": "1", "secret": "ops:local"}})
+    );
     let response = api.execute(query, Value::Null, &Caller::api_key("wrong")).await;
     assert_eq!(response.errors[0].error_type(), Some("UnauthorizedException"));
 }
@@ -211,24 +242,32 @@ async fn lambda_functions_answer_with_code_around_them_or_without() {
                   export function response(ctx) { if (ctx.error) util.error('wrapped: ' + ctx.error.message, 'Mine'); return ctx.result }";
     let fail = invoke.replace("n: 20", "n: -1");
     let unit = |field, code| common::Unit { field, source: "function", code };
-    let units = [unit("Query.direct", ""), unit("Query.wrapped", invoke), unit("Query.caught", &fail), unit("Query.failing", "")];
+    let units = [
+        unit("Query.direct", ""),
+        unit("Query.wrapped", invoke),
+        unit("Query.caught", &fail),
+        unit("Query.failing", ""),
+    ];
     let api = builder(sdl, &units)
         .lambda("worker", |payload: Value| async move {
-            let n = payload.get("n").and_then(Value::as_i64).or_else(|| payload["arguments"]["a"].as_i64()).unwrap_or(-1);
+            let n =
+                payload.get("n").and_then(Value::as_i64).or_else(|| payload["arguments"]["a"].as_i64()).unwrap_or(-1);
             if n < 0 { Err(LambdaError::new("it broke")) } else { Ok(json!(n + 1)) }
         })
         .build()
         .expect("builds");
     let response = api.execute("{ direct(a: 4) wrapped failing caught }", Value::Null, &caller()).await;
     assert_eq!(response.data(), json!({"direct": 5, "wrapped": 21, "failing": null, "caught": null}));
-    let mut types: Vec<_> = response.errors.iter().map(|error| (error.error_type().unwrap_or(""), error.message.as_str())).collect();
+    let mut types: Vec<_> =
+        response.errors.iter().map(|error| (error.error_type().unwrap_or(""), error.message.as_str())).collect();
     types.sort_unstable();
     assert_eq!(types, [("Lambda:Unhandled", "it broke"), ("Mine", "wrapped: it broke")]);
 }
 
 #[test]
 fn an_api_that_does_not_fit_together_is_refused_by_name() {
-    let refusal = |sdl: &str, units: &[common::Unit<'_>]| builder(sdl, units).build().expect_err("is refused").to_string();
+    let refusal =
+        |sdl: &str, units: &[common::Unit<'_>]| builder(sdl, units).build().expect_err("is refused").to_string();
     let good = payload("1");
     assert!(refusal(SDL, &[none("Query.nothing", &good)]).contains("Query.nothing"));
     assert!(refusal(SDL, &[none("Query.bad", "export function request() { return {} }")]).contains("`response`"));

@@ -8,13 +8,15 @@ use common::{KEY, api, builder, caller, code, none, serve};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-const SDL: &str = "type Query { run: AWSJSON  deep: Deep  fine: Int  big(n: Int!): [String]  json(in: AWSJSON, nested: In): String }
+const SDL: &str =
+    "type Query { run: AWSJSON  deep: Deep  fine: Int  big(n: Int!): [String]  json(in: AWSJSON, nested: In): String }
                    type Deep { deep: Deep  list: [Deep]  n: Int  resolved: Deep } input In { in: In  n: Int }";
 
 fn hostile(body: &str) -> Api {
     let (bad, fine) = (code(body), code("return { payload: 1 }"));
     // Bounds small enough that hitting them takes no time.
-    let limits = Limits { script_time: Duration::from_millis(200), script_memory: 8 * 1024 * 1024, ..Limits::default() };
+    let limits =
+        Limits { script_time: Duration::from_millis(300), script_memory: 8 * 1024 * 1024, ..Limits::default() };
     builder(SDL, &[none("Query.run", &bad), none("Query.fine", &fine)]).limits(limits).build().expect("builds")
 }
 
@@ -48,7 +50,10 @@ async fn a_resolver_that_allocates_for_ever_is_an_error() {
         "return Array(100000000).fill('x')",
     ] {
         let (message, info) = refused(body).await;
-        assert!(message.contains("memory") || message.contains("timed out") || info.to_string().contains("RangeError"), "{body}: {message} {info}");
+        assert!(
+            message.contains("memory") || message.contains("timed out") || info.to_string().contains("RangeError"),
+            "{body}: {message} {info}"
+        );
     }
 }
 
@@ -132,7 +137,10 @@ async fn deep_queries_and_bombs_of_fragments_are_refused() {
     let api = builder(SDL, &units).limits(limits).build().expect("builds");
     let nested = |depth: usize| format!("{{ {}n{} }}", "deep { ".repeat(depth), " }".repeat(depth));
     assert!(api.execute(&nested(50), Value::Null, &caller()).await.is_ok());
-    assert_eq!(api.execute(&nested(76), Value::Null, &caller()).await.errors[0].error_type(), Some("QueryDepthLimitReached"));
+    assert_eq!(
+        api.execute(&nested(76), Value::Null, &caller()).await.errors[0].error_type(),
+        Some("QueryDepthLimitReached")
+    );
     for depth in [1_000, 3_000] {
         let response = api.execute(&nested(depth), Value::Null, &caller()).await;
         assert!(!response.errors.is_empty(), "{depth}");
@@ -143,11 +151,17 @@ async fn deep_queries_and_bombs_of_fragments_are_refused() {
         bomb.push_str(&format!(" fragment f{n} on Deep {{ a: deep {{ ...f{} }} b: deep {{ ...f{} }} }}", n + 1, n + 1));
     }
     bomb.push_str(" fragment f30 on Deep { n }");
-    let response = tokio::time::timeout(Duration::from_secs(60), api.execute(&bomb, Value::Null, &caller())).await.expect("ends");
-    assert!(response.errors.iter().any(|error| error.error_type() == Some("ResolverCountLimitReached")), "{:?}", response.errors.first());
+    let response =
+        tokio::time::timeout(Duration::from_secs(60), api.execute(&bomb, Value::Null, &caller())).await.expect("ends");
+    assert!(
+        response.errors.iter().any(|error| error.error_type() == Some("ResolverCountLimitReached")),
+        "{:?}",
+        response.errors.first()
+    );
     let cyclic = "{ deep { ...a } } fragment a on Deep { ...b } fragment b on Deep { ...a }";
     assert!(!api.execute(cyclic, Value::Null, &caller()).await.errors.is_empty());
-    let introspection = "{ __schema { types { fields { type { fields { type { fields { type { fields { name } } } } } } } } } }";
+    let introspection =
+        "{ __schema { types { fields { type { fields { type { fields { type { fields { name } } } } } } } } } }";
     assert!(!api.execute(introspection, Value::Null, &caller()).await.errors.is_empty());
 }
 
@@ -170,7 +184,8 @@ async fn raw(address: std::net::SocketAddr, request: &[u8]) -> String {
     let mut stream = tokio::net::TcpStream::connect(address).await.expect("connects");
     stream.write_all(request).await.expect("writes");
     let mut answer = vec![0; 4096];
-    let length = tokio::time::timeout(common::PATIENCE, stream.read(&mut answer)).await.expect("answers").expect("reads");
+    let length =
+        tokio::time::timeout(common::PATIENCE, stream.read(&mut answer)).await.expect("answers").expect("reads");
     String::from_utf8_lossy(&answer[..length]).into_owned()
 }
 
@@ -190,11 +205,17 @@ async fn bodies_that_are_no_request_are_refused() {
         ("{\"query\": \"{ fine }\"}", "200"),
         ("{\"query\": \"}{\"}", "200"),
     ] {
-        let request = format!("POST /graphql HTTP/1.1\r\nhost: x\r\nx-api-key: {KEY}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        let request = format!(
+            "POST /graphql HTTP/1.1\r\nhost: x\r\nx-api-key: {KEY}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
         let answer = raw(address, request.as_bytes()).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{body}: {answer}");
     }
-    let request = format!("POST /graphql HTTP/1.1\r\nhost: x\r\nx-api-key: {KEY}\r\ncontent-length: 2000000\r\n\r\n{}", "x".repeat(1_100_000));
+    let request = format!(
+        "POST /graphql HTTP/1.1\r\nhost: x\r\nx-api-key: {KEY}\r\ncontent-length: 2000000\r\n\r\n{}",
+        "x".repeat(1_100_000)
+    );
     assert!(raw(address, request.as_bytes()).await.starts_with("HTTP/1.1 413"));
     let answer = raw(address, b"POST /graphql HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}").await;
     assert!(answer.starts_with("HTTP/1.1 401") && answer.contains("UnauthorizedException"), "{answer}");

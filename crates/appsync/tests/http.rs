@@ -16,7 +16,8 @@ async fn post(api: &appsync::Api, headers: &[(&str, &str)], body: Value) -> (Sta
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let response = api.router().oneshot(request.body(Body::from(body.to_string())).expect("a request")).await.expect("infallible");
+    let response =
+        api.router().oneshot(request.body(Body::from(body.to_string())).expect("a request")).await.expect("infallible");
     let (parts, body) = response.into_parts();
     let bytes = body.collect().await.expect("a body").to_bytes();
     (parts.status, parts.headers, serde_json::from_slice(&bytes).expect("JSON"))
@@ -55,20 +56,29 @@ async fn a_caller_without_a_good_credential_is_refused() {
 
 #[tokio::test]
 async fn iam_is_the_configured_caller() {
-    let headers = [("authorization", "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260101/local/appsync/aws4_request, Signature=x")];
+    let headers =
+        [("authorization", "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260101/local/appsync/aws4_request, Signature=x")];
     let (_, _, answer) = post(&hello(), &headers, json!({"query": "{ who }"})).await;
     assert_eq!(answer["data"]["who"], "arn:aws:sts::123456789012:assumed-role/ops/local");
 }
 
 #[tokio::test]
 async fn resolvers_see_where_a_request_comes_from() {
-    let (_, _, answer) = post(&hello(), &[("x-api-key", KEY), ("X-Forwarded-For", "203.0.113.7, 10.0.0.1")], json!({"query": "{ address }"})).await;
+    let (_, _, answer) = post(
+        &hello(),
+        &[("x-api-key", KEY), ("X-Forwarded-For", "203.0.113.7, 10.0.0.1")],
+        json!({"query": "{ address }"}),
+    )
+    .await;
     assert_eq!(answer["data"]["address"], "203.0.113.7");
     // Over a real connection the peer's address is there without any header.
     let api = hello();
     let address = common::serve(&api).await;
     let body = json!({"query": "{ address }"}).to_string();
-    let request = format!("POST /graphql HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-api-key: {KEY}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let request = format!(
+        "POST /graphql HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-api-key: {KEY}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
     let mut stream = tokio::net::TcpStream::connect(address).await.expect("connects");
     tokio::io::AsyncWriteExt::write_all(&mut stream, request.as_bytes()).await.expect("writes");
     let mut answer = String::new();
@@ -78,7 +88,8 @@ async fn resolvers_see_where_a_request_comes_from() {
 
 #[tokio::test]
 async fn browsers_may_ask_first() {
-    let request = Request::options("/graphql").header("origin", "https://example.com").body(Body::empty()).expect("a request");
+    let request =
+        Request::options("/graphql").header("origin", "https://example.com").body(Body::empty()).expect("a request");
     let response = api("type Query { a: Int }", &[]).router().oneshot(request).await.expect("infallible");
     assert_eq!(response.status(), StatusCode::OK);
     assert!(response.headers()["access-control-allow-headers"].to_str().expect("text").contains("x-api-key"));

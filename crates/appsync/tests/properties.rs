@@ -12,7 +12,12 @@ use serde_json::{Map, Value, json};
 /// The same cases in every run; `PROPTEST_CASES` asks for more.
 fn config(cases: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(cases);
-    ProptestConfig { cases, rng_seed: RngSeed::Fixed(20_260_101), failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig {
+        cases,
+        rng_seed: RngSeed::Fixed(20_260_101),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
 }
 
 fn run<F: Future>(future: F) -> F::Output {
@@ -23,7 +28,9 @@ fn run<F: Future>(future: F) -> F::Output {
 fn echoing(sdl: &str) -> Api {
     let unit = common::Unit { field: "Query.root", source: "function", code: "" };
     common::builder(sdl, &[unit])
-        .lambda("worker", |context: Value| async move { Ok::<_, LambdaError>(context["arguments"].get("in").cloned().unwrap_or(Value::Null)) })
+        .lambda("worker", |context: Value| async move {
+            Ok::<_, LambdaError>(context["arguments"].get("in").cloned().unwrap_or(Value::Null))
+        })
         .build()
         .unwrap_or_else(|error| panic!("{error}\n{sdl}"))
 }
@@ -47,10 +54,13 @@ enum Kind {
 fn shape() -> impl Strategy<Value = Shape> {
     let leaf = any::<bool>().prop_map(|required| Shape { required, kind: Kind::Leaf });
     leaf.prop_recursive(4, 20, 3, |inner| {
-        (any::<bool>(), prop_oneof![
-            inner.clone().prop_map(|inner| Kind::List(Box::new(inner))),
-            prop::collection::vec(inner, 1..4).prop_map(Kind::Object),
-        ])
+        (
+            any::<bool>(),
+            prop_oneof![
+                inner.clone().prop_map(|inner| Kind::List(Box::new(inner))),
+                prop::collection::vec(inner, 1..4).prop_map(Kind::Object),
+            ],
+        )
             .prop_map(|(required, kind)| Shape { required, kind })
     })
 }
@@ -63,7 +73,11 @@ fn data(shape: Shape) -> BoxedStrategy<Value> {
         Kind::Object(fields) => {
             let fields: Vec<_> = fields.into_iter().map(data).collect();
             fields
-                .prop_map(|values| Value::Object(values.into_iter().enumerate().map(|(index, value)| (format!("f{index}"), value)).collect()))
+                .prop_map(|values| {
+                    Value::Object(
+                        values.into_iter().enumerate().map(|(index, value)| (format!("f{index}"), value)).collect(),
+                    )
+                })
                 .boxed()
         }
     };
@@ -92,7 +106,8 @@ fn selection(shape: &Shape) -> String {
         Kind::Leaf => String::new(),
         Kind::List(inner) => selection(inner),
         Kind::Object(fields) => {
-            let fields: Vec<String> = fields.iter().enumerate().map(|(index, field)| format!("f{index}{}", selection(field))).collect();
+            let fields: Vec<String> =
+                fields.iter().enumerate().map(|(index, field)| format!("f{index}{}", selection(field))).collect();
             format!(" {{ {} }}", fields.join(" "))
         }
     }
@@ -103,7 +118,9 @@ fn model(shape: &Shape, value: &Value) -> Result<Value, ()> {
     let completed = match (&shape.kind, value) {
         (_, Value::Null) => Err(()),
         (Kind::Leaf, Value::Number(_)) => Ok(value.clone()),
-        (Kind::List(inner), Value::Array(items)) => items.iter().map(|item| model(inner, item)).collect::<Result<_, _>>().map(Value::Array),
+        (Kind::List(inner), Value::Array(items)) => {
+            items.iter().map(|item| model(inner, item)).collect::<Result<_, _>>().map(Value::Array)
+        }
         (Kind::Object(fields), Value::Object(map)) => fields
             .iter()
             .enumerate()
@@ -166,7 +183,9 @@ fn input() -> impl Strategy<Value = (Input, bool)> {
         Just(Input::Enum),
         Just(Input::Object),
     ];
-    let any_type = named.prop_recursive(2, 4, 1, |inner| (inner, any::<bool>()).prop_map(|(inner, required)| Input::List(Box::new(inner), required)));
+    let any_type = named.prop_recursive(2, 4, 1, |inner| {
+        (inner, any::<bool>()).prop_map(|(inner, required)| Input::List(Box::new(inner), required))
+    });
     (any_type, any::<bool>())
 }
 
@@ -205,11 +224,15 @@ fn coerced(input: &Input, required: bool, value: &Value) -> Option<Value> {
         Input::Scalar("Int") => value.as_i64().filter(|n| i32::try_from(*n).is_ok()).map(Value::from),
         Input::Scalar("Float") => value.is_number().then(|| value.clone()),
         Input::Scalar("Boolean") => value.is_boolean().then(|| value.clone()),
-        Input::Scalar("ID") => value.as_i64().map(|n| json!(n.to_string())).or_else(|| value.is_string().then(|| value.clone())),
+        Input::Scalar("ID") => {
+            value.as_i64().map(|n| json!(n.to_string())).or_else(|| value.is_string().then(|| value.clone()))
+        }
         Input::Scalar(_) => value.is_string().then(|| value.clone()),
         Input::Enum => (value == "RED").then(|| value.clone()),
         Input::List(inner, required) => match value {
-            Value::Array(items) => items.iter().map(|item| coerced(inner, *required, item)).collect::<Option<_>>().map(Value::Array),
+            Value::Array(items) => {
+                items.iter().map(|item| coerced(inner, *required, item)).collect::<Option<_>>().map(Value::Array)
+            }
             one => coerced(inner, *required, one).map(|one| json!([one])),
         },
         Input::Object => {
@@ -250,11 +273,14 @@ proptest! {
 
 /// A text with pieces cut out, doubled and replaced.
 fn mangled(text: &'static str) -> impl Strategy<Value = String> {
-    let pieces = prop::sample::select(vec!["{", "}", "\"", "(", ")", "$", "...", "fragment", ":", "!", "\u{0}", "é", "[", "null", "-", "&a *a", "\n", "#"]);
+    let pieces = prop::sample::select(vec![
+        "{", "}", "\"", "(", ")", "$", "...", "fragment", ":", "!", "\u{0}", "é", "[", "null", "-", "&a *a", "\n", "#",
+    ]);
     prop::collection::vec((0..text.len(), 0..12_usize, pieces), 0..5).prop_map(move |edits| {
         let mut out = text.to_owned();
         for (at, length, piece) in edits {
-            let boundary = |index: usize| (0..=index.min(out.len())).rev().find(|index| out.is_char_boundary(*index)).unwrap_or(0);
+            let boundary =
+                |index: usize| (0..=index.min(out.len())).rev().find(|index| out.is_char_boundary(*index)).unwrap_or(0);
             let (start, end) = (boundary(at), boundary(at + length));
             out.replace_range(start..end.max(start), piece);
         }
@@ -306,12 +332,20 @@ proptest! {
 fn no_message_is_more_than_an_error() {
     let mut runner = proptest::test_runner::TestRunner::new(config(200));
     run(async {
-        let api = echoing("type T { id: ID } type Query { root: Int } type Mutation { m: T } type Subscription { on: T @aws_subscribe(mutations: [\"m\"]) }");
+        let api = echoing(
+            "type T { id: ID } type Query { root: Int } type Mutation { m: T } type Subscription { on: T @aws_subscribe(mutations: [\"m\"]) }",
+        );
         let address = common::serve(&api).await;
         let mut socket = Socket::greeted(address).await;
         for _ in 0..200 {
             let text = prop_oneof![mangled(MESSAGE), ".{0,60}"].new_tree(&mut runner).expect("a message").current();
-            if futures::SinkExt::send(&mut socket.stream, tokio_tungstenite::tungstenite::Message::Text(text.clone().into())).await.is_err() {
+            if futures::SinkExt::send(
+                &mut socket.stream,
+                tokio_tungstenite::tungstenite::Message::Text(text.clone().into()),
+            )
+            .await
+            .is_err()
+            {
                 socket = Socket::greeted(address).await;
                 continue;
             }

@@ -20,7 +20,9 @@ const SDL: &str = "
 ";
 
 fn message() -> String {
-    code("return { payload: { groupId: ctx.args.groupId, text: ctx.args.text, size: ctx.args.size, body: { bytes: 'x'.repeat(ctx.args.size || 1), depth: 1 } } }")
+    code(
+        "return { payload: { groupId: ctx.args.groupId, text: ctx.args.text, size: ctx.args.size, body: { bytes: 'x'.repeat(ctx.args.size || 1), depth: 1 } } }",
+    )
 }
 
 fn units<'a>(codes: &'a [String; 4]) -> Vec<common::Unit<'a>> {
@@ -42,7 +44,9 @@ fn codes() -> [String; 4] {
              return { payload: null }",
         ),
         code("util.error('members only', 'NodeNotFound')"),
-        code("extensions.invalidateSubscriptions({ subscriptionField: 'onFiltered', payload: { group: ctx.args.group } }); return { payload: null }"),
+        code(
+            "extensions.invalidateSubscriptions({ subscriptionField: 'onFiltered', payload: { group: ctx.args.group } }); return { payload: null }",
+        ),
     ]
 }
 
@@ -66,7 +70,8 @@ async fn a_subscriber_hears_its_group_and_no_other() {
     assert_eq!(socket.start("s1", ON_SEND, json!({"g": "a"})).await, json!({"type": "start_ack", "id": "s1"}));
     send(&api, "b", "not for you").await;
     send(&api, "a", "hello").await;
-    let expected = json!({"id": "s1", "type": "data", "payload": {"data": {"onSend": {"groupId": "a", "text": "hello"}}}});
+    let expected =
+        json!({"id": "s1", "type": "data", "payload": {"data": {"onSend": {"groupId": "a", "text": "hello"}}}});
     assert_eq!(socket.next().await, expected);
 }
 
@@ -93,7 +98,8 @@ async fn several_subscriptions_share_a_socket_and_end_one_by_one() {
     socket.start("two", "subscription { onAny { text } }", json!({})).await;
     assert_eq!(api.subscriptions(), 2);
     send(&api, "a", "both").await;
-    let mut ids = [socket.next().await["id"].clone(), socket.next().await["id"].clone()].map(|id| id.as_str().unwrap_or("").to_owned());
+    let mut ids = [socket.next().await["id"].clone(), socket.next().await["id"].clone()]
+        .map(|id| id.as_str().unwrap_or("").to_owned());
     ids.sort();
     assert_eq!(ids, ["one", "two"]);
     socket.send(json!({"type": "stop", "id": "one"})).await;
@@ -113,16 +119,26 @@ async fn subscribers_get_only_what_the_mutation_selected() {
         .await
         .expect("subscribes");
     // `size` and `body` are not selected, `text` is under an alias.
-    let sent = api.execute("mutation { x: send(groupId: \"g\", text: \"hi\", size: 3) { words: text groupId } }", Value::Null, &caller()).await;
+    let sent = api
+        .execute(
+            "mutation { x: send(groupId: \"g\", text: \"hi\", size: 3) { words: text groupId } }",
+            Value::Null,
+            &caller(),
+        )
+        .await;
     assert_eq!(sent.data(), json!({"x": {"words": "hi", "groupId": "g"}}));
     let heard = subscription.next().await.expect("a message");
-    assert_eq!(heard["data"], json!({"onAny": {"t": "hi", "size": null, "body": null, "__typename": "Message", "groupId": "g"}}));
+    assert_eq!(
+        heard["data"],
+        json!({"onAny": {"t": "hi", "size": null, "body": null, "__typename": "Message", "groupId": "g"}})
+    );
 }
 
 #[tokio::test]
 async fn a_required_field_that_the_mutation_did_not_select_makes_the_message_null() {
     let api = chat();
-    let mut subscription = api.subscribe("subscription { onAny { groupId text } }", Value::Null, &caller()).await.expect("subscribes");
+    let mut subscription =
+        api.subscribe("subscription { onAny { groupId text } }", Value::Null, &caller()).await.expect("subscribes");
     api.execute("mutation { send(groupId: \"g\", text: \"hi\") { text } }", Value::Null, &caller()).await;
     let heard = subscription.next().await.expect("a message");
     assert_eq!(heard["data"], json!({"onAny": null}));
@@ -152,7 +168,10 @@ async fn arguments_are_matched_against_the_selected_fields() {
 #[tokio::test]
 async fn a_filter_of_the_resolver_decides() {
     let api = chat();
-    let mut subscription = api.subscribe("subscription { onFiltered(least: 5) { size } }", Value::Null, &caller()).await.expect("subscribes");
+    let mut subscription = api
+        .subscribe("subscription { onFiltered(least: 5) { size } }", Value::Null, &caller())
+        .await
+        .expect("subscribes");
     for size in [1, 5, 9] {
         let query = format!("mutation {{ send(groupId: \"g\", size: {size}) {{ groupId size }} }}");
         assert!(api.execute(&query, Value::Null, &caller()).await.is_ok());
@@ -172,7 +191,11 @@ async fn a_bad_subscription_is_refused_with_the_reason() {
     for (query, error_type, message) in [
         ("subscription { nothing { text } }", "ValidationError", "nothing"),
         ("subscription { onSend { text } }", "ValidationError", "groupId"),
-        ("mutation { send(groupId: \"a\") { text } }", "UnsupportedOperation", "mutation not supported through the realtime channel"),
+        (
+            "mutation { send(groupId: \"a\") { text } }",
+            "UnsupportedOperation",
+            "mutation not supported through the realtime channel",
+        ),
         ("subscription { onRefused { text } }", "NodeNotFound", "members only"),
         ("subscription {", "ValidationError", "Validation error"),
     ] {
@@ -183,8 +206,15 @@ async fn a_bad_subscription_is_refused_with_the_reason() {
         assert_eq!(error["errorType"], error_type, "{query}: {error}");
         assert!(error["message"].as_str().unwrap_or("").contains(message), "{query}: {error}");
     }
-    assert_eq!(socket.start("s", ON_SEND, json!({"g": "a"})).await["type"], "start_ack", "the socket is as good as before");
-    assert_eq!(socket.start("s", ON_SEND, json!({"g": "a"})).await["payload"]["errors"][0]["errorType"], "DuplicatedOperationError");
+    assert_eq!(
+        socket.start("s", ON_SEND, json!({"g": "a"})).await["type"],
+        "start_ack",
+        "the socket is as good as before"
+    );
+    assert_eq!(
+        socket.start("s", ON_SEND, json!({"g": "a"})).await["payload"]["errors"][0]["errorType"],
+        "DuplicatedOperationError"
+    );
 }
 
 #[tokio::test]
@@ -221,7 +251,8 @@ async fn both_addresses_and_both_forms_of_authorisation_work() {
     use base64::Engine as _;
     let api = chat();
     let address = serve(&api).await;
-    let encoded = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(json!({"host": "x", "x-api-key": KEY}).to_string());
+    let encoded =
+        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(json!({"host": "x", "x-api-key": KEY}).to_string());
     let in_query = format!("header={}&payload=e30=", authorization(KEY));
     for (path, protocols) in [
         (format!("/graphql?{in_query}"), "graphql-ws".to_owned()),
@@ -231,10 +262,17 @@ async fn both_addresses_and_both_forms_of_authorisation_work() {
         let mut socket = Socket::open_at(address, &path, &protocols).await.expect("an upgrade");
         socket.send(json!({"type": "connection_init"})).await;
         let answer = socket.next().await;
-        assert_eq!(answer, json!({"type": "connection_ack", "payload": {"connectionTimeoutMs": 300_000}}), "{path} {protocols}");
+        assert_eq!(
+            answer,
+            json!({"type": "connection_ack", "payload": {"connectionTimeoutMs": 300_000}}),
+            "{path} {protocols}"
+        );
     }
     assert!(Socket::open_at(address, "/graphql", "other").await.is_err(), "without the subprotocol there is no socket");
-    assert!(Socket::open_at(address, "/graphql?header=!", "graphql-ws").await.is_err(), "nor with a header that is none");
+    assert!(
+        Socket::open_at(address, "/graphql?header=!", "graphql-ws").await.is_err(),
+        "nor with a header that is none"
+    );
 }
 
 #[tokio::test]
@@ -257,7 +295,10 @@ async fn connections_and_subscriptions_are_bounded() {
     assert_eq!(second.next().await["payload"]["errors"][0]["errorType"], "LimitExceededError");
     assert_eq!(second.maybe().await, None);
     assert_eq!(socket.start("1", ON_SEND, json!({"g": "a"})).await["type"], "start_ack");
-    assert_eq!(socket.start("2", ON_SEND, json!({"g": "a"})).await["payload"]["errors"][0]["errorType"], "MaxSubscriptionsReachedError");
+    assert_eq!(
+        socket.start("2", ON_SEND, json!({"g": "a"})).await["payload"]["errors"][0]["errorType"],
+        "MaxSubscriptionsReachedError"
+    );
 }
 
 #[tokio::test]
@@ -307,7 +348,9 @@ async fn a_message_that_is_too_large_is_an_error_for_its_subscribers() {
     let address = serve(&api).await;
     let mut socket = Socket::greeted(address).await;
     socket.start("s", "subscription { onAny { body { bytes } } }", json!({})).await;
-    let response = api.execute("mutation { send(groupId: \"g\", size: 250000) { groupId body { bytes } } }", Value::Null, &caller()).await;
+    let response = api
+        .execute("mutation { send(groupId: \"g\", size: 250000) { groupId body { bytes } } }", Value::Null, &caller())
+        .await;
     assert!(response.is_ok());
     let answer = socket.next().await;
     assert_eq!(answer["type"], "error");

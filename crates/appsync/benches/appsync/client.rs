@@ -66,7 +66,8 @@ pub(crate) struct Reader {
 
 impl Reader {
     pub(crate) async fn open(address: SocketAddr, protocol: Protocol, group: Option<&str>) -> Result<Self> {
-        let header = base64::engine::general_purpose::STANDARD.encode(json!({"host": "localhost", "x-api-key": KEY}).to_string());
+        let header = base64::engine::general_purpose::STANDARD
+            .encode(json!({"host": "localhost", "x-api-key": KEY}).to_string());
         let (path, name) = match protocol {
             Protocol::AppSync => (format!("/graphql/realtime?header={header}&payload=e30="), "graphql-ws"),
             Protocol::GraphqlWs => ("/graphql".to_owned(), "graphql-transport-ws"),
@@ -85,7 +86,8 @@ impl Reader {
             let operation = json!({"query": query, "variables": {"g": group}});
             match protocol {
                 Protocol::AppSync => {
-                    let payload = json!({"data": operation.to_string(), "extensions": {"authorization": {"x-api-key": KEY}}});
+                    let payload =
+                        json!({"data": operation.to_string(), "extensions": {"authorization": {"x-api-key": KEY}}});
                     reader.send(json!({"id": "1", "type": "start", "payload": payload})).await?;
                     reader.wait_for("start_ack").await?;
                 }

@@ -54,13 +54,15 @@ async fn run(plan: &Plan) -> Result<()> {
     writeln!(out, "a unit resolver's request and response   {:>8.1} µs + {:.1} µs", request, response)?;
     let endpoint = server::dynamodb().await?;
     let ours = {
-        let child = server::Child::start(std::process::Command::new(std::env::current_exe()?).args(["serve", &endpoint]))?;
+        let child =
+            server::Child::start(std::process::Command::new(std::env::current_exe()?).args(["serve", &endpoint]))?;
         measure(plan, &child, Protocol::AppSync).await?
     };
     let yoga = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/appsync");
     let theirs = if std::path::Path::new(yoga).join("node_modules/graphql-yoga").exists() {
         let mut command = std::process::Command::new("node");
-        let child = server::Child::start(command.arg("server.js").current_dir(yoga).env("DYNAMODB_ENDPOINT", &endpoint))?;
+        let child =
+            server::Child::start(command.arg("server.js").current_dir(yoga).env("DYNAMODB_ENDPOINT", &endpoint))?;
         Some(measure(plan, &child, Protocol::GraphqlWs).await?)
     } else {
         writeln!(out, "(graphql-yoga is not installed: npm ci in bench/appsync)")?;
@@ -90,13 +92,16 @@ async fn run(plan: &Plan) -> Result<()> {
         );
         writeln!(out, "{line}")?;
     }
-    let megabytes = |measured: &Measured| measured.idle_kilobytes.map(|kilobytes| format!("{:.1} MB", kilobytes / 1024.0));
+    let megabytes =
+        |measured: &Measured| measured.idle_kilobytes.map(|kilobytes| format!("{:.1} MB", kilobytes / 1024.0));
     let name = format!("{} idle sockets", plan.sockets);
     let line = row(
         &name,
         megabytes(&ours).unwrap_or_default(),
         theirs.as_ref().and_then(megabytes),
-        ours.idle_kilobytes.zip(theirs.as_ref().and_then(|theirs| theirs.idle_kilobytes)).map(|(own, other)| times(other, own)),
+        ours.idle_kilobytes
+            .zip(theirs.as_ref().and_then(|theirs| theirs.idle_kilobytes))
+            .map(|(own, other)| times(other, own)),
     );
     writeln!(out, "{line}")?;
     Ok(())

@@ -8,7 +8,9 @@ use std::time::Instant;
 use appsync::Api;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
-use aws_sdk_dynamodb::types::{AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType};
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
 use serde_json::json;
 
 use super::Result;
@@ -45,7 +47,8 @@ export function response(ctx) {
   return ctx.result
 }";
 
-const PIPELINE: &str = "export function request() { return {} }\nexport function response(ctx) { return ctx.prev.result }";
+const PIPELINE: &str =
+    "export function request() { return {} }\nexport function response(ctx) { return ctx.prev.result }";
 
 fn api(client: Client) -> Result<Api> {
     let runtime = json!({"Name": "APPSYNC_JS", "RuntimeVersion": "1.0.0"});
@@ -89,7 +92,9 @@ pub(crate) async fn dynamodb() -> Result<String> {
         .create_table()
         .table_name(TABLE)
         .billing_mode(BillingMode::PayPerRequest)
-        .attribute_definitions(AttributeDefinition::builder().attribute_name("pk").attribute_type(ScalarAttributeType::S).build()?)
+        .attribute_definitions(
+            AttributeDefinition::builder().attribute_name("pk").attribute_type(ScalarAttributeType::S).build()?,
+        )
         .key_schema(KeySchemaElement::builder().attribute_name("pk").key_type(KeyType::Hash).build()?)
         .send()
         .await?;

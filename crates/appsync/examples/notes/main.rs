@@ -17,7 +17,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build()?;
     let caller = Caller::api_key("da2-local");
 
-    let mut heard = api.subscribe("subscription { onNote { text } }", json!({}), &caller).await.map_err(|errors| format!("{errors:?}"))?;
+    let mut heard = api.subscribe("subscription { onNote { text } }", json!({}), &caller).await?;
     let added = api.execute("mutation { addNote(text: \"hello\") { id text } }", json!({}), &caller).await;
     let id = added.data()["addNote"]["id"].clone();
     let found = api.execute("query ($id: ID!) { note(id: $id) { text } }", json!({ "id": id }), &caller).await;

@@ -21,7 +21,9 @@ pub(crate) async fn client(table: &str) -> Result<Client, Box<dyn std::error::Er
         .create_table()
         .table_name(table)
         .billing_mode(BillingMode::PayPerRequest)
-        .attribute_definitions(AttributeDefinition::builder().attribute_name("id").attribute_type(ScalarAttributeType::S).build()?)
+        .attribute_definitions(
+            AttributeDefinition::builder().attribute_name("id").attribute_type(ScalarAttributeType::S).build()?,
+        )
         .key_schema(KeySchemaElement::builder().attribute_name("id").key_type(KeyType::Hash).build()?)
         .send()
         .await?;

@@ -8,7 +8,10 @@ use std::collections::HashMap;
 use super::{Expression, Failure, Fields, Item, item, item_to_json};
 
 fn tables<'a>(fields: &Fields<'a>) -> Result<&'a Map<String, Value>, Failure> {
-    fields.need("tables")?.as_object().ok_or_else(|| Failure::Request("Value for field '$[tables]' is not an object.".to_owned()))
+    fields
+        .need("tables")?
+        .as_object()
+        .ok_or_else(|| Failure::Request("Value for field '$[tables]' is not an object.".to_owned()))
 }
 
 fn items(value: &Value, place: &str) -> Result<Vec<Item>, Failure> {
@@ -58,13 +61,17 @@ pub(super) async fn get(client: &Client, fields: &Fields<'_>) -> Result<Value, F
 }
 
 pub(super) async fn put(client: &Client, fields: &Fields<'_>) -> Result<Value, Failure> {
-    let write = |item: Item| Ok(WriteRequest::builder().put_request(built(PutRequest::builder().set_item(Some(item)).build())?).build());
+    let write = |item: Item| {
+        Ok(WriteRequest::builder().put_request(built(PutRequest::builder().set_item(Some(item)).build())?).build())
+    };
     let left = |request: &WriteRequest| request.put_request().map(|put| item_to_json(put.item()));
     write_all(client, fields, &write, &left, "unprocessedItems").await
 }
 
 pub(super) async fn delete(client: &Client, fields: &Fields<'_>) -> Result<Value, Failure> {
-    let write = |key: Item| Ok(WriteRequest::builder().delete_request(built(DeleteRequest::builder().set_key(Some(key)).build())?).build());
+    let write = |key: Item| {
+        Ok(WriteRequest::builder().delete_request(built(DeleteRequest::builder().set_key(Some(key)).build())?).build())
+    };
     let left = |request: &WriteRequest| request.delete_request().map(|delete| item_to_json(delete.key()));
     write_all(client, fields, &write, &left, "unprocessedKeys").await
 }
@@ -83,7 +90,12 @@ async fn write_all(
         data.insert(table.clone(), Value::Array(list.iter().map(item_to_json).collect()));
         requests.insert(table.clone(), list.into_iter().map(write).collect::<Result<_, _>>()?);
     }
-    let answer = client.batch_write_item().set_request_items(Some(requests)).send().await.map_err(|error| Failure::sdk(&error))?;
+    let answer = client
+        .batch_write_item()
+        .set_request_items(Some(requests))
+        .send()
+        .await
+        .map_err(|error| Failure::sdk(&error))?;
     let remaining = answer.unprocessed_items.unwrap_or_default();
     let unprocessed: Map<String, Value> = data
         .keys()

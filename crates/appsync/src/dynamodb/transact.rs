@@ -3,7 +3,8 @@
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
-    CancellationReason, ConditionCheck, Delete, Get, Put, ReturnValuesOnConditionCheckFailure, TransactGetItem, TransactWriteItem, Update,
+    CancellationReason, ConditionCheck, Delete, Get, Put, ReturnValuesOnConditionCheckFailure, TransactGetItem,
+    TransactWriteItem, Update,
 };
 use serde_json::{Value, json};
 
@@ -104,10 +105,11 @@ fn write_item(entry: &Fields<'_>, key: Item) -> Result<TransactWriteItem, Failur
     let names = condition.as_ref().and_then(Expression::names);
     let values = condition.as_ref().map(Expression::values).transpose()?.flatten();
     // The item that made a condition fail comes back unless the request says otherwise.
-    let old = match condition.as_ref().map(|condition| condition.return_values_on_condition_check_failure.unwrap_or(true)) {
-        Some(true) => Some(ReturnValuesOnConditionCheckFailure::AllOld),
-        _ => None,
-    };
+    let old =
+        match condition.as_ref().map(|condition| condition.return_values_on_condition_check_failure.unwrap_or(true)) {
+            Some(true) => Some(ReturnValuesOnConditionCheckFailure::AllOld),
+            _ => None,
+        };
     let item = TransactWriteItem::builder();
     Ok(match entry.text("operation")?.as_str() {
         "PutItem" => {
@@ -123,7 +125,9 @@ fn write_item(entry: &Fields<'_>, key: Item) -> Result<TransactWriteItem, Failur
             item.put(built(put.build())?)
         }
         "UpdateItem" => {
-            let update = entry.expression("update")?.ok_or_else(|| Failure::Request("Value for field '$[update]' not found.".to_owned()))?;
+            let update = entry
+                .expression("update")?
+                .ok_or_else(|| Failure::Request("Value for field '$[update]' not found.".to_owned()))?;
             let update = Update::builder()
                 .table_name(table)
                 .set_key(Some(key))

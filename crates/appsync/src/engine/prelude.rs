@@ -17,6 +17,9 @@ use crate::limits::{Limits, MAX_APPENDED_ERRORS, SCRIPT_STACK};
 const PRELUDE: &str = include_str!("prelude.js");
 /// Compiled patterns of `util.matches` kept an engine.
 const CACHED_PATTERNS: usize = 64;
+/// The engine asks about every ten thousand steps; a call with fewer than this many questions has
+/// hardly run.
+const LEAST_ASKED: u64 = 10;
 /// The largest compiled pattern.
 const PATTERN_BYTES: usize = 1024 * 1024;
 
@@ -36,6 +39,9 @@ struct Deadline {
     /// Microseconds after `start`; zero while nothing is running.
     at: AtomicU64,
     passed: AtomicBool,
+    /// How often the running call was asked; a call that was asked a few times only was kept from
+    /// running by a busy machine, not by itself.
+    asked: AtomicU64,
 }
 
 impl Deadline {
@@ -45,7 +51,8 @@ impl Deadline {
 
     fn is_over(&self) -> bool {
         let at = self.at.load(Ordering::Relaxed);
-        let over = at != 0 && self.micros() > at;
+        let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let over = at != 0 && asked >= LEAST_ASKED && self.micros() > at;
         if over {
             self.passed.store(true, Ordering::Relaxed);
         }
@@ -62,7 +69,12 @@ impl Instance {
         let runtime = Runtime::new().map_err(engine_error)?;
         runtime.set_memory_limit(limits.script_memory);
         runtime.set_max_stack_size(SCRIPT_STACK);
-        let clock = Arc::new(Deadline { start: Instant::now(), at: AtomicU64::new(0), passed: AtomicBool::new(false) });
+        let clock = Arc::new(Deadline {
+            start: Instant::now(),
+            at: AtomicU64::new(0),
+            passed: AtomicBool::new(false),
+            asked: AtomicU64::new(0),
+        });
         let handler = Arc::clone(&clock);
         runtime.set_interrupt_handler(Some(Box::new(move || handler.is_over())));
         let context = Context::full(&runtime).map_err(engine_error)?;
@@ -92,7 +104,11 @@ impl Instance {
                 define.call((index, factory))
             };
             compile().catch(&ctx).map_err(|error| {
-                Error::Script(super::ScriptError::Syntax { file: script.name.clone(), line: line_of(&error), what: describe(&error) })
+                Error::Script(super::ScriptError::Syntax {
+                    file: script.name.clone(),
+                    line: line_of(&error),
+                    what: describe(&error),
+                })
             })
         })?;
         self.compiled.insert(index);
@@ -111,6 +127,7 @@ impl Instance {
         self.calls += 1;
         let budget = u64::try_from(self.limits.script_time.as_micros()).unwrap_or(u64::MAX);
         self.clock.passed.store(false, Ordering::Relaxed);
+        self.clock.asked.store(0, Ordering::Relaxed);
         self.clock.at.store(self.clock.micros().saturating_add(budget).max(1), Ordering::Relaxed);
         let answer = self.context.with(|ctx| {
             let call = || -> rquickjs::Result<String> {
@@ -149,7 +166,9 @@ fn describe(error: &CaughtError<'_>) -> String {
             let message = exception.message().unwrap_or_default();
             let place = exception.stack().and_then(|stack| stack.lines().next().map(|line| line.trim().to_owned()));
             match place {
-                Some(place) if !place.is_empty() && !place.contains("appsync-prelude") => format!("{name}: {message} ({place})"),
+                Some(place) if !place.is_empty() && !place.contains("appsync-prelude") => {
+                    format!("{name}: {message} ({place})")
+                }
                 _ => format!("{name}: {message}"),
             }
         }

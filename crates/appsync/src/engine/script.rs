@@ -14,8 +14,21 @@ pub(crate) const DYNAMODB: &str = "@aws-appsync/utils/dynamodb";
 
 const UTILS_EXPORTS: &[&str] = &["util", "runtime", "extensions"];
 const DYNAMODB_EXPORTS: &[&str] = &[
-    "get", "put", "update", "remove", "query", "scan", "batchGet", "batchPut", "batchDelete", "transactGet",
-    "transactWrite", "operations", "toStringSet", "toNumberSet", "toBinarySet",
+    "get",
+    "put",
+    "update",
+    "remove",
+    "query",
+    "scan",
+    "batchGet",
+    "batchPut",
+    "batchDelete",
+    "transactGet",
+    "transactWrite",
+    "operations",
+    "toStringSet",
+    "toNumberSet",
+    "toBinarySet",
 ];
 
 /// Why a resolver file is refused.
@@ -179,13 +192,14 @@ impl<'a> Lexer<'a> {
                 self.templates.pop();
                 self.template(1)?;
             } else if first.is_ascii_digit() || (first == '.' && rest[1..].starts_with(|c: char| c.is_ascii_digit())) {
-                let length = rest
-                    .find(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '_'))
-                    .unwrap_or(rest.len());
+                let length =
+                    rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '_')).unwrap_or(rest.len());
                 self.push(Kind::Number, length);
             } else if first == '_' || first == '$' || first == '#' || first.is_alphabetic() {
                 let length = rest
-                    .find(|c: char| !(c == '_' || c == '$' || c == '#' || c == '\u{200c}' || c == '\u{200d}' || c.is_alphanumeric()))
+                    .find(|c: char| {
+                        !(c == '_' || c == '$' || c == '#' || c == '\u{200c}' || c == '\u{200d}' || c.is_alphanumeric())
+                    })
                     .unwrap_or(rest.len());
                 self.push(Kind::Word, length);
             } else if first == '\\' {
@@ -193,13 +207,14 @@ impl<'a> Lexer<'a> {
             } else if first == '/' && self.value_expected() {
                 return self.unsupported("regular expression literals (use util.matches)");
             } else {
-                let length = THREE
-                    .iter()
-                    .chain(TWO)
-                    .find(|op| rest.starts_with(**op))
-                    .map_or(first.len_utf8(), |op| op.len());
+                let length =
+                    THREE.iter().chain(TWO).find(|op| rest.starts_with(**op)).map_or(first.len_utf8(), |op| op.len());
                 // `a ?.5 : b` is a condition and a number.
-                let length = if rest.starts_with("?.") && rest[2..].starts_with(|c: char| c.is_ascii_digit()) { 1 } else { length };
+                let length = if rest.starts_with("?.") && rest[2..].starts_with(|c: char| c.is_ascii_digit()) {
+                    1
+                } else {
+                    length
+                };
                 if let Some(depth) = self.templates.last_mut() {
                     match first {
                         '{' => *depth += 1,
@@ -408,7 +423,11 @@ impl<'a> Reader<'a> {
     fn check_label(&self, index: usize) -> Result<(), Error> {
         let before = if index == 0 { ";" } else { self.text(index - 1) };
         let labelled = matches!(before, ";" | "}") && self.text(index + 1) == ":" && self.text(index + 2) != ":";
-        if labelled && !matches!(self.text(index), "default" | "case") && matches!(self.text(index + 2), "for" | "{") && before != "}" {
+        if labelled
+            && !matches!(self.text(index), "default" | "case")
+            && matches!(self.text(index + 2), "for" | "{")
+            && before != "}"
+        {
             return self.unsupported(index, "labels");
         }
         Ok(())
@@ -487,7 +506,8 @@ impl<'a> Reader<'a> {
             UTILS => UTILS_EXPORTS,
             DYNAMODB => DYNAMODB_EXPORTS,
             other => {
-                return self.unsupported(index, format!("the module '{other}' here: only '{UTILS}' and '{DYNAMODB}' are"));
+                return self
+                    .unsupported(index, format!("the module '{other}' here: only '{UTILS}' and '{DYNAMODB}' are"));
             }
         };
         let clause: Vec<&str> = (index + 1..end).map(|at| self.text(at)).collect();

@@ -107,7 +107,8 @@ fn described(errors: &[Error]) -> Vec<Value> {
     errors
         .iter()
         .map(|error| {
-            let mut out = json!({"errorType": error.error_type().unwrap_or("ValidationError"), "message": error.message});
+            let mut out =
+                json!({"errorType": error.error_type().unwrap_or("ValidationError"), "message": error.message});
             if let Some(info) = error.raised.as_ref().map(|raised| &raised.error_info).filter(|info| !info.is_null()) {
                 out["errorInfo"] = info.clone();
             }
@@ -171,10 +172,18 @@ impl Conversation<'_> {
     /// Answers one message.
     async fn receive(&mut self, text: &str) -> Result<Vec<Value>, Over> {
         if text.len() > MAX_CLIENT_MESSAGE {
-            return Ok(vec![error(None, &[json!({"errorType": "MessageTooLarge", "message": "The message is too large"})])]);
+            return Ok(vec![error(
+                None,
+                &[json!({"errorType": "MessageTooLarge", "message": "The message is too large"})],
+            )]);
         }
         let Ok(message) = serde_json::from_str::<Incoming>(text) else {
-            return Ok(vec![error(None, &[json!({"errorType": "BadRequestException", "errorCode": 400, "message": "The message is not JSON of the protocol"})])]);
+            return Ok(vec![error(
+                None,
+                &[
+                    json!({"errorType": "BadRequestException", "errorCode": 400, "message": "The message is not JSON of the protocol"}),
+                ],
+            )]);
         };
         match message.kind.as_deref() {
             Some("connection_init") => self.init(),
@@ -194,28 +203,46 @@ impl Conversation<'_> {
         match self.api.gate.accept(&self.caller, self.api.host.now_ms()) {
             Ok(_) => {
                 let timeout = u64::try_from(CONNECTION_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
-                Ok(vec![json!({"type": "connection_ack", "payload": {"connectionTimeoutMs": timeout}}), json!({"type": "ka"})])
+                Ok(vec![
+                    json!({"type": "connection_ack", "payload": {"connectionTimeoutMs": timeout}}),
+                    json!({"type": "ka"}),
+                ])
             }
             Err(refusal) => {
                 let code = if refusal == auth::Error::Missing { 4400 } else { 4401 };
-                Err(Over::Refused { last: connection_error(refusal.error_type(), &refusal.to_string()), code, reason: "Unauthorized" })
+                Err(Over::Refused {
+                    last: connection_error(refusal.error_type(), &refusal.to_string()),
+                    code,
+                    reason: "Unauthorized",
+                })
             }
         }
     }
 
     async fn start(&mut self, id: Option<String>, payload: Option<Value>) -> Vec<Value> {
-        let refuse = |id: Option<&str>, error_type: &str, message: &str| vec![error(id, &[json!({"errorType": error_type, "message": message})])];
+        let refuse = |id: Option<&str>, error_type: &str, message: &str| {
+            vec![error(id, &[json!({"errorType": error_type, "message": message})])]
+        };
         let Some(id) = id.filter(|id| !id.is_empty() && id.len() <= MAX_ID) else {
             return refuse(None, "BadRequestException", "A subscription needs an id of 1 to 128 characters");
         };
         if self.ids.contains(&id) {
-            return refuse(Some(&id), "DuplicatedOperationError", "There is a subscription with this id on this connection");
+            return refuse(
+                Some(&id),
+                "DuplicatedOperationError",
+                "There is a subscription with this id on this connection",
+            );
         }
         if self.ids.len() >= self.api.limits.subscriptions {
-            return refuse(Some(&id), "MaxSubscriptionsReachedError", &format!("Max number of {} subscriptions reached", self.api.limits.subscriptions));
+            return refuse(
+                Some(&id),
+                "MaxSubscriptionsReachedError",
+                &format!("Max number of {} subscriptions reached", self.api.limits.subscriptions),
+            );
         }
         let payload = payload.unwrap_or(Value::Null);
-        let operation = payload.get("data").and_then(Value::as_str).and_then(|data| serde_json::from_str::<Operation>(data).ok());
+        let operation =
+            payload.get("data").and_then(Value::as_str).and_then(|data| serde_json::from_str::<Operation>(data).ok());
         let Some(Operation { query: Some(query), variables, operation_name }) = operation else {
             return refuse(Some(&id), "BadRequestException", "payload.data must be JSON text with a query");
         };
@@ -247,7 +274,12 @@ impl Conversation<'_> {
     fn stop(&mut self, id: Option<String>) -> Vec<Value> {
         let id = id.unwrap_or_default();
         if !self.ids.remove(&id) {
-            return vec![error(Some(&id), &[json!({"errorType": "UnknownOperationError", "message": "There is no subscription with this id on this connection"})])];
+            return vec![error(
+                Some(&id),
+                &[
+                    json!({"errorType": "UnknownOperationError", "message": "There is no subscription with this id on this connection"}),
+                ],
+            )];
         }
         self.api.hub.unsubscribe(self.outbox.connection, &id);
         vec![json!({"type": "complete", "id": id})]
@@ -255,6 +287,9 @@ impl Conversation<'_> {
 }
 
 fn slow() -> Over {
-    let last = error(None, &[json!({"errorType": "SlowConsumer", "message": "Messages were not read in time; the connection is closed"})]);
+    let last = error(
+        None,
+        &[json!({"errorType": "SlowConsumer", "message": "Messages were not read in time; the connection is closed"})],
+    );
     Over::Refused { last, code: 4408, reason: "SlowConsumer" }
 }

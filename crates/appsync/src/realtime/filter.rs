@@ -38,8 +38,21 @@ struct Test {
     value: Value,
 }
 
-const OPERATORS: [&str; 13] =
-    ["eq", "ne", "le", "lt", "ge", "gt", "contains", "notContains", "beginsWith", "in", "notIn", "between", "containsAny"];
+const OPERATORS: [&str; 13] = [
+    "eq",
+    "ne",
+    "le",
+    "lt",
+    "ge",
+    "gt",
+    "contains",
+    "notContains",
+    "beginsWith",
+    "in",
+    "notIn",
+    "between",
+    "containsAny",
+];
 
 impl Filter {
     pub(crate) fn read(value: &Value) -> Result<Self, Error> {
@@ -65,7 +78,8 @@ impl Filter {
 
     /// Any group, all of whose tests hold. No group at all holds for everything.
     pub(crate) fn matches(&self, data: &Data) -> bool {
-        self.filter_group.is_empty() || self.filter_group.iter().any(|group| group.filters.iter().all(|test| test.holds(data)))
+        self.filter_group.is_empty()
+            || self.filter_group.iter().any(|group| group.filters.iter().all(|test| test.holds(data)))
     }
 }
 
@@ -87,9 +101,14 @@ impl Test {
             "contains" => contains(&found, &self.value),
             "notContains" => !contains(&found, &self.value),
             "containsAny" => list().iter().any(|value| contains(&found, value)),
-            "beginsWith" => matches!((found.as_str(), self.value.as_str()), (Some(text), Some(prefix)) if text.starts_with(prefix)),
+            "beginsWith" => {
+                matches!((found.as_str(), self.value.as_str()), (Some(text), Some(prefix)) if text.starts_with(prefix))
+            }
             "between" => match list() {
-                [low, high] => order(low).is_some_and(std::cmp::Ordering::is_ge) && order(high).is_some_and(std::cmp::Ordering::is_le),
+                [low, high] => {
+                    order(low).is_some_and(std::cmp::Ordering::is_ge)
+                        && order(high).is_some_and(std::cmp::Ordering::is_le)
+                }
                 _ => false,
             },
             _ => false,
@@ -113,7 +132,9 @@ pub(crate) fn plain_object(value: &Value) -> Data {
             type_name,
             entries: map
                 .iter()
-                .filter_map(|(key, value)| Some(Entry { key: name(key)?, field: name(key)?, data: plain_object(value) }))
+                .filter_map(|(key, value)| {
+                    Some(Entry { key: name(key)?, field: name(key)?, data: plain_object(value) })
+                })
                 .collect(),
         }),
         (Value::Null, _) => Data::Null,
@@ -176,7 +197,8 @@ mod tests {
             "beginsWith" => "name",
             _ => "severity",
         };
-        filter(&json!({"filterGroup": [{"filters": [{"fieldName": field, "operator": operator, "value": value}]}]})).matches(&data)
+        filter(&json!({"filterGroup": [{"filters": [{"fieldName": field, "operator": operator, "value": value}]}]}))
+            .matches(&data)
     }
 
     #[test]

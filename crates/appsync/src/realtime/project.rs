@@ -30,7 +30,9 @@ pub(super) fn project(api: &Inner, plan: &Plan, data: &Data) -> Response {
     let root = operation.object_type();
     let mut entries = Vec::new();
     for (key, nodes) in selector.fields(root, [&operation.selection_set]) {
-        let (Some(first), Some(definition)) = (nodes.first(), nodes.first().and_then(|field| api.schema.field(root, &field.name))) else {
+        let (Some(first), Some(definition)) =
+            (nodes.first(), nodes.first().and_then(|field| api.schema.field(root, &field.name)))
+        else {
             continue;
         };
         let mut path = vec![Segment::Key(key.to_string())];
@@ -42,7 +44,14 @@ pub(super) fn project(api: &Inner, plan: &Plan, data: &Data) -> Response {
 }
 
 impl Projection<'_> {
-    fn value(&mut self, parent: &Name, ty: &Type, nodes: &[&Node<Field>], data: Option<&Data>, path: &mut Vec<Segment>) -> Result<Data, Propagate> {
+    fn value(
+        &mut self,
+        parent: &Name,
+        ty: &Type,
+        nodes: &[&Node<Field>],
+        data: Option<&Data>,
+        path: &mut Vec<Segment>,
+    ) -> Result<Data, Propagate> {
         match (data, ty) {
             (None | Some(Data::Null), _) => self.null(parent, ty, path),
             (Some(Data::List(items)), Type::List(inner) | Type::NonNullList(inner)) => {
@@ -60,7 +69,12 @@ impl Projection<'_> {
         }
     }
 
-    fn object(&mut self, object: &Object, nodes: &[&Node<Field>], path: &mut Vec<Segment>) -> Result<Object, Propagate> {
+    fn object(
+        &mut self,
+        object: &Object,
+        nodes: &[&Node<Field>],
+        path: &mut Vec<Segment>,
+    ) -> Result<Object, Propagate> {
         let fields = self.selector.fields(&object.type_name, nodes.iter().map(|field| &field.selection_set));
         let mut entries = Vec::with_capacity(fields.len());
         for (key, nodes) in fields {
@@ -73,7 +87,11 @@ impl Projection<'_> {
             let Some(definition) = self.api.schema.field(&object.type_name, &first.name) else { continue };
             path.push(Segment::Key(key.to_string()));
             let allowed = !self.api.has_auth_directives
-                || self.api.schema.modes(&object.type_name, definition, self.api.gate.default_mode()).contains(&self.plan.accepted.mode);
+                || self
+                    .api
+                    .schema
+                    .modes(&object.type_name, definition, self.api.gate.default_mode())
+                    .contains(&self.plan.accepted.mode);
             let value = if allowed {
                 let found = object.entries.iter().find(|entry| entry.field == first.name).map(|entry| &entry.data);
                 self.value(&object.type_name, &definition.ty, &nodes, found, path)
@@ -96,7 +114,10 @@ impl Projection<'_> {
             Segment::Key(key) => format!("{text}/{key}"),
             Segment::Index(index) => format!("{text}[{index}]"),
         });
-        let message = format!("Cannot return null for non-nullable type: '{}' within parent '{parent}' ({place})", ty.inner_named_type());
+        let message = format!(
+            "Cannot return null for non-nullable type: '{}' within parent '{parent}' ({place})",
+            ty.inner_named_type()
+        );
         self.errors.push(Error { path: path.to_vec(), ..Error::request(message) });
         Err(Propagate)
     }

@@ -102,7 +102,10 @@ impl Evaluator {
 
     fn evaluate(&self, value: &Value, place: &str, depth: usize) -> Result<Value, Error> {
         if depth > MAX_DEPTH {
-            return Err(Error::Unsupported { place: place.to_owned(), what: "a reference that leads back to itself".to_owned() });
+            return Err(Error::Unsupported {
+                place: place.to_owned(),
+                what: "a reference that leads back to itself".to_owned(),
+            });
         }
         match value {
             Value::Object(map) => {
@@ -122,7 +125,8 @@ impl Evaluator {
                 Ok(Value::Object(out))
             }
             Value::Array(items) => {
-                let items: Vec<Value> = items.iter().map(|item| self.evaluate(item, place, depth + 1)).collect::<Result<_, _>>()?;
+                let items: Vec<Value> =
+                    items.iter().map(|item| self.evaluate(item, place, depth + 1)).collect::<Result<_, _>>()?;
                 Ok(Value::Array(items.into_iter().filter(|item| *item != no_value()).collect()))
             }
             other => Ok(other.clone()),
@@ -159,8 +163,12 @@ impl Evaluator {
                 let parts = list(2)?;
                 let separator = parts[0].as_str().ok_or_else(wrong)?;
                 let items = self.evaluate(&parts[1], place, depth)?;
-                let items: Vec<String> =
-                    items.as_array().ok_or_else(wrong)?.iter().map(|item| self.text(item, place, depth)).collect::<Result<_, _>>()?;
+                let items: Vec<String> = items
+                    .as_array()
+                    .ok_or_else(wrong)?
+                    .iter()
+                    .map(|item| self.text(item, place, depth))
+                    .collect::<Result<_, _>>()?;
                 Ok(json!(items.join(separator)))
             }
             "Fn::Select" => {
@@ -176,7 +184,8 @@ impl Evaluator {
             }
             "Fn::If" => {
                 let parts = list(3)?;
-                let chosen = if self.condition(parts[0].as_str().ok_or_else(wrong)?, depth)? { &parts[1] } else { &parts[2] };
+                let chosen =
+                    if self.condition(parts[0].as_str().ok_or_else(wrong)?, depth)? { &parts[1] } else { &parts[2] };
                 self.evaluate(chosen, place, depth)
             }
             "Fn::FindInMap" => {
@@ -226,7 +235,9 @@ impl Evaluator {
             ("AWS::AppSync::DataSource", "Name") => {
                 self.evaluate(resource["Properties"].get("Name").unwrap_or(&Value::Null), id, depth + 1)
             }
-            ("AWS::Lambda::Function", "Arn") | ("AWS::Lambda::Alias" | "AWS::Lambda::Version", _) => self.function_arn(id, place, depth),
+            ("AWS::Lambda::Function", "Arn") | ("AWS::Lambda::Alias" | "AWS::Lambda::Version", _) => {
+                self.function_arn(id, place, depth)
+            }
             ("AWS::DynamoDB::Table" | "AWS::DynamoDB::GlobalTable", "Arn") => {
                 let table = self.reference(id, place, depth)?;
                 Ok(json!(format!("arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{}", table.as_str().unwrap_or(id))))
@@ -244,10 +255,16 @@ impl Evaluator {
             Some(name) => self.text(name, id, depth + 1)?,
             None => id.to_owned(),
         };
-        let arn = if name.starts_with("arn:") { name.clone() } else { format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}") };
+        let arn = if name.starts_with("arn:") {
+            name.clone()
+        } else {
+            format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}")
+        };
         let mut names = vec![name.clone(), id.to_owned()];
         // An alias names its function by a reference; its logical id counts as a name too.
-        if let Some(target) = resource["Properties"].get("FunctionName").and_then(|target| target.get("Ref")).and_then(Value::as_str) {
+        if let Some(target) =
+            resource["Properties"].get("FunctionName").and_then(|target| target.get("Ref")).and_then(Value::as_str)
+        {
             names.push(target.to_owned());
         }
         for (other, resource) in &self.resources {

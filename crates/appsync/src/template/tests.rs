@@ -78,7 +78,9 @@ fn a_template_becomes_the_wiring_it_describes() {
     assert_eq!(environment["TABLE"], "Notes-dev");
     assert_eq!(environment["INTERVAL"], "15");
     assert!(!environment.contains_key("UNSET"));
-    let [Resolver { kind: Kind::Pipeline { functions, .. }, .. }] = template.resolvers.as_slice() else { panic!("a pipeline") };
+    let [Resolver { kind: Kind::Pipeline { functions, .. }, .. }] = template.resolvers.as_slice() else {
+        panic!("a pipeline")
+    };
     assert_eq!(functions[0].source, "notes");
     assert_eq!(functions[0].code, Some(Code::Path("s3://code/appsync/functions/check.js".to_owned())));
 }
@@ -100,7 +102,10 @@ fn what_is_missing_or_unknown_is_named() {
         Template::read(&text, &[("Environment", "dev")]).expect_err("is refused").to_string()
     };
     assert!(broken("AMAZON_DYNAMODB", "AMAZON_OPENSEARCH_SERVICE").contains("AMAZON_OPENSEARCH_SERVICE"));
-    assert!(broken("RuntimeVersion: 1.0.0 }\n      CodeS3", "RuntimeVersion: 2.0.0 }\n      CodeS3").contains("APPSYNC_JS 2.0.0"));
+    assert!(
+        broken("RuntimeVersion: 1.0.0 }\n      CodeS3", "RuntimeVersion: 2.0.0 }\n      CodeS3")
+            .contains("APPSYNC_JS 2.0.0")
+    );
     assert!(broken("AWS_IAM", "AMAZON_COGNITO_USER_POOLS").contains("AMAZON_COGNITO_USER_POOLS"));
     assert!(broken("[Check, FunctionId]", "[Chuck, FunctionId]").contains("Chuck"));
     assert!(broken("Code: \"", "RequestMappingTemplate: \"").contains("VTL"));

@@ -6,7 +6,8 @@ use std::time::Duration;
 use appsync::{Api, Builder, Caller};
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection, ProjectionType, ScalarAttributeType,
+    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection, ProjectionType,
+    ScalarAttributeType,
 };
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -46,9 +47,15 @@ pub fn client(endpoint: &str) -> aws_sdk_dynamodb::Client {
 /// A table with a hash key `hash` and, if given, a sort key.
 pub async fn table(client: &aws_sdk_dynamodb::Client, name: &str, hash: &str, sort: Option<&str>) {
     let attribute = |name: &str| {
-        AttributeDefinition::builder().attribute_name(name).attribute_type(ScalarAttributeType::S).build().expect("complete")
+        AttributeDefinition::builder()
+            .attribute_name(name)
+            .attribute_type(ScalarAttributeType::S)
+            .build()
+            .expect("complete")
     };
-    let key = |name: &str, kind: KeyType| KeySchemaElement::builder().attribute_name(name).key_type(kind).build().expect("complete");
+    let key = |name: &str, kind: KeyType| {
+        KeySchemaElement::builder().attribute_name(name).key_type(kind).build().expect("complete")
+    };
     let mut call = client
         .create_table()
         .table_name(name)
@@ -63,7 +70,10 @@ pub async fn table(client: &aws_sdk_dynamodb::Client, name: &str, hash: &str, so
             .projection(Projection::builder().projection_type(ProjectionType::All).build())
             .build()
             .expect("complete");
-        call = call.attribute_definitions(attribute(sort)).key_schema(key(sort, KeyType::Range)).global_secondary_indexes(index);
+        call = call
+            .attribute_definitions(attribute(sort))
+            .key_schema(key(sort, KeyType::Range))
+            .global_secondary_indexes(index);
     }
     call.send().await.expect("a table");
 }
@@ -160,7 +170,9 @@ pub fn authorization(key: &str) -> String {
 impl Socket {
     /// Opens a socket with the key in the query.
     pub async fn open(address: std::net::SocketAddr, key: &str) -> Self {
-        Self::open_at(address, &format!("/graphql?header={}&payload=e30=", authorization(key)), "graphql-ws").await.expect("an upgrade")
+        Self::open_at(address, &format!("/graphql?header={}&payload=e30=", authorization(key)), "graphql-ws")
+            .await
+            .expect("an upgrade")
     }
 
     pub async fn open_at(
