@@ -164,7 +164,7 @@ impl<C: Clock> Session<C> {
         let mut journal = self.project.journal()?;
         let mut settings = self.settings(true);
         settings.deduplication = true;
-        let (summary, result) = self.run(&mut journal, None, &Redactor::default(), &settings, &found, &mut ()).await;
+        let (summary, result) = self.run(&mut journal, None, &Redactor::none(), &settings, &found, &mut ()).await;
         result?;
         let now = self.clock.now();
         let age_days = summary.oldest.map(|oldest| now.since(oldest).as_secs() / 86_400);

@@ -11,8 +11,8 @@ use crate::bigquery::Table;
 /// Where the config is unless told otherwise, below the project.
 pub const DEFAULT_PATH: &str = ".claude/sessync/config.json";
 const DEFAULT_BATCH: u64 = 500;
-/// BigQuery takes no more rows in a request.
-const MAX_BATCH: u64 = 50_000;
+/// BigQuery recommends 500 and takes more; beyond this there is nothing to gain.
+const MAX_BATCH: u64 = 10_000;
 
 /// Every key: its name, whether it must be there, what it means.
 pub const KEYS: &[(&str, bool, &str)] = &[

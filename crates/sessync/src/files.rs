@@ -13,6 +13,7 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
+use crate::clock::Time;
 use crate::digest::hash;
 
 /// How many of the first and of the last bytes before the offset make a fingerprint.
@@ -44,7 +45,18 @@ pub struct Stat {
     pub inode: u64,
 }
 
+/// File systems tell changes apart by a clock that ticks only so often.
+const TICK_MS: u64 = 2000;
+
 impl Stat {
+    /// What to remember of a file that was looked at `now`. If it changed just before, it may change once more
+    /// without showing it: then it must not look unchanged.
+    pub fn settled(self, now: Time) -> Stat {
+        let changed_ms = (self.changed_ns / 1_000_000) as i64;
+        let recent = now.0.abs_diff(changed_ms) < TICK_MS;
+        Stat { changed_ns: if recent { 0 } else { self.changed_ns }, ..self }
+    }
+
     pub fn of(meta: &Metadata) -> Stat {
         let changed = meta.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
         Stat {

@@ -55,14 +55,14 @@ pub fn ddl(table: &Table) -> [String; 2] {
         })
         .collect();
     let create = format!(
-        "CREATE TABLE IF NOT EXISTS {} (\n{}\n)\nPARTITION BY DATE(timestamp)\nCLUSTER BY session_id, developer_id\nOPTIONS (description = \"Session logs, uploaded by sessync\", require_partition_filter = TRUE)",
+        "CREATE TABLE IF NOT EXISTS {} (\n{}\n)\nPARTITION BY DATE(timestamp)\nCLUSTER BY session_id, developer_id\nOPTIONS (description = \"Session logs, uploaded by sessync\")",
         table.sql(),
         columns.join(",\n")
     );
     // The same line twice differs at most in where and when it was uploaded. What was said is part of the key
-    // because some entries share a uuid.
+    // because some entries share a uuid; the timestamp is, so that a filter on it still chooses partitions.
     let view = format!(
-        "CREATE OR REPLACE VIEW {} AS\nSELECT * FROM {}\nWHERE TRUE\nQUALIFY ROW_NUMBER() OVER (\n  PARTITION BY DATE(timestamp), uuid, timestamp, type, TO_JSON_STRING(message), TO_JSON_STRING(tool_use_result)\n  ORDER BY uploaded_at\n) = 1",
+        "CREATE OR REPLACE VIEW {} AS\nSELECT * FROM {}\nWHERE TRUE\nQUALIFY ROW_NUMBER() OVER (\n  PARTITION BY timestamp, uuid, type, TO_JSON_STRING(message), TO_JSON_STRING(tool_use_result)\n  ORDER BY uploaded_at\n) = 1",
         view(table).sql(),
         table.sql(),
     );

@@ -94,8 +94,13 @@ impl std::fmt::Display for NotAccepted {
 impl Shared {
     pub fn new(client: aws_sdk_dynamodb::Client, table: &str, destination: &str) -> Shared {
         let table = Table::new(table, PARTITION_KEY).ttl(TTL);
+        Self::on(Once::new(DynamoDb::new(client, table)), destination)
+    }
+
+    /// On a store and a clock of the caller's.
+    pub fn on(once: Once<DynamoDb>, destination: &str) -> Shared {
         Shared {
-            once: Once::new(DynamoDb::new(client, table)),
+            once,
             namespace: Namespace::new("SESSYNC").forever().lease(LEASE).fail_closed(),
             destination: destination.to_owned(),
         }

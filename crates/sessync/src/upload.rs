@@ -251,9 +251,6 @@ impl<'a, T: Transport, C: Clock, D: Disk> Upload<'a, T, C, D> {
             let doubtful: Vec<String> =
                 self.journal.state().doubtful.iter().map(|(batch, _)| batch.clone()).collect();
             let found = loop {
-                if uuids.is_empty() {
-                    break Vec::new();
-                }
                 let mut batches = vec![intent.batch.as_str()];
                 batches.extend(doubtful.iter().map(String::as_str));
                 let patience = self.batch_patience();
@@ -379,7 +376,7 @@ impl<'a, T: Transport, C: Clock, D: Disk> Upload<'a, T, C, D> {
     fn mark(&mut self, log: &Log, offset: u64, fingerprint: Option<Fingerprint>, reached: Reached) {
         let path = log.name.clone();
         // A file that is not read to its end must never look unchanged to the next run.
-        let stat = if reached == Reached::Part { Stat::default() } else { log.stat };
+        let stat = if reached == Reached::Part { Stat::default() } else { log.stat.settled(self.clock.now()) };
         let foreign = reached == Reached::Foreign;
         let mark = Mark { path: path.clone(), stat, offset, fingerprint, again: Vec::new(), foreign };
         self.marks.insert(path, mark);
@@ -427,7 +424,7 @@ impl<'a, T: Transport, C: Clock, D: Disk> Upload<'a, T, C, D> {
             return Ok(Verdict::Known);
         }
         let known = self.journal.verdict(key)?;
-        if known == Verdict::Known && !self.settings.dry_run && self.journal.is_stale(key)? {
+        if known == Verdict::Known && self.journal.meet(key)? && !self.settings.dry_run {
             self.met.push(key);
             if self.met.len() >= MET_KEYS {
                 self.write_met()?;
@@ -437,6 +434,11 @@ impl<'a, T: Transport, C: Clock, D: Disk> Upload<'a, T, C, D> {
     }
 
     fn row(&mut self, log: &Log, found: &Found<'_>, line: &Line<'_>, key: Key, identity: Identity) -> Result<bool, Error> {
+        if self.settings.dry_run && self.redactor.is_none() {
+            // Only counted: what the row would be does not matter.
+            self.would_upload(key, Time::parse(&line.timestamp));
+            return Ok(false);
+        }
         let mut counts = Counts::new();
         let row = Row::new(line, key, identity, &log.name, &self.settings.origin, self.redactor, &mut counts);
         if !counts.is_empty() && self.summary.redacted_examples.len() < MAX_EXAMPLES {
@@ -447,12 +449,7 @@ impl<'a, T: Transport, C: Clock, D: Disk> Upload<'a, T, C, D> {
             *self.summary.redacted.entry(kind).or_default() += count;
         }
         if self.settings.dry_run {
-            self.summary.would_upload += 1;
-            self.summary.oldest = match (self.summary.oldest, row.time) {
-                (Some(oldest), Some(time)) => Some(oldest.min(time)),
-                (oldest, time) => oldest.or(time),
-            };
-            self.flying.insert(key, 0);
+            self.would_upload(key, row.time);
             return Ok(false);
         }
         if row.bytes() > MAX_ROW_BYTES {
@@ -468,6 +465,15 @@ impl<'a, T: Transport, C: Clock, D: Disk> Upload<'a, T, C, D> {
             self.hold(row);
         }
         Ok(full)
+    }
+
+    fn would_upload(&mut self, key: Key, time: Option<Time>) {
+        self.summary.would_upload += 1;
+        self.summary.oldest = match (self.summary.oldest, time) {
+            (Some(oldest), Some(time)) => Some(oldest.min(time)),
+            (oldest, time) => oldest.or(time),
+        };
+        self.flying.insert(key, 0);
     }
 
     /// Puts a row into the batch that is being filled.
@@ -496,6 +502,8 @@ impl<'a, T: Transport, C: Clock, D: Disk> Upload<'a, T, C, D> {
         if self.failed.is_some() {
             return Ok(());
         }
+        // Before the files count as read beyond the lines that were met in them.
+        self.write_met()?;
         let batch = Batch { id: self.new_id(), at: self.clock.now(), rows: std::mem::take(&mut self.rows) };
         self.bytes = 0;
         let marks = std::mem::take(&mut self.marks).into_values().collect();

@@ -130,10 +130,16 @@ impl<D: Disk> Journal<D> {
         Ok(self.seen()?.verdict(key))
     }
 
-    /// Whether a known key has not been met today: then meeting it is worth a record.
-    pub fn is_stale(&mut self, key: Key) -> Result<bool, Error> {
+    /// Notes that a known line was met again. True if that is worth a record: if it was not met today, or was
+    /// known only without its content. Until that record is written it is true in memory alone.
+    pub fn meet(&mut self, key: Key) -> Result<bool, Error> {
         let today = self.state.calendar.today;
-        Ok(self.seen()?.day(key) != Some(today))
+        let seen = self.seen()?;
+        if seen.day(key) == Some(today) {
+            return Ok(false);
+        }
+        apply(seen, Change::Met(key), today);
+        Ok(true)
     }
 
     /// The table of keys.

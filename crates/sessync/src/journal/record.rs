@@ -96,6 +96,8 @@ pub struct Snapshot {
     pub calendar: Calendar,
     pub files: Vec<Mark>,
     pub pending: Vec<Intent>,
+    /// Those of the pending batches that only wait for one before them: their keys are among the known ones.
+    pub settled: Vec<String>,
     pub blocked: bool,
     pub doubtful: Vec<(String, Time)>,
     pub totals: Totals,

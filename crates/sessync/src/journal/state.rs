@@ -88,7 +88,11 @@ impl State {
             destination: snapshot.destination,
             calendar: snapshot.calendar,
             files: snapshot.files.into_iter().map(|mark| (mark.path.clone(), mark)).collect(),
-            pending: snapshot.pending.into_iter().map(|intent| Pending { intent, settled: false }).collect(),
+            pending: snapshot
+                .pending
+                .into_iter()
+                .map(|intent| Pending { settled: snapshot.settled.contains(&intent.batch), intent })
+                .collect(),
             blocked: snapshot.blocked,
             doubtful: snapshot.doubtful,
             totals: snapshot.totals,
@@ -97,8 +101,6 @@ impl State {
     }
 
     /// The state as a snapshot that goes with the table of keys number `seen`.
-    ///
-    /// Batches that are settled behind one that is not keep their place with no rows left in them.
     pub fn snapshot(&self, seen: Option<u64>) -> Snapshot {
         Snapshot {
             version: VERSION,
@@ -106,16 +108,12 @@ impl State {
             seen,
             calendar: self.calendar,
             files: self.files.values().cloned().collect(),
-            pending: self
+            pending: self.pending.iter().map(|pending| pending.intent.clone()).collect(),
+            settled: self
                 .pending
                 .iter()
-                .map(|pending| {
-                    let mut intent = pending.intent.clone();
-                    if pending.settled {
-                        intent.keys.clear();
-                    }
-                    intent
-                })
+                .filter(|pending| pending.settled)
+                .map(|pending| pending.intent.batch.clone())
                 .collect(),
             blocked: self.blocked,
             doubtful: self.doubtful.clone(),

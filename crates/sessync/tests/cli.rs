@@ -1,0 +1,311 @@
+//! The program itself, as a user runs it, against the stand-in behind a socket.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use sessync::standin::{Fault, Faults};
+use support::server::{Home, Moment, Server, text};
+use support::{assert_same, expected, line, uploaded};
+
+fn lines(count: i64) -> Vec<String> {
+    (0..count).map(|at| line(&format!("uuid-{at}"), "s1", &format!("text {at}"), at)).collect()
+}
+
+#[test]
+fn twice_in_a_row_uploads_once() {
+    let server = Server::start(1);
+    let home = Home::new(&server);
+    home.write("a.jsonl", &lines(45));
+    assert!(home.ok(&[]).contains("Uploaded 45 rows in 5 batches"));
+    assert!(home.ok(&["upload"]).contains("Nothing to do"));
+    assert_same(&uploaded(&server.standin), &expected(&home.root()), "twice");
+    let row = server.standin.rows(support::DATASET, support::TABLE).remove(3);
+    assert_eq!(row["developer_id"], "dev");
+    assert_eq!(row["project_name"], "app");
+    assert!(row["source_file"].as_str().unwrap().ends_with("/a.jsonl"));
+    assert!(serde_json::from_str::<serde_json::Value>(row["message"].as_str().unwrap()).unwrap()["role"].is_string());
+    let status = home.json(&["status"]);
+    assert_eq!((status["uploaded"].as_u64(), status["not_uploaded"].as_u64()), (Some(45), Some(0)));
+    assert_eq!(home.json(&["verify"])["uploaded"], 45);
+}
+
+#[test]
+fn killed_with_signal_nine_around_any_request_the_next_run_does_the_rest() {
+    let server = Server::start(2);
+    for (round, forgetful) in (0..24).zip([false, true].into_iter().cycle()) {
+        let home = Home::new(&server);
+        home.write("a.jsonl", &lines(60));
+        server.standin.clear();
+        server.standin.set_faults(Faults { forgetful, ..Faults::default() });
+        let (number, moment) = (round / 4, if round % 4 < 2 { Moment::BeforeHandling } else { Moment::BeforeReplying });
+        let child = std::sync::Arc::new(std::sync::Mutex::new(home.spawn(&["upload"])));
+        let victim = child.clone();
+        server.interfere(Box::new(move |at, when| {
+            if (at, when) == (number, moment) {
+                victim.lock().unwrap().kill().unwrap();
+            }
+        }));
+        // Reaped by polling, for the server must be able to take the lock and kill it meanwhile.
+        let status = loop {
+            if let Some(status) = child.lock().unwrap().try_wait().unwrap() {
+                break status;
+            }
+            std::thread::yield_now();
+        };
+        server.leave_alone();
+        assert!(!status.success(), "round {round}: it should have been killed");
+        home.ok(&["upload"]);
+        assert_same(&uploaded(&server.standin), &expected(&home.root()), &format!("round {round}"));
+        assert!(home.ok(&[]).contains("Nothing to do"));
+    }
+}
+
+#[test]
+fn two_at_once_upload_each_line_once() {
+    let server = Server::start(3);
+    let home = Home::new(&server);
+    home.write("a.jsonl", &lines(200));
+    let children: Vec<_> = (0..4).map(|_| home.spawn(&["upload"])).collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+    }
+    assert_same(&uploaded(&server.standin), &expected(&home.root()), "four at once");
+}
+
+#[test]
+fn a_dry_run_shows_what_would_be_done_and_does_nothing() {
+    let server = Server::start(4);
+    let home = Home::new(&server);
+    let secret = format!("ghp_{}", "a1B2c3".repeat(6));
+    let mut all = lines(5);
+    all.push(line("secret", "s1", &format!("my token is {secret}"), 7));
+    all.push("garbage".into());
+    home.write("a.jsonl", &all);
+    let shown = home.ok(&["--dry-run"]);
+    assert!(shown.contains("Would upload 6 of 7 lines"), "{shown}");
+    assert!(shown.contains("1 github-token") && shown.contains("1 not_json") && !shown.contains(&secret), "{shown}");
+    assert_eq!(server.standin.calls(), (0, 0));
+    assert!(!home.state().exists());
+    home.ok(&[]);
+    let rows = serde_json::to_string(&server.standin.rows(support::DATASET, support::TABLE)).unwrap();
+    assert!(!rows.contains(&secret) && rows.contains("[REDACTED:github-token]"), "secrets stay home");
+}
+
+#[test]
+fn what_cannot_be_done_is_said_with_exit_code_one_and_usage_with_two() {
+    let server = Server::start(5);
+    let home = Home::new(&server);
+    assert_eq!(home.run(&["--nonsense"]).status.code(), Some(2));
+    assert_eq!(home.run(&["forget"]).status.code(), Some(2));
+    assert!(home.ok(&["--version"]).starts_with("sessync "));
+    assert!(home.ok(&["completions", "bash"]).contains("sessync"));
+    let nothing = home.ok(&[]);
+    assert!(nothing.contains("No logs found") && nothing.contains(home.logs().to_str().unwrap()), "{nothing}");
+    let bad = line("bad", "s", "x", 1).replace("\"timestamp\":\"2", "\"timestamp\":\"someday 2");
+    home.write("a.jsonl", &[bad, line("good", "s", "x", 2)]);
+    let output = home.run(&[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output).contains("1 rows were set aside"), "{}", text(&output));
+    assert_eq!(server.standin.rows(support::DATASET, support::TABLE).len(), 1);
+    fs::write(home.project().join(".claude/sessync/config.json"), r#"{"table":"t"}"#).unwrap();
+    let output = home.run(&[]);
+    assert_eq!(output.status.code(), Some(1));
+    for key in ["project_id", "dataset", "developer_id", "user_email"] {
+        assert!(text(&output).contains(key), "{key}: {}", text(&output));
+    }
+    let output = home.run(&["--auto"]);
+    assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{}", text(&output));
+}
+
+#[test]
+fn missing_tables_are_named_and_schema_creates_them() {
+    let server = Server::start(6);
+    server.standin.set_faults(Faults { strict_tables: true, ..Faults::default() });
+    let home = Home::new(&server);
+    home.write("a.jsonl", &lines(3));
+    let output = home.run(&[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output).contains("sessync schema --create"), "{}", text(&output));
+    assert!(home.ok(&["schema"]).contains("CREATE TABLE IF NOT EXISTS `acme.logs.sessions`"));
+    home.ok(&["schema", "--create"]);
+    home.ok(&[]);
+    assert_same(&uploaded(&server.standin), &expected(&home.root()), "after schema --create");
+}
+
+#[test]
+fn a_forgotten_line_is_uploaded_again_and_no_other() {
+    let server = Server::start(7);
+    let home = Home::new(&server);
+    home.write("a.jsonl", &lines(30));
+    home.ok(&[]);
+    server.standin.forget_insert_ids();
+    home.ok(&["forget", "uuid-7"]);
+    assert_eq!(home.json(&[])["uploaded"], 1);
+    assert_eq!(home.json(&[])["uploaded"], 0);
+    let rows = server.standin.rows(support::DATASET, support::TABLE);
+    assert_eq!(rows.iter().filter(|row| row["uuid"] == "uuid-7").count(), 2);
+    assert_eq!(rows.len(), 31);
+    assert_eq!(home.run(&["forget", "nobody"]).status.code(), Some(1));
+    let output = home.run(&["verify", "--json"]);
+    assert_eq!(output.status.code(), Some(1), "a doubled row is found");
+    assert!(text(&output).contains("uuid-7"));
+}
+
+#[test]
+fn a_damaged_journal_is_set_aside_and_rebuilt_from_the_destination() {
+    let server = Server::start(8);
+    let home = Home::new(&server);
+    home.write("a.jsonl", &lines(40));
+    home.ok(&[]);
+    server.standin.forget_insert_ids();
+    let journal = home.state().join("journal");
+    let mut bytes = fs::read(&journal).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&journal, bytes).unwrap();
+    let mut more = lines(40);
+    more.push(line("new", "s1", "new", 99));
+    home.write("a.jsonl", &more);
+    assert_eq!(home.run(&["status"]).status.code(), Some(1));
+    server.standin.fail_next_queries((0..1).map(|_| Fault::Refuse { status: 403, retry_after: None }));
+    assert_eq!(home.run(&[]).status.code(), Some(1), "without the destination there is nothing to rebuild from");
+    let output = home.run(&[]);
+    assert!(text(&output).contains("rebuilt from BigQuery"), "{}", text(&output));
+    assert_same(&uploaded(&server.standin), &expected(&home.root()), "after a rebuild");
+    let kept = fs::read_dir(home.state()).unwrap().filter(|entry| {
+        entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("journal.damaged-")
+    });
+    assert!(kept.count() >= 2, "the journal and the reason");
+    assert!(home.ok(&[]).contains("Nothing to do"));
+}
+
+#[test]
+fn the_old_state_file_is_imported_once_and_can_be_exported() {
+    let server = Server::start(9);
+    let home = Home::new(&server);
+    home.write("a.jsonl", &lines(10));
+    let sessync = home.project().join(".claude/sessync");
+    let old = r#"{"last_upload_timestamp":"2024-12-24T10:35:00Z","uploaded_uuids":["uuid-0","uuid-1","uuid-2"],"last_upload_batch_id":"b","total_uploaded":3}"#;
+    fs::write(sessync.join("upload-state.json"), old).unwrap();
+    assert_eq!(home.json(&["status"])["not_uploaded"], 7);
+    assert_eq!(home.json(&[])["uploaded"], 7);
+    home.ok(&["export-state"]);
+    let state: serde_json::Value = serde_json::from_slice(&fs::read(sessync.join("upload-state.json")).unwrap()).unwrap();
+    assert_eq!(state["uploaded_uuids"].as_array().unwrap().len(), 10);
+    assert_eq!(state["total_uploaded"], 10);
+    assert!(state["last_upload_batch_id"].is_string() && state["last_upload_timestamp"].is_string());
+    home.config(serde_json::json!({"table": "other"}));
+    assert_eq!(home.json(&[])["uploaded"], 10, "another destination has its own state");
+    home.config(serde_json::json!({}));
+    assert_eq!(home.json(&[])["uploaded"], 0, "and the first one still has its");
+}
+
+#[test]
+fn reset_begins_anew_and_rebuild_takes_what_is_there() {
+    let server = Server::start(10);
+    let home = Home::new(&server);
+    home.write("a.jsonl", &lines(12));
+    home.ok(&[]);
+    home.ok(&["reset", "--rebuild"]);
+    server.standin.forget_insert_ids();
+    assert_eq!(home.json(&[])["uploaded"], 0);
+    home.ok(&["reset"]);
+    assert_eq!(home.json(&[])["uploaded"], 12);
+}
+
+#[test]
+fn a_full_disk_stops_before_the_next_batch_and_loses_nothing() {
+    let server = Server::start(11);
+    let home = Home::new(&server);
+    home.write("a.jsonl", &lines(400));
+    let program = env!("CARGO_BIN_EXE_sessync");
+    // In blocks of 512 bytes: no file may grow beyond that, wherever it is in its life.
+    for blocks in [1, 3, 5, 8, 12, 17] {
+        let mut command = std::process::Command::new("/bin/sh");
+        let inner = home.command(&[]);
+        for (name, value) in inner.get_envs() {
+            command.env(name, value.unwrap());
+        }
+        command.current_dir(home.project());
+        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec '{program}' upload");
+        let output = command.args(["-c", &script]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{blocks}: {}", text(&output));
+        assert!(text(&output).contains("cannot be written"), "{blocks}: {}", text(&output));
+        let there = uploaded(&server.standin);
+        assert!(there.len() < 400 && there.values().all(|count| *count == 1), "{blocks}: {}", there.len());
+        server.standin.forget_insert_ids();
+    }
+    home.ok(&[]);
+    assert_same(&uploaded(&server.standin), &expected(&home.root()), "after a full disk");
+}
+
+#[test]
+fn a_read_only_directory_stops_before_anything_is_sent() {
+    let server = Server::start(12);
+    let home = Home::new(&server);
+    home.write("a.jsonl", &lines(4));
+    let state = home.project().join(".claude/sessync");
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o555)).unwrap();
+    if fs::write(state.join("probe"), "").is_ok() {
+        // Whoever may write everywhere cannot write below what is no directory.
+        fs::remove_file(state.join("probe")).unwrap();
+        fs::write(state.join("state"), "").unwrap();
+    }
+    let output = home.run(&[]);
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert_eq!(server.standin.calls().0, 0);
+    assert!(text(&output).contains("state cannot be"), "{}", text(&output));
+}
+
+#[test]
+fn the_hook_is_installed_runs_and_is_taken_out() {
+    let server = Server::start(13);
+    let home = Home::new(&server);
+    home.write("a.jsonl", &lines(4));
+    home.ok(&["install-hook"]);
+    let settings: serde_json::Value =
+        serde_json::from_slice(&fs::read(home.project().join(".claude/settings.json")).unwrap()).unwrap();
+    let command = settings["hooks"]["SessionEnd"][0]["hooks"][0]["command"].as_str().unwrap();
+    let mut shell = std::process::Command::new("/bin/sh");
+    for (name, value) in home.command(&[]).get_envs() {
+        shell.env(name, value.unwrap());
+    }
+    let output = shell.current_dir(home.project()).args(["-c", command]).output().unwrap();
+    assert!(output.status.success() && output.stdout.is_empty(), "{}", text(&output));
+    assert_same(&uploaded(&server.standin), &expected(&home.root()), "by the hook");
+    home.ok(&["uninstall-hook"]);
+    home.config(serde_json::json!({"enable_auto_upload": false}));
+    home.write("b.jsonl", &lines(9));
+    home.ok(&["--auto"]);
+    assert_eq!(server.standin.rows(support::DATASET, support::TABLE).len(), 4, "--auto may be turned off");
+}
+
+#[test]
+fn all_projects_are_uploaded_when_asked_for() {
+    let server = Server::start(14);
+    let home = Home::new(&server);
+    home.write("a.jsonl", &lines(3));
+    let other = home.root().join("-elsewhere");
+    fs::create_dir_all(&other).unwrap();
+    fs::write(other.join("b.jsonl"), line("other", "s", "x", 1) + "\n").unwrap();
+    assert_eq!(home.json(&[])["uploaded"], 3);
+    assert_eq!(home.json(&["--all-projects"])["uploaded"], 1);
+}
+
+#[test]
+fn status_says_how_old_the_oldest_line_is_that_is_not_uploaded() {
+    let server = Server::start(15);
+    let home = Home::new(&server);
+    let old = line("old", "s", "x", 1).replace("\"timestamp\":\"2026-09-21", "\"timestamp\":\"2024-01-01");
+    assert!(old.contains("2024-01-01"), "{old}");
+    home.write("a.jsonl", &[old]);
+    let shown = home.ok(&["status"]);
+    assert!(shown.contains("1 lines, the oldest of 2024-01-01") && shown.contains("deletes transcripts after 30 days"), "{shown}");
+    fs::write(home.directory.path().join(".claude/settings.json"), r#"{"cleanupPeriodDays": 99999}"#).unwrap();
+    let shown = home.ok(&["status"]);
+    assert!(!shown.contains("Warning"), "{shown}");
+}

@@ -1,0 +1,65 @@
+//! A line is in the destination once: a crash at any point loses none, and what is uncertain is asked for.
+//! (design, "What must always hold", 7)
+//!
+//! A run is killed at each of its effects in turn: before, in the middle of and after every write to the disk and
+//! every call to the destination. Then it is run again, sometimes killed again, and in the end once to its end.
+
+mod support;
+
+use fastrand::Rng;
+use sessync::standin::{Fault, Faults};
+use support::{Fuse, World, Writer, runtime};
+
+/// Kills at every point of the uploads of one generated project; returns how many points that were.
+async fn kill_everywhere(seed: u64, forgetful: bool) -> u64 {
+    let mut rng = Rng::with_seed(seed);
+    let mut world = World::new(seed);
+    world.batch_rows = rng.usize(2..9);
+    let lines = rng.usize(20..70);
+    Writer::new(seed).files(&world.logs(), lines);
+    let troubled = rng.bool();
+    let mut point = 0;
+    loop {
+        point += 1;
+        let what = format!("seed {seed}, insertIds {}, point {point}", if forgetful { "forgotten" } else { "remembered" });
+        world.standin = std::sync::Arc::new(sessync::standin::StandIn::new(seed));
+        world.disk = support::MemoryDisk::new();
+        world.standin.set_faults(Faults {
+            forgetful,
+            max_rows: rng.bool().then_some(3),
+            inserts: troubled.then_some((Fault::AcceptThenLose, 0.2)),
+            ..Faults::default()
+        });
+        let (_, result) = world.run(&Fuse::new(point, rng.u64(..)), rng.u64(..)).await;
+        let whole = result.is_ok();
+        // Sometimes the run that cleans up is killed as well.
+        for _ in 0..rng.u8(0..3) {
+            let fuse = Fuse::new(rng.u64(1..20), rng.u64(..));
+            let _ = world.run(&fuse, rng.u64(..)).await;
+        }
+        let (_, result) = world.run(&Fuse::unlimited(), rng.u64(..)).await;
+        result.unwrap_or_else(|error| panic!("{what}: {error}"));
+        world.assert_each_line_once(&what);
+        if whole {
+            return point;
+        }
+    }
+}
+
+fn kill_everywhere_in(seeds: std::ops::Range<u64>, forgetful: bool) {
+    let mut points = 0;
+    for seed in seeds {
+        points += runtime().block_on(kill_everywhere(seed, forgetful));
+    }
+    assert!(points > 500, "only {points} points were tried");
+}
+
+#[test]
+fn killed_anywhere_while_insert_ids_are_remembered_no_line_is_lost_or_doubled() {
+    kill_everywhere_in(0..20, false);
+}
+
+#[test]
+fn killed_anywhere_while_insert_ids_are_forgotten_no_line_is_lost_or_doubled() {
+    kill_everywhere_in(100..120, true);
+}
