@@ -308,11 +308,19 @@ impl Builder {
         Ok(id)
     }
 
+    fn is_file(&self, text: &str) -> bool {
+        let path_like = !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == '{');
+        path_like && self.code_dir.as_deref().is_some_and(|dir| find(dir, text).is_some())
+    }
+
     /// The text, and the path in the code directory if it is a file's.
     fn read(&self, code: &Code) -> Result<(Option<String>, String), Error> {
         let location = match code {
-            Code::Inline(text) => return Ok((None, text.clone())),
             Code::Path(location) => location,
+            // Templates may take code as a parameter that deployments fill with the text and whose
+            // default is the file's path: a text that is the path of a file stands for the file.
+            Code::Inline(text) if self.is_file(text) => text,
+            Code::Inline(text) => return Ok((None, text.clone())),
         };
         let dir = self.code_dir.as_deref().ok_or_else(|| Error::NoFile(location.clone()))?;
         let (path, file) = find(dir, location).ok_or_else(|| Error::NoFile(location.clone()))?;

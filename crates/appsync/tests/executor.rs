@@ -277,3 +277,52 @@ fn an_api_that_does_not_fit_together_is_refused_by_name() {
     assert!(refusal(SDL, &[common::Unit { field: "Query.bad", source: "function", code: &good }]).contains("worker"));
     assert!(refusal("type Query { a: Missing }", &[]).contains("Missing"));
 }
+
+#[tokio::test]
+async fn code_is_in_the_template_or_in_a_file_that_it_names() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir(dir.path().join("resolvers")).expect("a directory");
+    std::fs::write(dir.path().join("resolvers/one.js"), payload("1")).expect("writes");
+    std::fs::write(dir.path().join("schema.graphql"), "type Query { a: Int  b: Int }").expect("writes");
+    let resolver = |field: &str, key: &str, value: Value| json!({"Type": "AWS::AppSync::Resolver", "Properties": {"TypeName": "Query", "FieldName": field, "DataSourceName": "none", key: value}});
+    let template = json!({
+        "Parameters": {"File": {"Type": "String", "Default": "resolvers/one.js"}, "Schema": {"Type": "String", "Default": "schema.graphql"}},
+        "Resources": {
+            "Api": {"Type": "AWS::AppSync::GraphQLApi", "Properties": {"AuthenticationType": "API_KEY"}},
+            "Schema": {"Type": "AWS::AppSync::GraphQLSchema", "Properties": {"Definition": {"Ref": "Schema"}}},
+            "None": {"Type": "AWS::AppSync::DataSource", "Properties": {"Name": "none", "Type": "NONE"}},
+            "A": resolver("a", "Code", json!({"Ref": "File"})),
+            "B": resolver("b", "CodeS3Location", json!("s3://bucket/prefix/resolvers/one.js")),
+        }
+    })
+    .to_string();
+    let build = |parameters: &[(&str, &str)]| {
+        appsync::Api::builder()
+            .template(template.as_str(), parameters)
+            .code_dir(dir.path())
+            .api_keys([common::KEY])
+            .build()
+    };
+    let response = build(&[]).expect("builds").execute("{ a b }", Value::Null, &caller()).await;
+    assert_eq!(response.data(), json!({"a": 1, "b": 1}));
+    // A deployment's value is the text itself.
+    let two = payload("2");
+    let response = build(&[("File", &two)]).expect("builds").execute("{ a b }", Value::Null, &caller()).await;
+    assert_eq!(response.data(), json!({"a": 2, "b": 1}));
+    let missing = template.replace("prefix/resolvers/one.js", "two.js");
+    let refusal =
+        appsync::Api::builder().template(missing, &[]).code_dir(dir.path()).build().expect_err("no such file");
+    assert!(refusal.to_string().contains("two.js"), "{refusal}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_takes_too_long_is_ended() {
+    let sdl = "type Query { slow: Int }";
+    let unit = common::Unit { field: "Query.slow", source: "function", code: "" };
+    let api = builder(sdl, &[unit])
+        .lambda("worker", |_: Value| async { std::future::pending::<Result<Value, LambdaError>>().await })
+        .build()
+        .expect("builds");
+    let response = api.execute("{ slow }", Value::Null, &caller()).await;
+    assert_eq!((response.data(), response.errors[0].error_type()), (Value::Null, Some("ExecutionTimeout")));
+}

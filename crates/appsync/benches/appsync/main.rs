@@ -61,8 +61,9 @@ async fn run(plan: &Plan) -> Result<()> {
     let yoga = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/appsync");
     let theirs = if std::path::Path::new(yoga).join("node_modules/graphql-yoga").exists() {
         let mut command = std::process::Command::new("node");
-        let child =
-            server::Child::start(command.arg("server.js").current_dir(yoga).env("DYNAMODB_ENDPOINT", &endpoint))?;
+        let child = server::Child::start(
+            command.arg("server.js").current_dir(yoga).env("DYNAMODB_ENDPOINT", &endpoint).env("NODE_NO_WARNINGS", "1"),
+        )?;
         Some(measure(plan, &child, Protocol::GraphqlWs).await?)
     } else {
         writeln!(out, "(graphql-yoga is not installed: npm ci in bench/appsync)")?;
