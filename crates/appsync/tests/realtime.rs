@@ -240,6 +240,13 @@ async fn a_bad_message_is_answered_and_a_bad_key_refused() {
     assert_eq!(refusal["type"], "connection_error");
     assert_eq!(refusal["payload"]["errors"][0]["errorType"], "UnauthorizedException");
     assert_eq!(stranger.maybe().await, None, "and closed");
+    let mut rude = Socket::open(address, "wrong").await;
+    assert_eq!(
+        rude.start("s", ON_SEND, json!({"g": "a"})).await["type"],
+        "connection_error",
+        "a start does not get past it"
+    );
+    assert_eq!(rude.maybe().await, None);
     let data = json!({"query": ON_SEND, "variables": {"g": "a"}}).to_string();
     let authorization = json!({"x-api-key": "wrong"});
     socket.send(json!({"id": "x", "type": "start", "payload": {"data": data, "extensions": {"authorization": authorization}}})).await;

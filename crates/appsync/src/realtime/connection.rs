@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use serde::Deserialize;
@@ -21,6 +22,8 @@ use crate::auth::{self, Caller};
 use crate::limits::{CLOSE_TIME, CONNECTION_TIMEOUT, MAX_CLIENT_MESSAGE};
 use crate::response::Error;
 
+/// How long someone without a good credential may take for a first message.
+const STRANGER_TIME: Duration = Duration::from_secs(10);
 /// The longest id of a subscription.
 const MAX_ID: usize = 128;
 
@@ -126,6 +129,11 @@ struct Conversation<'a> {
 
 impl Conversation<'_> {
     async fn run(&mut self, socket: &mut WebSocket, mut queue: mpsc::Receiver<Out>) -> Over {
+        if let Err(refusal) = self.api.gate.accept(&self.caller, self.api.host.now_ms()) {
+            // Told with its first message, whatever that is, as AppSync does; not kept for long without one.
+            let _ = tokio::time::timeout(STRANGER_TIME, socket.recv()).await;
+            return refused(&refusal);
+        }
         let every = self.api.limits.keep_alive;
         let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
         keep_alive.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -208,14 +216,8 @@ impl Conversation<'_> {
                     json!({"type": "ka"}),
                 ])
             }
-            Err(refusal) => {
-                let code = if refusal == auth::Error::Missing { 4400 } else { 4401 };
-                Err(Over::Refused {
-                    last: connection_error(refusal.error_type(), &refusal.to_string()),
-                    code,
-                    reason: "Unauthorized",
-                })
-            }
+            // The key has expired in the meantime.
+            Err(refusal) => Err(refused(&refusal)),
         }
     }
 
@@ -284,6 +286,11 @@ impl Conversation<'_> {
         self.api.hub.unsubscribe(self.outbox.connection, &id);
         vec![json!({"type": "complete", "id": id})]
     }
+}
+
+fn refused(refusal: &auth::Error) -> Over {
+    let code = if *refusal == auth::Error::Missing { 4400 } else { 4401 };
+    Over::Refused { last: connection_error(refusal.error_type(), &refusal.to_string()), code, reason: "Unauthorized" }
 }
 
 fn slow() -> Over {
