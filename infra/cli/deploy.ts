@@ -7,7 +7,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import readline from 'node:readline/promises';
 import { LambdaClient, paginateListVersionsByFunction } from '@aws-sdk/client-lambda';
-import { account, binaries, cdk, described, environment, live, missingSecrets, Refusal, run, stacks, useEnvironment, type Live } from './world.ts';
+import { account, binaries, bootstrap, cdk, described, environment, live, missingSecrets, Refusal, run, stacks, useEnvironment, type Live } from './world.ts';
 import { root } from '../template.ts';
 import type { Environment } from '../environments.ts';
 import { seedLocalSecrets } from './secrets.ts';
@@ -26,8 +26,8 @@ run(async () => {
     throw new Refusal(`A rollout is under way (${moving.join(', ')}). Finish it (make rollout ENV=${env.name}) or take it back (make rollback ENV=${env.name}), then deploy.`);
   }
   if (!(await isBootstrapped())) {
-    if (env.name !== 'local') throw new Refusal(`The account is not prepared for the CDK. Once, as its administrator:\n  infra/node_modules/.bin/cdk bootstrap aws://${owner}/${env.region} -c env=${env.name} -c binaries=placeholder`);
-    await ok(env, ['bootstrap', `aws://${owner}/${env.region}`], 'cdk bootstrap');
+    if (env.name !== 'local') throw new Refusal(`The account is not prepared for the CDK. Once, as its administrator:\n  (cd infra && npx cdk bootstrap aws://${owner}/${env.region})`);
+    if ((await bootstrap(env, owner)) !== 0) throw new Refusal('cdk bootstrap failed; what it said is above');
   }
 
   if (env.name !== 'local') {

@@ -1,5 +1,5 @@
 // What the commands share: which environment, its functions, secrets and needed settings, and how to call AWS and the CDK.
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { GetAliasCommand, LambdaClient, ResourceNotFoundException } from '@aws-sdk/client-lambda';
@@ -155,8 +155,11 @@ export function cdk(env: Environment, ...args: string[]): Promise<number> {
   });
 }
 
-/** The same, and what it said. */
-export function cdkText(env: Environment, ...args: string[]): { code: number; text: string } {
-  const done = spawnSync(cli, cdkArguments(env, args), { cwd: root, encoding: 'utf8', maxBuffer: 64 << 20 });
-  return { code: done.status ?? 1, text: `${done.stdout}${done.stderr}` };
+/** Prepares an account for the CDK; from a directory without a cdk.json, so that nothing is synthesized for it. */
+export function bootstrap(env: Environment, owner: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(cli, ['bootstrap', `aws://${owner}/${env.region}`, '--no-notices'], { cwd: path.join(root, 'infra'), stdio: ['ignore', 'inherit', 'inherit'] });
+    child.on('error', reject);
+    child.on('exit', (code) => resolve(code ?? 1));
+  });
 }

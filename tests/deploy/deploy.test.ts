@@ -17,8 +17,8 @@ import { startLocalAws, until, type LocalAws } from './local-aws.ts';
 import { credentialsOf, forbidden, forgiveGetParameters, isAllowed, type Credentials } from './privileges.ts';
 import { fileEvent, sign, startSlack, type StandIn } from './slack.ts';
 
-/** A deployment takes about 15 s on two idle cores. */
-const DEPLOY_MS = 240_000;
+/** A deployment takes about 20 s on two idle cores; this is for busy ones. */
+const DEPLOY_MS = 600_000;
 /** For what happens asynchronously after a call has been answered. */
 const EFFECT_MS = 60_000;
 
@@ -156,18 +156,6 @@ test('every deployed function answers through live', { timeout: DEPLOY_MS }, asy
   for (const { deployed } of functions) assert.match(text, new RegExp(`ok +${deployed}:live`));
 });
 
-test('a deployment again changes nothing and publishes nothing', { timeout: DEPLOY_MS }, async () => {
-  const text = await deploy();
-  assert.equal(text.match(/\(no changes\)/g)?.length, 2, text);
-  for (const { deployed } of functions) assert.deepEqual(await versions(deployed), ['1'], deployed);
-});
-
-test('after a deployment there is nothing to deploy', { timeout: DEPLOY_MS }, async () => {
-  const { code, text } = await command('show', {}, 'diff');
-  assert.equal(code, 0, text);
-  assert.match(text, /Number of stacks with differences: 0/);
-});
-
 test('a signed Slack event gets one reply, and so does its duplicate', { timeout: DEPLOY_MS }, async () => {
   const seconds = Math.floor(Date.now() / 1000);
   const body = fileEvent('Ev0000DEPLOY', 'F0000DEPLOY', seconds);
@@ -224,11 +212,20 @@ test('a changed function gets a new version, and the traffic stays where it was'
   }
 });
 
-test('a deployment keeps what a rollout made live', { timeout: DEPLOY_MS }, async () => {
+test('a deployment without a change publishes nothing and keeps what a rollout made live', { timeout: DEPLOY_MS }, async () => {
   await client().send(new lambda.UpdateAliasCommand({ FunctionName: 'slack-events-local', Name: 'live', FunctionVersion: '2' }));
-  await deploy();
-  assert.equal(await liveVersion('slack-events-local'), '2');
-  assert.deepEqual(await versions('slack-events-local'), ['1', '2']);
+  const text = await deploy();
+  assert.doesNotMatch(text, /make rollout/, 'nothing waits');
+  for (const { deployed, name } of functions) {
+    assert.deepEqual(await versions(deployed), name === 'slack-events' ? ['1', '2'] : ['1'], deployed);
+    assert.equal(await liveVersion(deployed), name === 'slack-events' ? '2' : '1', deployed);
+  }
+});
+
+test('after a deployment there is nothing to deploy', { timeout: DEPLOY_MS }, async () => {
+  const { code, text } = await command('show', {}, 'diff');
+  assert.equal(code, 0, text);
+  assert.match(text, /Number of stacks with differences: 0/);
 });
 
 test('a deployment during a rollout is refused', { timeout: DEPLOY_MS }, async () => {
