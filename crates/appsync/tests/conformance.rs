@@ -180,6 +180,7 @@ macro_rules! pages {
 pages! {
     authorization: "authorization.yaml",
     batch_operations: "batch-operations.yaml",
+    context: "context.yaml",
     condition_expressions: "condition-expressions.yaml",
     errors: "errors.yaml",
     lambda: "lambda.yaml",

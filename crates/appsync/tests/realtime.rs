@@ -1,4 +1,5 @@
-//! The realtime protocol over real sockets, message by message.
+//! The realtime protocol over real sockets, message by message, as AWS describes it in "Building a real-time
+//! WebSocket client", <https://docs.aws.amazon.com/appsync/latest/devguide/real-time-websocket-client.html>.
 mod common;
 
 use appsync::{Api, Limits};

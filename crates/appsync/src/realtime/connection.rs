@@ -76,7 +76,7 @@ pub(crate) async fn serve(api: Arc<Inner>, mut socket: WebSocket, caller: Caller
         return;
     };
     let (outbox, queue) = api.hub.outbox(api.limits.send_queue);
-    let mut conversation = Conversation { api: &api, caller, outbox, ids: HashSet::new() };
+    let mut conversation = Conversation { api: &api, caller, outbox, ids: HashSet::new(), greeted: false };
     let over = conversation.run(&mut socket, queue).await;
     // First of all nobody sends here any more, then the client is told.
     api.hub.leave(conversation.outbox.connection);
@@ -125,6 +125,8 @@ struct Conversation<'a> {
     caller: Caller,
     outbox: Outbox,
     ids: HashSet<String>,
+    /// Whether the client has said anything yet: keep-alives come after the first answer.
+    greeted: bool,
 }
 
 impl Conversation<'_> {
@@ -164,7 +166,7 @@ impl Conversation<'_> {
                     Some(Ok(Message::Close(_))) | None => return Over::Gone,
                     Some(Err(_)) => return Over::Gone,
                 },
-                _ = keep_alive.tick() => vec![Utf8Bytes::from_static("{\"type\":\"ka\"}")],
+                _ = keep_alive.tick(), if self.greeted => vec![Utf8Bytes::from_static("{\"type\":\"ka\"}")],
             };
             for answer in answers {
                 // A reader that has stopped reading blocks this send; what fills its queue wakes us.
@@ -179,6 +181,7 @@ impl Conversation<'_> {
 
     /// Answers one message.
     async fn receive(&mut self, text: &str) -> Result<Vec<Value>, Over> {
+        self.greeted = true;
         if text.len() > MAX_CLIENT_MESSAGE {
             return Ok(vec![error(
                 None,
