@@ -9,6 +9,13 @@ use ichido::dynamodb::{Table, item};
 use ichido::{Namespace, Outcome, Record, State, Timestamp};
 use proptest::prelude::*;
 
+/// `PROPTEST_CASES` asks for more.
+fn config() -> ProptestConfig {
+    let default = ProptestConfig::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { default.cases } else { 1000 };
+    ProptestConfig { cases, failure_persistence: None, ..default }
+}
+
 /// Parts made mostly of what could confuse the encoding.
 fn part() -> impl Strategy<Value = String> {
     prop_oneof![4 => "[#%235a]{1,6}", 1 => "\\PC{1,8}"]
@@ -24,39 +31,43 @@ fn stored(namespace: &(bool, String), parts: &[String]) -> Option<String> {
     namespace.key(parts).ok().map(|key| key.as_str().to_owned())
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+mod prop_keys {
+    use super::*;
 
-    /// Different namespaces or different parts: different keys. Unprefixed namespaces share one space by design.
-    #[test]
-    fn no_two_different_part_lists_become_the_same_key(
-        one in (namespace(), prop::collection::vec(part(), 1..4)),
-        other in (namespace(), prop::collection::vec(part(), 1..4)),
-    ) {
-        if let (Some(a), Some(b)) = (stored(&one.0, &one.1), stored(&other.0, &other.1)) {
-            let same_space = one.0.0 == other.0.0 && (!one.0.0 || one.0.1 == other.0.1);
-            prop_assert_eq!(a == b, same_space && one.1 == other.1, "{:?} {:?}", one, other);
+    proptest! {
+        #![proptest_config(config())]
+
+        /// Different namespaces or different parts: different keys. Unprefixed namespaces share one space by design.
+        #[test]
+        fn no_two_different_part_lists_become_the_same_key(
+            one in (namespace(), prop::collection::vec(part(), 1..4)),
+            other in (namespace(), prop::collection::vec(part(), 1..4)),
+        ) {
+            if let (Some(a), Some(b)) = (stored(&one.0, &one.1), stored(&other.0, &other.1)) {
+                let same_space = one.0.0 == other.0.0 && (!one.0.0 || one.0.1 == other.0.1);
+                prop_assert_eq!(a == b, same_space && one.1 == other.1, "{:?} {:?}", one, other);
+            }
         }
-    }
 
-    /// How the parts are cut matters, not only what they say together.
-    #[test]
-    fn moving_the_border_between_two_parts_makes_another_key(text in "[#%23ab]{3,8}") {
-        let namespace = Namespace::new("N");
-        let mut keys: Vec<String> = (1..text.len())
-            .map(|cut| namespace.key([&text[..cut], &text[cut..]]).unwrap().as_str().to_owned())
-            .collect();
-        let cuts = keys.len();
-        keys.sort();
-        keys.dedup();
-        prop_assert_eq!(keys.len(), cuts);
-    }
+        /// How the parts are cut matters, not only what they say together.
+        #[test]
+        fn moving_the_border_between_two_parts_makes_another_key(text in "[#%23ab]{3,8}") {
+            let namespace = Namespace::new("N");
+            let mut keys: Vec<String> = (1..text.len())
+                .map(|cut| namespace.key([&text[..cut], &text[cut..]]).unwrap().as_str().to_owned())
+                .collect();
+            let cuts = keys.len();
+            keys.sort();
+            keys.dedup();
+            prop_assert_eq!(keys.len(), cuts);
+        }
 
-    /// Ordinary parts stay readable.
-    #[test]
-    fn ordinary_parts_are_stored_as_they_are(parts in prop::collection::vec("[A-Za-z0-9:._/-]{1,12}", 1..4)) {
-        let key = Namespace::new("IDEMPOTENCY").key(&parts).unwrap();
-        prop_assert_eq!(key.as_str(), format!("IDEMPOTENCY#{}", parts.join("#")));
+        /// Ordinary parts stay readable.
+        #[test]
+        fn ordinary_parts_are_stored_as_they_are(parts in prop::collection::vec("[A-Za-z0-9:._/-]{1,12}", 1..4)) {
+            let key = Namespace::new("IDEMPOTENCY").key(&parts).unwrap();
+            prop_assert_eq!(key.as_str(), format!("IDEMPOTENCY#{}", parts.join("#")));
+        }
     }
 }
 
@@ -167,24 +178,28 @@ fn write(record: &Record) -> HashMap<String, AttributeValue> {
     item::write(&table(), &key, record, &Vec::new()).unwrap()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+mod prop_records {
+    use super::*;
 
-    #[test]
-    fn any_item_whatever_gives_a_record_or_an_error(item in any_item()) {
-        // What is read is a record: then it can be asked anything.
-        if let Ok(record) = item::read(&table(), &item) {
-            let _ = (record.is_claimable(Timestamp::from_millis(1)), record.is_expired(Timestamp::from_millis(u64::MAX)));
+    proptest! {
+        #![proptest_config(config())]
+
+        #[test]
+        fn any_item_whatever_gives_a_record_or_an_error(item in any_item()) {
+            // What is read is a record: then it can be asked anything.
+            if let Ok(record) = item::read(&table(), &item) {
+                let _ = (record.is_claimable(Timestamp::from_millis(1)), record.is_expired(Timestamp::from_millis(u64::MAX)));
+            }
         }
-    }
 
-    #[test]
-    fn a_damaged_record_gives_a_record_or_an_error(item in damaged()) {
-        let _ = item::read(&table(), &item);
-    }
+        #[test]
+        fn a_damaged_record_gives_a_record_or_an_error(item in damaged()) {
+            let _ = item::read(&table(), &item);
+        }
 
-    #[test]
-    fn a_record_that_was_written_is_read_as_it_was(record in any_record()) {
-        prop_assert_eq!(item::read(&table(), &write(&record)).unwrap(), record);
+        #[test]
+        fn a_record_that_was_written_is_read_as_it_was(record in any_record()) {
+            prop_assert_eq!(item::read(&table(), &write(&record)).unwrap(), record);
+        }
     }
 }
