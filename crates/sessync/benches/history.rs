@@ -60,15 +60,30 @@ fn bench(lines: u64) -> ExitCode {
 
     let scan = run(program().arg("status"));
     let rate = mb / scan.time.as_secs_f64();
-    row("scan, parse, dedup (status)", format!("{rate:.0} MB/s"), format!("at least {MIN_SCAN_MB_S}"), rate >= MIN_SCAN_MB_S);
-    row("  resident", format!("{:.1} MB", scan.peak_mb), format!("at most {MAX_RESIDENT_MB}"), scan.peak_mb <= MAX_RESIDENT_MB);
+    row(
+        "scan, parse, dedup (status)",
+        format!("{rate:.0} MB/s"),
+        format!("at least {MIN_SCAN_MB_S}"),
+        rate >= MIN_SCAN_MB_S,
+    );
+    row(
+        "  resident",
+        format!("{:.1} MB", scan.peak_mb),
+        format!("at most {MAX_RESIDENT_MB}"),
+        scan.peak_mb <= MAX_RESIDENT_MB,
+    );
     let dry = run(program().arg("--dry-run"));
     let dry_rate = mb / dry.time.as_secs_f64();
     row("the same with rows built and redacted (dry run)", format!("{dry_rate:.0} MB/s"), String::new(), true);
     let upload = run(&mut program());
     let rows = lines as f64 / upload.time.as_secs_f64();
     row("upload to a server that takes everything", format!("{rows:.0} rows/s"), String::new(), true);
-    row("  resident", format!("{:.1} MB", upload.peak_mb), format!("at most {MAX_RESIDENT_MB}"), upload.peak_mb <= MAX_RESIDENT_MB);
+    row(
+        "  resident",
+        format!("{:.1} MB", upload.peak_mb),
+        format!("at most {MAX_RESIDENT_MB}"),
+        upload.peak_mb <= MAX_RESIDENT_MB,
+    );
 
     run(&mut program()); // the first after an upload looks once more at the files that had just changed
     let no_op = median(NO_OP_RUNS, || run(&mut program()).time);
@@ -84,12 +99,22 @@ fn bench(lines: u64) -> ExitCode {
     row("the seed's design, nothing new", format!("{:.1} ms", ms(again)), String::new(), true);
     row("  resident", format!("{:.1} MB", first.peak_mb), String::new(), true);
     let times = again.as_secs_f64() / no_op.as_secs_f64();
-    row("times faster with nothing new", format!("{times:.0}"), format!("at least {MIN_TIMES_FASTER}"), times >= MIN_TIMES_FASTER);
+    row(
+        "times faster with nothing new",
+        format!("{times:.0}"),
+        format!("at least {MIN_TIMES_FASTER}"),
+        times >= MIN_TIMES_FASTER,
+    );
 
     let empty = home.path().join("empty");
     configure(&empty);
     let start = median(21, || run(program().current_dir(&empty)).time);
-    row("an empty project, start to exit", format!("{:.1} ms", ms(start)), format!("under {MAX_EMPTY_MS}"), ms(start) < MAX_EMPTY_MS);
+    row(
+        "an empty project, start to exit",
+        format!("{:.1} ms", ms(start)),
+        format!("under {MAX_EMPTY_MS}"),
+        ms(start) < MAX_EMPTY_MS,
+    );
     ExitCode::from(u8::from(missed))
 }
 
@@ -152,9 +177,10 @@ fn run(command: &mut Command) -> Measured {
     let status = PathBuf::from(format!("/proc/{}/status", child.id()));
     let mut peak_kb = 0.0_f64;
     let exit = loop {
-        if let Some(line) = fs::read_to_string(&status).ok().and_then(|text| {
-            text.lines().find_map(|line| line.strip_prefix("VmHWM:").map(str::to_owned))
-        }) {
+        if let Some(line) = fs::read_to_string(&status)
+            .ok()
+            .and_then(|text| text.lines().find_map(|line| line.strip_prefix("VmHWM:").map(str::to_owned)))
+        {
             peak_kb = peak_kb.max(line.trim().trim_end_matches(" kB").trim().parse().unwrap_or(0.0));
         }
         if let Some(exit) = child.try_wait().unwrap() {
@@ -235,10 +261,8 @@ fn seed_design(logs: &Path, state_path: &Path) {
         tool_use_result: Option<serde_json::Value>,
         cwd: Option<String>,
     }
-    let mut state: UploadState = fs::read_to_string(state_path)
-        .ok()
-        .map(|text| serde_json::from_str(&text).unwrap())
-        .unwrap_or_default();
+    let mut state: UploadState =
+        fs::read_to_string(state_path).ok().map(|text| serde_json::from_str(&text).unwrap()).unwrap_or_default();
     let mut new = Vec::new();
     for log in sessync::discovery::find(logs, &sessync::discovery::Scope::All).logs {
         let content = fs::read_to_string(&log.path).unwrap();

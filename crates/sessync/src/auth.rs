@@ -31,9 +31,13 @@ const METADATA_HOST: &str = "metadata.google.internal";
 pub enum Error {
     #[error("the credentials in {} cannot be read: {reason}", path.display())]
     Unreadable { path: PathBuf, reason: String },
-    #[error("credentials of the type {0:?} are not supported; use a service account's key, or `gcloud auth application-default login`")]
+    #[error(
+        "credentials of the type {0:?} are not supported; use a service account's key, or `gcloud auth application-default login`"
+    )]
     Unsupported(String),
-    #[error("there are no credentials: set service_account_key_path, or run `gcloud auth application-default login` ({0})")]
+    #[error(
+        "there are no credentials: set service_account_key_path, or run `gcloud auth application-default login` ({0})"
+    )]
     None(String),
     #[error("the private key of the service account is not an RSA key in PKCS#8 form")]
     Key,
@@ -199,7 +203,8 @@ impl Credentials {
                 error_description: Option<String>,
             }
             let why = serde_json::from_slice::<Why>(&body).ok();
-            let why = why.map(|why| [why.error, why.error_description].into_iter().flatten().collect::<Vec<_>>().join(": "));
+            let why =
+                why.map(|why| [why.error, why.error_description].into_iter().flatten().collect::<Vec<_>>().join(": "));
             return Err(Error::Refused(format!("{status} {}", why.unwrap_or_default())));
         }
         serde_json::from_slice(&body).map_err(|_| Error::Refused("the answer holds no token".to_owned()))
@@ -267,6 +272,7 @@ mod tests {
         let mut out = vec![tag];
         match body.len() {
             short @ 0..=127 => out.push(short as u8),
+            middle @ 128..=255 => out.extend([0x81, middle as u8]),
             long => {
                 out.push(0x82);
                 out.extend_from_slice(&(long as u16).to_be_bytes());

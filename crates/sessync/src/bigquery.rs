@@ -109,13 +109,19 @@ pub enum Error {
     Refused(String),
     #[error("not signed in (401): {0}; check service_account_key_path, or run `gcloud auth application-default login`")]
     Unauthorized(String),
-    #[error("not permitted (403): {0}; the account needs the roles BigQuery Data Editor (on the dataset) and BigQuery Job User (on the project)")]
+    #[error(
+        "not permitted (403): {0}; the account needs the roles BigQuery Data Editor (on the dataset) and BigQuery Job User (on the project)"
+    )]
     Forbidden(String),
     #[error("the project has no billing (403): {0}; rows can be streamed only with billing enabled")]
     Billing(String),
-    #[error("there is no dataset {0}; create it with `bq mk --location=LOCATION --dataset {0}`, or correct `dataset` in the config")]
+    #[error(
+        "there is no dataset {0}; create it with `bq mk --location=LOCATION --dataset {0}`, or correct `dataset` in the config"
+    )]
     MissingDataset(String),
-    #[error("there is no table {0}; create it with `sessync schema --create` (a new table takes rows after a minute or two)")]
+    #[error(
+        "there is no table {0}; create it with `sessync schema --create` (a new table takes rows after a minute or two)"
+    )]
     MissingTable(String),
     #[error("the table's columns are not those of `sessync schema`: {0}")]
     Schema(String),
@@ -202,8 +208,7 @@ impl<T: Transport> BigQuery<T> {
             #[serde(default)]
             errors: Vec<Reason>,
         }
-        let answer: Answer =
-            serde_json::from_slice(&answer.body).map_err(|error| Error::Answer(error.to_string()))?;
+        let answer: Answer = serde_json::from_slice(&answer.body).map_err(|error| Error::Answer(error.to_string()))?;
         if answer.insert_errors.is_empty() {
             return Ok(Inserted::All);
         }
@@ -371,7 +376,9 @@ impl<T: Transport> BigQuery<T> {
                 message,
                 after: answer.retry_after.as_deref().and_then(|text| retry_after(text, now)),
             },
-            (503, _) if answer.retry_after.is_some() && reason == "backendError" => Error::Server { status: 503, message },
+            (503, _) if answer.retry_after.is_some() && reason == "backendError" => {
+                Error::Server { status: 503, message }
+            }
             (401, _) => Error::Unauthorized(message),
             (403, "quotaExceeded") => Error::Quota(message),
             (403, "billingNotEnabled" | "billingTierLimitExceeded") => Error::Billing(message),
@@ -446,12 +453,42 @@ mod tests {
         type Is = fn(&Error) -> bool;
         let cases: [(u16, &str, Is, Effect); 11] = [
             (401, "{}", |e| matches!(e, Error::Unauthorized(_)), Effect::None),
-            (403, r#"{"error":{"message":"Access Denied","errors":[{"reason":"accessDenied"}]}}"#, |e| matches!(e, Error::Forbidden(_)), Effect::None),
-            (403, r#"{"error":{"message":"Streaming insert is not allowed in the free tier"}}"#, |e| matches!(e, Error::Billing(_)), Effect::None),
-            (403, r#"{"error":{"message":"x","errors":[{"reason":"quotaExceeded"}]}}"#, |e| matches!(e, Error::Quota(_)), Effect::None),
-            (403, r#"{"error":{"message":"x","errors":[{"reason":"rateLimitExceeded"}]}}"#, |e| matches!(e, Error::Throttled { .. }), Effect::NoneYet),
-            (404, r#"{"error":{"message":"Not found: Dataset p:d"}}"#, |e| matches!(e, Error::MissingDataset(_)), Effect::None),
-            (404, r#"{"error":{"message":"Not found: Table p:d.t"}}"#, |e| matches!(e, Error::MissingTable(_)), Effect::None),
+            (
+                403,
+                r#"{"error":{"message":"Access Denied","errors":[{"reason":"accessDenied"}]}}"#,
+                |e| matches!(e, Error::Forbidden(_)),
+                Effect::None,
+            ),
+            (
+                403,
+                r#"{"error":{"message":"Streaming insert is not allowed in the free tier"}}"#,
+                |e| matches!(e, Error::Billing(_)),
+                Effect::None,
+            ),
+            (
+                403,
+                r#"{"error":{"message":"x","errors":[{"reason":"quotaExceeded"}]}}"#,
+                |e| matches!(e, Error::Quota(_)),
+                Effect::None,
+            ),
+            (
+                403,
+                r#"{"error":{"message":"x","errors":[{"reason":"rateLimitExceeded"}]}}"#,
+                |e| matches!(e, Error::Throttled { .. }),
+                Effect::NoneYet,
+            ),
+            (
+                404,
+                r#"{"error":{"message":"Not found: Dataset p:d"}}"#,
+                |e| matches!(e, Error::MissingDataset(_)),
+                Effect::None,
+            ),
+            (
+                404,
+                r#"{"error":{"message":"Not found: Table p:d.t"}}"#,
+                |e| matches!(e, Error::MissingTable(_)),
+                Effect::None,
+            ),
             (413, "", |e| matches!(e, Error::TooLarge), Effect::None),
             (429, "", |e| matches!(e, Error::Throttled { .. }), Effect::NoneYet),
             (503, "oops", |e| matches!(e, Error::Server { status: 503, .. }), Effect::Uncertain),

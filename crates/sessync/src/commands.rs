@@ -99,7 +99,9 @@ impl<C: Clock> Session<C> {
             report::upload(&summary, &found, true, self.json, out)?;
             return Ok(0);
         }
-        let _lock = lock::take(&self.project.directory, if self.auto { Duration::ZERO } else { LOCK_WAIT }, &self.clock).await?;
+        let _lock =
+            lock::take(&self.project.directory, if self.auto { Duration::ZERO } else { LOCK_WAIT }, &self.clock)
+                .await?;
         let (mut journal, note) = self.project.journal_for_writing(&self.bigquery, &self.clock).await?;
         if let Some(note) = note {
             writeln!(err, "sessync: {note}")?;
@@ -266,7 +268,12 @@ impl<C: Clock> Session<C> {
     }
 
     /// Writes the state as `upload-state.json`.
-    pub async fn export_state(&mut self, to: Option<&Path>, from_destination: bool, out: &mut dyn Write) -> Result<u8, Error> {
+    pub async fn export_state(
+        &mut self,
+        to: Option<&Path>,
+        from_destination: bool,
+        out: &mut dyn Write,
+    ) -> Result<u8, Error> {
         let mut journal = self.project.journal()?;
         let mut uuids = BTreeSet::new();
         let mut failed = None;
@@ -334,7 +341,12 @@ impl<C: Clock> Session<C> {
 }
 
 /// Puts the hook into the project's settings.
-pub fn install_hook(around: &Surroundings, command: Option<&str>, json: bool, out: &mut dyn Write) -> Result<u8, Error> {
+pub fn install_hook(
+    around: &Surroundings,
+    command: Option<&str>,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<u8, Error> {
     let command = command.map_or_else(default_command, str::to_owned);
     let changed = hook::install(&around.directory, &command)?;
     report::hook(&changed, &format!("The hook runs `{command}` at the end of every session."), json, out)?;
@@ -400,7 +412,9 @@ impl Progress for Bar {
             return;
         }
         let bar = ProgressBar::new(bytes);
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta} left, {msg}") {
+        if let Ok(style) =
+            ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta} left, {msg}")
+        {
             bar.set_style(style);
         }
         bar.set_message("0 rows uploaded");

@@ -28,7 +28,11 @@ pub const KEYS: &[(&str, bool, &str)] = &[
     ("project_name", false, "a column of every row (the working directory's name)"),
     ("service_account_key_path", false, "a key file, `~` is the home (application-default credentials)"),
     ("redact", false, "a list of further regular expressions for secrets ([])"),
-    ("state", false, "\"file\", or {\"dynamodb\": {\"table\": NAME, \"region\": REGION}} shared by machines (\"file\")"),
+    (
+        "state",
+        false,
+        "\"file\", or {\"dynamodb\": {\"table\": NAME, \"region\": REGION}} shared by machines (\"file\")",
+    ),
 ];
 
 /// The config.
@@ -97,12 +101,7 @@ fn parse(values: Map<String, Value>, home: Option<&Path>, directory: &Path) -> R
         key_path: reader.string("service_account_key_path").map(|path| expand(&path, home)),
         redact: reader.patterns("redact"),
         state: reader.state("state"),
-        unknown: reader
-            .values
-            .keys()
-            .filter(|key| !KEYS.iter().any(|(known, ..)| known == key))
-            .cloned()
-            .collect(),
+        unknown: reader.values.keys().filter(|key| !KEYS.iter().any(|(known, ..)| known == key)).cloned().collect(),
     };
     if reader.problems.is_empty() { Ok(config) } else { Err(reader.problems) }
 }
@@ -231,9 +230,12 @@ mod tests {
 
     #[test]
     fn everything_that_is_missing_or_wrong_is_named_at_once() {
-        let problems = read(json!({"table": "a`b", "upload_batch_size": 0, "redact": ["("], "state": "cloud"})).unwrap_err();
+        let problems =
+            read(json!({"table": "a`b", "upload_batch_size": 0, "redact": ["("], "state": "cloud"})).unwrap_err();
         let all = problems.join("\n");
-        for key in ["project_id", "dataset", "table", "developer_id", "user_email", "upload_batch_size", "redact", "state"] {
+        for key in
+            ["project_id", "dataset", "table", "developer_id", "user_email", "upload_batch_size", "redact", "state"]
+        {
             assert!(all.contains(key), "{key} in {all}");
         }
     }

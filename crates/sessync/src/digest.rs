@@ -30,12 +30,7 @@ impl Key {
     /// (session, directory, branch, version) is no part of the content.
     pub fn of(line: &Line<'_>) -> Key {
         let mut content = ring::digest::Context::new(&SHA256);
-        let parts = [
-            &*line.kind,
-            &*line.timestamp,
-            line.message.unwrap_or(""),
-            line.tool_use_result.unwrap_or(""),
-        ];
+        let parts = [&*line.kind, &*line.timestamp, line.message.unwrap_or(""), line.tool_use_result.unwrap_or("")];
         for part in parts {
             content.update(&(part.len() as u64).to_be_bytes());
             content.update(part.as_bytes());
@@ -52,7 +47,12 @@ impl Key {
     /// A line that is known to be uploaded, but not with which content: what a list of uuids says.
     /// The first content that turns up takes its place.
     pub fn unknown(uuid: &str, nth: u64) -> Key {
-        Key::new(uuid_half(uuid), nth.min(MAX_UNKNOWN - 1))
+        Key::unknown_of(uuid_half(uuid), nth)
+    }
+
+    /// The same for the half of a key that comes from a uuid.
+    pub const fn unknown_of(uuid: u64, nth: u64) -> Key {
+        Key::new(uuid, if nth < MAX_UNKNOWN { nth } else { MAX_UNKNOWN - 1 })
     }
 
     /// Whether this key stands for an unknown content.
@@ -107,11 +107,7 @@ pub fn decode(text: &str) -> Option<Vec<Key>> {
     if !chunks.remainder().is_empty() {
         return None;
     }
-    Some(
-        chunks
-            .map(|chunk| Key(chunk.iter().fold(0, |sum, byte| (sum << 8) | u128::from(*byte))))
-            .collect(),
-    )
+    Some(chunks.map(|chunk| Key(chunk.iter().fold(0, |sum, byte| (sum << 8) | u128::from(*byte)))).collect())
 }
 
 /// Keys in a serde field.
@@ -139,7 +135,8 @@ mod tests {
         Key::of(&parse(line.as_bytes()).unwrap())
     }
 
-    const LINE: &str = r#"{"uuid":"u1","timestamp":"2026-11-01T00:00:00Z","sessionId":"s1","type":"user","message":{"a":1}}"#;
+    const LINE: &str =
+        r#"{"uuid":"u1","timestamp":"2026-11-01T00:00:00Z","sessionId":"s1","type":"user","message":{"a":1}}"#;
 
     #[test]
     fn a_line_copied_by_a_resumed_session_has_the_same_key() {

@@ -59,11 +59,7 @@ impl Stat {
 
     pub fn of(meta: &Metadata) -> Stat {
         let changed = meta.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
-        Stat {
-            size: meta.len(),
-            changed_ns: u64::try_from(changed.as_nanos()).unwrap_or(0),
-            inode: inode(meta),
-        }
+        Stat { size: meta.len(), changed_ns: u64::try_from(changed.as_nanos()).unwrap_or(0), inode: inode(meta) }
     }
 }
 

@@ -14,7 +14,10 @@ use crate::transport::{self, Error, Http, Request, Response, Transport};
 pub enum Target {
     /// `BIGQUERY_EMULATOR_HOST`: no credentials are needed.
     Emulator(String),
-    Google { key_path: Option<PathBuf>, places: Places },
+    Google {
+        key_path: Option<PathBuf>,
+        places: Places,
+    },
 }
 
 /// The way there.

@@ -185,7 +185,10 @@ impl Project {
             Ok(journal) => Ok((journal, None)),
             Err((journal::Error::Damaged(reason), _)) => {
                 let journal = self.rebuild(&reason, bigquery, clock).await?;
-                Ok((journal, Some(format!("the journal was damaged ({reason}); it was set aside and rebuilt from BigQuery"))))
+                Ok((
+                    journal,
+                    Some(format!("the journal was damaged ({reason}); it was set aside and rebuilt from BigQuery")),
+                ))
             }
             Err((error, _)) => Err(error.into()),
         }

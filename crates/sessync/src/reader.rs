@@ -182,9 +182,8 @@ mod tests {
         for seed in 0..200 {
             let mut rng = fastrand::Rng::with_seed(seed);
             let limit = rng.usize(1..40);
-            let bytes: Vec<u8> = (0..rng.usize(0..400))
-                .map(|_| if rng.u8(0..9) == 0 { b'\n' } else { rng.u8(..) })
-                .collect();
+            let bytes: Vec<u8> =
+                (0..rng.usize(0..400)).map(|_| if rng.u8(0..9) == 0 { b'\n' } else { rng.u8(..) }).collect();
             let mut expected = Vec::new();
             let mut start = 0;
             for (at, _) in bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {

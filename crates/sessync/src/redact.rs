@@ -248,11 +248,17 @@ mod tests {
         let (akia, ghp) = (upper(fake("AKIA", 16)), fake("ghp_", 36));
         let list: Vec<(&'static str, (String, String))> = vec![
             ("aws-access-key-id", whole(akia)),
-            ("aws-secret-access-key", { let s = fake("", 40); (format!("AWS_SECRET_ACCESS_KEY={s}"), s) }),
+            ("aws-secret-access-key", {
+                let s = fake("", 40);
+                (format!("AWS_SECRET_ACCESS_KEY={s}"), s)
+            }),
             ("github-token", whole(ghp)),
             ("gitlab-token", whole(fake("glpat-", 20))),
             ("slack-token", whole(fake("xoxb-", 24))),
-            ("slack-webhook", { let s = fake("T0/B0/", 24); (format!("https://hooks.slack.com/services/{s}"), s) }),
+            ("slack-webhook", {
+                let s = fake("T0/B0/", 24);
+                (format!("https://hooks.slack.com/services/{s}"), s)
+            }),
             ("anthropic-key", whole(fake("sk-ant-", 40))),
             ("openai-key", whole(fake("sk-proj-", 48))),
             ("google-api-key", whole(fake("AIza", 35))),
@@ -263,10 +269,22 @@ mod tests {
             ("hugging-face-token", whole(fake("hf_", 34))),
             ("sendgrid-key", whole(format!("{}.{}", fake("SG.", 22), fake("", 43)))),
             ("json-web-token", whole(format!("{}.{}.{}", fake("eyJ", 20), fake("eyJ", 20), fake("", 30)))),
-            ("bearer-token", { let s = fake("", 30); (format!("Authorization: Bearer {s}"), s) }),
-            ("private-key", whole(format!("-----BEGIN RSA {0} KEY-----\n{1}\n-----END RSA {0} KEY-----", "PRIVATE", fake("", 64)))),
-            ("password-in-url", { let s = fake("", 12); (format!("postgres://me:{s}@db/x"), s) }),
-            ("assignment", { let s = fake("", 12); (format!("export DB_PASSWORD={s}"), s) }),
+            ("bearer-token", {
+                let s = fake("", 30);
+                (format!("Authorization: Bearer {s}"), s)
+            }),
+            (
+                "private-key",
+                whole(format!("-----BEGIN RSA {0} KEY-----\n{1}\n-----END RSA {0} KEY-----", "PRIVATE", fake("", 64))),
+            ),
+            ("password-in-url", {
+                let s = fake("", 12);
+                (format!("postgres://me:{s}@db/x"), s)
+            }),
+            ("assignment", {
+                let s = fake("", 12);
+                (format!("export DB_PASSWORD={s}"), s)
+            }),
         ];
         list.into_iter().map(|(name, (text, secret))| (name, text, secret)).collect()
     }
@@ -287,7 +305,9 @@ mod tests {
     #[test]
     fn a_json_text_stays_json_and_says_where_something_was() {
         for (name, text, secret) in samples() {
-            let json = serde_json::json!({"n": 1, "deep": [{"text": format!("\"quoted\" \n {text}")}], "z": "é\u{1F600}"}).to_string();
+            let json =
+                serde_json::json!({"n": 1, "deep": [{"text": format!("\"quoted\" \n {text}")}], "z": "é\u{1F600}"})
+                    .to_string();
             let out = redactor().json(&json, &mut Counts::new()).into_owned();
             let value: serde_json::Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert!(!out.contains(&secret) && out.contains("[REDACTED:"), "{name}: {out}");
@@ -300,7 +320,10 @@ mod tests {
         let mut counts = Counts::new();
         let json = r#"{"Password" : "hunter", "api-key":"x","password":{"a":"b"},"user":"me"}"#;
         let out = redactor().json(json, &mut counts);
-        assert_eq!(out, r#"{"Password" : "[REDACTED:named]", "api-key":"[REDACTED:named]","password":{"a":"b"},"user":"me"}"#);
+        assert_eq!(
+            out,
+            r#"{"Password" : "[REDACTED:named]", "api-key":"[REDACTED:named]","password":{"a":"b"},"user":"me"}"#
+        );
         assert_eq!(counts["named"], 2);
     }
 

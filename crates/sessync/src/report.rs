@@ -42,14 +42,26 @@ pub fn upload(summary: &Summary, found: &Found, dry_run: bool, json: bool, out: 
         return no_logs(found, out);
     }
     if dry_run {
-        writeln!(out, "Would upload {} of {} lines in {} files.", summary.would_upload, summary.lines, summary.files_read)?;
+        writeln!(
+            out,
+            "Would upload {} of {} lines in {} files.",
+            summary.would_upload, summary.lines, summary.files_read
+        )?;
         if summary.uncertain > 0 {
-            writeln!(out, "An earlier run was cut short: BigQuery would first be asked about {} rows.", summary.uncertain)?;
+            writeln!(
+                out,
+                "An earlier run was cut short: BigQuery would first be asked about {} rows.",
+                summary.uncertain
+            )?;
         }
     } else if summary.lines == 0 && summary.recovered == 0 {
         writeln!(out, "Nothing to do: everything in {} files is uploaded.", summary.files)?;
     } else {
-        writeln!(out, "Uploaded {} rows in {} batches from {} files.", summary.uploaded, summary.batches, summary.files_read)?;
+        writeln!(
+            out,
+            "Uploaded {} rows in {} batches from {} files.",
+            summary.uploaded, summary.batches, summary.files_read
+        )?;
     }
     let counts = [
         (summary.recovered, "rows of an earlier run that was cut short were found in BigQuery"),

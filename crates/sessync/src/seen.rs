@@ -120,9 +120,14 @@ impl Seen {
 
     /// Remembers that a list names this uuid once more, whatever its content.
     pub fn insert_unknown(&mut self, uuid: &str, day: u16) {
-        let known = (0..MAX_UNKNOWN).find(|nth| !self.contains(Key::unknown(uuid, *nth)));
-        if let Some(nth) = known {
-            self.set(Key::unknown(uuid, nth), day);
+        self.insert_unknown_of(crate::digest::uuid_half(uuid), day);
+    }
+
+    /// The same for the half of a key that comes from a uuid.
+    pub fn insert_unknown_of(&mut self, uuid: u64, day: u16) {
+        let free = (0..MAX_UNKNOWN).map(|nth| Key::unknown_of(uuid, nth)).find(|key| !self.contains(*key));
+        if let Some(key) = free {
+            self.set(key, day);
         }
     }
 

@@ -140,7 +140,8 @@ impl Shared {
                 if there.is_empty() {
                     return Ok(Probed::NotDone);
                 }
-                let keys = there.keys().map(|uuid| Key::unknown(uuid, 0)).collect();
+                // The destination knows uuids and how many rows each has, not their keys.
+                let keys = there.iter().flat_map(|(uuid, count)| (0..*count).map(|_| Key::unknown(uuid, 0))).collect();
                 Ok(Probed::Done(Uploaded { keys }))
             })
             .work(|_| async move {
@@ -169,4 +170,23 @@ impl Shared {
             Err(error) => Err(Failed::Shared(Error::Store(error.to_string()))),
         }
     }
+}
+
+/// Of the rows of a batch of the log, those that `ours`, rows of the same batch that are known by their keys, do not
+/// account for. A batch whose machine died is known by its uuids alone; it may have been this machine.
+pub fn news(theirs: Vec<Key>, ours: &[Key]) -> Vec<Key> {
+    let mut accounted = std::collections::HashMap::<u64, u64>::new();
+    for key in ours {
+        *accounted.entry(key.uuid()).or_default() += 1;
+    }
+    theirs
+        .into_iter()
+        .filter(|key| match accounted.get_mut(&key.uuid()) {
+            Some(count) if key.is_unknown() && *count > 0 => {
+                *count -= 1;
+                false
+            }
+            _ => true,
+        })
+        .collect()
 }

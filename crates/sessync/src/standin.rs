@@ -176,14 +176,18 @@ impl StandIn {
     /// Answers one request. `path` may have a query.
     pub fn handle(&self, method: &str, path: &str, body: &[u8]) -> Reply {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let parts: Vec<&str> = path.trim_start_matches("/bigquery/v2").split('/').filter(|part| !part.is_empty()).collect();
+        let parts: Vec<&str> =
+            path.trim_start_matches("/bigquery/v2").split('/').filter(|part| !part.is_empty()).collect();
         match (method, parts.as_slice()) {
             ("POST", ["projects", project, "datasets", dataset, "tables", table, "insertAll"]) => {
                 self.insert(project, dataset, table, body)
             }
             ("POST", ["projects", _, "queries"]) => self.query(body),
             ("GET", ["projects", _, "queries", job]) => {
-                let page = query.split('&').find_map(|pair| pair.strip_prefix("pageToken=")).and_then(|page| page.parse().ok());
+                let page = query
+                    .split('&')
+                    .find_map(|pair| pair.strip_prefix("pageToken="))
+                    .and_then(|page| page.parse().ok());
                 self.lock().page(job, page.unwrap_or(0))
             }
             _ => failure(404, "notFound", &format!("the stand-in does not serve {method} {path}")),
@@ -204,7 +208,9 @@ impl StandIn {
         let (mut reply, new) = match &fault {
             Some(Fault::Refuse { status, retry_after }) => (refusal(*status, *retry_after), 0),
             Some(Fault::Lose) => (Reply { lost: true, ..reply(200, json!({})) }, 0),
-            _ if body.len() > MAX_REQUEST_BYTES => (failure(413, "uploadTooLarge", "Request payload size exceeds the limit: 10485760 bytes."), 0),
+            _ if body.len() > MAX_REQUEST_BYTES => {
+                (failure(413, "uploadTooLarge", "Request payload size exceeds the limit: 10485760 bytes."), 0)
+            }
             _ => inner.insert_rows(&name, &request),
         };
         drop(inner);
@@ -301,7 +307,10 @@ impl Inner {
             return failure(400, "invalidQuery", "the stand-in knows only the statements that sessync makes");
         };
         let complete = |rows: Vec<Value>| {
-            reply(200, json!({"kind": "bigquery#queryResponse", "jobComplete": true, "totalRows": rows.len().to_string(), "rows": rows}))
+            reply(
+                200,
+                json!({"kind": "bigquery#queryResponse", "jobComplete": true, "totalRows": rows.len().to_string(), "rows": rows}),
+            )
         };
         if sql.starts_with("CREATE TABLE IF NOT EXISTS") {
             self.tables.entry(table).or_default();
@@ -313,7 +322,8 @@ impl Inner {
         if !sql.starts_with("SELECT uuid, COUNT(*) AS n FROM") {
             return failure(400, "invalidQuery", "the stand-in knows only the statements that sessync makes");
         }
-        let Some(rows) = self.tables.get(&table).map(Vec::as_slice).or((!self.faults.strict_tables).then_some(&[])) else {
+        let Some(rows) = self.tables.get(&table).map(Vec::as_slice).or((!self.faults.strict_tables).then_some(&[]))
+        else {
             return failure(404, "notFound", &format!("Not found: Table {table}"));
         };
         let batches: Option<Vec<String>> = parameter("batches").map(|value| {

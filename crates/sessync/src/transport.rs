@@ -98,8 +98,7 @@ impl Http {
         }
         let answer = call.timeout(timeout).send().await.map_err(no_answer)?;
         let status = answer.status().as_u16();
-        let retry_after =
-            answer.headers().get("retry-after").and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let retry_after = answer.headers().get("retry-after").and_then(|value| value.to_str().ok()).map(str::to_owned);
         let body = answer.bytes().await.map_err(no_answer)?.to_vec();
         Ok(Response { status, retry_after, body })
     }

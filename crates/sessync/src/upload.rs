@@ -248,8 +248,7 @@ impl<'a, T: Transport, C: Clock, D: Disk> Upload<'a, T, C, D> {
         let pending: Vec<Intent> = self.journal.state().pending().cloned().collect();
         for intent in pending {
             let uuids: Vec<u64> = intent.keys.iter().map(|key| key.uuid()).collect();
-            let doubtful: Vec<String> =
-                self.journal.state().doubtful.iter().map(|(batch, _)| batch.clone()).collect();
+            let doubtful: Vec<String> = self.journal.state().doubtful.iter().map(|(batch, _)| batch.clone()).collect();
             let found = loop {
                 let mut batches = vec![intent.batch.as_str()];
                 batches.extend(doubtful.iter().map(String::as_str));
@@ -433,7 +432,14 @@ impl<'a, T: Transport, C: Clock, D: Disk> Upload<'a, T, C, D> {
         Ok(if known == Verdict::New { flying } else { known })
     }
 
-    fn row(&mut self, log: &Log, found: &Found<'_>, line: &Line<'_>, key: Key, identity: Identity) -> Result<bool, Error> {
+    fn row(
+        &mut self,
+        log: &Log,
+        found: &Found<'_>,
+        line: &Line<'_>,
+        key: Key,
+        identity: Identity,
+    ) -> Result<bool, Error> {
         if self.settings.dry_run && self.redactor.is_none() {
             // Only counted: what the row would be does not matter.
             self.would_upload(key, Time::parse(&line.timestamp));
@@ -496,7 +502,9 @@ impl<'a, T: Transport, C: Clock, D: Disk> Upload<'a, T, C, D> {
             return Ok(());
         }
         let most = if self.shared.is_some() { 1 } else { MAX_FLIGHTS };
-        while self.flights.len() >= most || (!self.flights.is_empty() && self.flying_bytes + self.bytes > MAX_FLYING_BYTES) {
+        while self.flights.len() >= most
+            || (!self.flights.is_empty() && self.flying_bytes + self.bytes > MAX_FLYING_BYTES)
+        {
             self.land().await?;
         }
         if self.failed.is_some() {
@@ -646,10 +654,15 @@ impl<'a, T: Transport, C: Clock, D: Disk> Upload<'a, T, C, D> {
                     return Ok(());
                 }
                 Ok(shared::Appended::Theirs(keys)) => {
+                    let settled = self.journal.state().last_settled.as_ref();
+                    let ours = settled.filter(|settled| settled.batch == batch.id);
+                    let keys = shared::news(keys, ours.map_or(&[], |settled| &settled.keys));
                     self.journal.append(&Record::Shared { next: number + 1, keys })?;
                     let mut known = Vec::new();
                     for (at, row) in batch.rows.iter().enumerate() {
                         if self.journal.verdict(row.key)? == Verdict::Known {
+                            // One that is known without its content stands for one row only.
+                            self.journal.meet(row.key)?;
                             known.push(at);
                         }
                     }

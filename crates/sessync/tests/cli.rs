@@ -175,9 +175,9 @@ fn a_damaged_journal_is_set_aside_and_rebuilt_from_the_destination() {
     let output = home.run(&[]);
     assert!(text(&output).contains("rebuilt from BigQuery"), "{}", text(&output));
     assert_same(&uploaded(&server.standin), &expected(&home.root()), "after a rebuild");
-    let kept = fs::read_dir(home.state()).unwrap().filter(|entry| {
-        entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("journal.damaged-")
-    });
+    let kept = fs::read_dir(home.state())
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("journal.damaged-"));
     assert!(kept.count() >= 2, "the journal and the reason");
     assert!(home.ok(&[]).contains("Nothing to do"));
 }
@@ -193,7 +193,8 @@ fn the_old_state_file_is_imported_once_and_can_be_exported() {
     assert_eq!(home.json(&["status"])["not_uploaded"], 7);
     assert_eq!(home.json(&[])["uploaded"], 7);
     home.ok(&["export-state"]);
-    let state: serde_json::Value = serde_json::from_slice(&fs::read(sessync.join("upload-state.json")).unwrap()).unwrap();
+    let state: serde_json::Value =
+        serde_json::from_slice(&fs::read(sessync.join("upload-state.json")).unwrap()).unwrap();
     assert_eq!(state["uploaded_uuids"].as_array().unwrap().len(), 10);
     assert_eq!(state["total_uploaded"], 10);
     assert!(state["last_upload_batch_id"].is_string() && state["last_upload_timestamp"].is_string());
@@ -304,7 +305,10 @@ fn status_says_how_old_the_oldest_line_is_that_is_not_uploaded() {
     assert!(old.contains("2024-01-01"), "{old}");
     home.write("a.jsonl", &[old]);
     let shown = home.ok(&["status"]);
-    assert!(shown.contains("1 lines, the oldest of 2024-01-01") && shown.contains("deletes transcripts after 30 days"), "{shown}");
+    assert!(
+        shown.contains("1 lines, the oldest of 2024-01-01") && shown.contains("deletes transcripts after 30 days"),
+        "{shown}"
+    );
     fs::write(home.directory.path().join(".claude/settings.json"), r#"{"cleanupPeriodDays": 99999}"#).unwrap();
     let shown = home.ok(&["status"]);
     assert!(!shown.contains("Warning"), "{shown}");

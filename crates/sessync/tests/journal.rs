@@ -94,6 +94,9 @@ impl Model {
         if pending != self.pending() {
             return Some(format!("pending {pending:?}, not {:?}", self.pending()));
         }
+        if state.snapshot(None).blocked != self.blocked {
+            return Some(format!("blocked, not {}", self.blocked));
+        }
         if state.totals.uploaded != self.uploaded {
             return Some(format!("uploaded {}, not {}", state.totals.uploaded, self.uploaded));
         }
@@ -167,7 +170,7 @@ fn whatever_happens_it_says_what_its_model_says_also_after_a_crash() {
         let mut model = Model::default();
         let mut journal = open(&disk, &Fuse::unlimited());
         for step in 0..120 {
-            let what = format!("seed {seed}, step {step}");
+            let mut what = format!("seed {seed}, step {step}");
             match rng.u8(0..12) {
                 0 => journal = open(&disk, &Fuse::unlimited()),
                 1 => journal.compact().unwrap(),
@@ -176,6 +179,7 @@ fn whatever_happens_it_says_what_its_model_says_also_after_a_crash() {
                     let fuse = Fuse::new(rng.u64(1..5), rng.u64(..));
                     let mut dying = open(&disk, &fuse);
                     let record = record(&mut rng, &model, step);
+                    what = format!("{what}, killed at {record:?}");
                     let compacted = if rng.bool() { dying.compact() } else { Ok(()) };
                     let appended = compacted.and_then(|()| dying.append(&record));
                     let mut with = model.clone();
@@ -187,6 +191,7 @@ fn whatever_happens_it_says_what_its_model_says_also_after_a_crash() {
                 }
                 _ => {
                     let record = record(&mut rng, &model, step);
+                    what = format!("{what}, {record:?}");
                     journal.append(&record).unwrap();
                     model.apply(&record);
                 }

@@ -102,7 +102,10 @@ fn a_refusal_ends_the_run_and_the_next_one_goes_on() {
     runtime().block_on(async {
         let world = World::new(6);
         Writer::new(6).files(&world.logs(), 60);
-        world.standin.set_faults(Faults { inserts: Some((Fault::Refuse { status: 403, retry_after: None }, 1.0)), ..Faults::default() });
+        world.standin.set_faults(Faults {
+            inserts: Some((Fault::Refuse { status: 403, retry_after: None }, 1.0)),
+            ..Faults::default()
+        });
         let (_, result) = world.run(&Fuse::unlimited(), 1).await;
         let error = result.unwrap_err().to_string();
         assert!(error.contains("403") && error.contains("Data Editor"), "{error}");
@@ -151,7 +154,8 @@ fn lines_of_another_directory_with_the_same_name_stay_out() {
         let world = World::new(9);
         fs::create_dir_all(world.logs()).unwrap();
         fs::write(world.logs().join("a.jsonl"), line("ours", "s", "x", 1) + "\n").unwrap();
-        fs::write(world.logs().join("b.jsonl"), line("theirs", "s", "x", 1).replace("/src/app", "/src-app") + "\n").unwrap();
+        fs::write(world.logs().join("b.jsonl"), line("theirs", "s", "x", 1).replace("/src/app", "/src-app") + "\n")
+            .unwrap();
         let summary = world.run_whole(1).await;
         assert_eq!((summary.uploaded, summary.foreign), (1, 1));
         assert_eq!(world.run_whole(2).await.uploaded, 0);
@@ -163,7 +167,8 @@ fn of_two_contents_under_an_imported_uuid_the_second_is_uploaded() {
     runtime().block_on(async {
         let world = World::new(10);
         fs::create_dir_all(world.logs()).unwrap();
-        let text = format!("{}\n{}\n{}\n", line("u", "s", "first", 1), line("u", "s", "second", 2), line("v", "s", "x", 3));
+        let text =
+            format!("{}\n{}\n{}\n", line("u", "s", "first", 1), line("u", "s", "second", 2), line("v", "s", "x", 3));
         fs::write(world.logs().join("a.jsonl"), &text).unwrap();
         let mut seen = sessync::seen::Seen::default();
         seen.insert_unknown("u", 0);

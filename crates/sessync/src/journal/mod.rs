@@ -315,8 +315,7 @@ fn load(disk: &impl Disk, generation: u64) -> Result<Seen, Error> {
 
 fn apply(seen: &mut Seen, change: Change, today: u16) {
     match change {
-        // What another machine is known to have uploaded without its content says nothing new of a known uuid.
-        Change::Add(key) if key.is_unknown() && seen.knows_uuid(key.uuid()) => {}
+        Change::Add(key) if key.is_unknown() => seen.insert_unknown_of(key.uuid(), today),
         Change::Add(key) => seen.insert(key, today),
         Change::Met(key) if seen.verdict(key) == Verdict::Known => seen.insert(key, today),
         Change::Met(_) => {}

@@ -104,6 +104,17 @@ pub struct Snapshot {
     /// The next number of the shared log that was not read yet.
     #[serde(default)]
     pub shared_next: u64,
+    /// The last batch that was settled and its rows that are at the destination.
+    #[serde(default)]
+    pub last_settled: Option<SettledBatch>,
+}
+
+/// A batch and its rows that are at the destination.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SettledBatch {
+    pub batch: String,
+    #[serde(with = "digest::text")]
+    pub keys: Vec<Key>,
 }
 
 /// Counts over the whole life of the journal.

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::record::{Intent, Part, Record, Snapshot, Totals, VERSION};
+use super::record::{Intent, Part, Record, SettledBatch, Snapshot, Totals, VERSION};
 use crate::clock::Time;
 use crate::digest::Key;
 use crate::files::Mark;
@@ -42,6 +42,8 @@ pub struct State {
     pub doubtful: Vec<(String, Time)>,
     pub totals: Totals,
     pub shared_next: u64,
+    /// The last batch that was settled: a batch of the shared log may turn out to be this one.
+    pub last_settled: Option<SettledBatch>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -77,6 +79,7 @@ impl State {
             doubtful: Vec::new(),
             totals: Totals::default(),
             shared_next: 0,
+            last_settled: None,
         }
     }
 
@@ -97,6 +100,7 @@ impl State {
             doubtful: snapshot.doubtful,
             totals: snapshot.totals,
             shared_next: snapshot.shared_next,
+            last_settled: snapshot.last_settled,
         })
     }
 
@@ -119,6 +123,7 @@ impl State {
             doubtful: self.doubtful.clone(),
             totals: self.totals.clone(),
             shared_next: self.shared_next,
+            last_settled: self.last_settled.clone(),
         }
     }
 
@@ -157,7 +162,8 @@ impl State {
                     self.totals.last_upload = self.totals.last_upload.max(Some(*at));
                     self.totals.last_batch = Some(batch.clone());
                 }
-                keys.into_iter().for_each(|key| change(Change::Add(key)));
+                keys.iter().for_each(|key| change(Change::Add(*key)));
+                self.last_settled = Some(SettledBatch { batch: batch.clone(), keys });
                 self.move_on();
             }
             Record::Replaced { batch, at: _, set_aside, known, parts } => {

@@ -73,7 +73,8 @@ impl Writer {
             return line(&uuid, session, &text, at).into_bytes();
         }
         if choice < 20 {
-            let junk: [&[u8]; 5] = [b"not json", b"\xff\xfe", b"{\"type\":\"summary\",\"leafUuid\":\"x\"}", b"", b"{\"uuid\":\"u\"}"];
+            let junk: [&[u8]; 5] =
+                [b"not json", b"\xff\xfe", b"{\"type\":\"summary\",\"leafUuid\":\"x\"}", b"", b"{\"uuid\":\"u\"}"];
             return junk[self.rng.usize(0..junk.len())].to_vec();
         }
         let uuid = if choice < 25 && !self.written.is_empty() {
@@ -125,7 +126,13 @@ pub fn expected(root: &Path) -> BTreeMap<Identity, u64> {
 
 fn identity_of(line: &line::Line<'_>) -> Identity {
     let owned = |text: Option<&str>| text.map(str::to_owned);
-    (line.uuid.to_string(), line.timestamp.to_string(), line.kind.to_string(), owned(line.message), owned(line.tool_use_result))
+    (
+        line.uuid.to_string(),
+        line.timestamp.to_string(),
+        line.kind.to_string(),
+        owned(line.message),
+        owned(line.tool_use_result),
+    )
 }
 
 /// What the stand-in has, and how often.
@@ -253,7 +260,11 @@ impl MemoryDisk {
         MemoryDisk { files: self.files.clone(), fuse: fuse.clone() }
     }
 
-    fn effect(&self, cut_short: impl FnOnce(&mut BTreeMap<String, Vec<u8>>), whole: impl FnOnce(&mut BTreeMap<String, Vec<u8>>)) -> io::Result<()> {
+    fn effect(
+        &self,
+        cut_short: impl FnOnce(&mut BTreeMap<String, Vec<u8>>),
+        whole: impl FnOnce(&mut BTreeMap<String, Vec<u8>>),
+    ) -> io::Result<()> {
         let mut files = self.files.lock().unwrap();
         match self.fuse.step() {
             Step::Done => {

@@ -39,7 +39,8 @@ impl Server {
     pub fn start(seed: u64) -> Server {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let standin = Arc::new(StandIn::new(seed));
-        let shared = Arc::new(Shared { standin: standin.clone(), requests: AtomicU64::new(0), interfere: Mutex::new(None) });
+        let shared =
+            Arc::new(Shared { standin: standin.clone(), requests: AtomicU64::new(0), interfere: Mutex::new(None) });
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let app = axum::Router::new()
