@@ -1,8 +1,11 @@
 // Every environment, synthesized, against every standard; and every standard against an environment that breaks it.
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
 import { test } from 'node:test';
 import { environments } from '../environments.ts';
 import { synthesize as fresh } from '../synthesize.ts';
+import { root } from '../template.ts';
 import { audit as synthesize, findings, names, ofType, type Synthesized } from './synth.ts';
 import * as standards from './standards.ts';
 
@@ -30,6 +33,12 @@ test('all environments have the same resources, apart from who is told and what 
     .filter((r) => !/ AWS::(SNS::Subscription|Budgets::Budget)$/.test(r)).sort();
   const prod = shape(synthesize('prod'));
   for (const name of names) assert.deepEqual(shape(synthesize(name)), prod, name);
+});
+
+test('every runbook belongs to an alarm or to the budgets', () => {
+  const alarms = new Set(ofType(synthesize('prod').resources, 'AWS::CloudWatch::Alarm').map(([, r]) => `${r.Properties.AlarmName}.md`));
+  const pages = fs.readdirSync(path.join(root, 'docs', 'runbooks')).filter((f) => f.endsWith('.md') && !['README.md', 'budget.md'].includes(f));
+  assert.deepEqual(pages.filter((f) => !alarms.has(f)), []);
 });
 
 test('what holds data is in the data stack, and nothing else is', () => {
