@@ -360,16 +360,21 @@ pub fn uninstall_hook(around: &Surroundings, json: bool, out: &mut dyn Write) ->
     Ok(0)
 }
 
-/// The name alone where the shell finds this very program under it, else its path.
+/// The program by its name alone where the shell finds this very one under it, else by its path. A session may
+/// end in another directory than the one it began in.
 fn default_command() -> String {
-    let Ok(this) = std::env::current_exe() else { return "sessync upload --auto".to_owned() };
+    format!("cd \"${{CLAUDE_PROJECT_DIR:-.}}\" && {} upload --auto", program())
+}
+
+fn program() -> String {
+    const NAME: &str = "sessync";
+    let Ok(this) = std::env::current_exe() else { return NAME.to_owned() };
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|directory| directory.join("sessync")).find(|path| path.is_file());
-    let same = found.and_then(|found| found.canonicalize().ok()) == this.canonicalize().ok();
-    if same {
-        return "sessync upload --auto".to_owned();
+    let found = std::env::split_paths(&path).map(|directory| directory.join(NAME)).find(|path| path.is_file());
+    if found.and_then(|found| found.canonicalize().ok()) == this.canonicalize().ok() {
+        return NAME.to_owned();
     }
-    format!("'{}' upload --auto", this.to_string_lossy().replace('\'', r"'\''"))
+    format!("'{}'", this.to_string_lossy().replace('\'', r"'\''"))
 }
 
 /// After how many days Claude Code deletes transcripts.

@@ -75,6 +75,8 @@ pub enum Delivery {
     Invalid(Vec<(usize, String)>),
     /// No row is there; fewer at a time may be taken.
     TooLarge,
+    /// No row is there. The request was refused as a whole, and BigQuery does not say because of which row.
+    Refused(String),
 }
 
 /// A batch that could not be delivered.
@@ -164,6 +166,7 @@ pub async fn deliver<T: Transport, C: Clock>(
                 Error::Throttled { message: "the rows were stopped".to_owned(), after: None }
             }
             Err(Error::TooLarge) => return Ok(Delivery::TooLarge),
+            Err(Error::Refused(why)) => return Ok(Delivery::Refused(why)),
             Err(error) => error,
         };
         let effect = error.effect();

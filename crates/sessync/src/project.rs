@@ -80,6 +80,8 @@ pub enum Error {
     Legacy(#[from] legacy::Error),
     #[error("the state has to be rebuilt ({reason}), and BigQuery cannot be asked for it: {source}")]
     Rebuild { reason: String, source: bigquery::Error },
+    #[error(transparent)]
+    Ask(bigquery::Error),
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
@@ -308,10 +310,7 @@ pub async fn verify<T: Transport, C: Clock>(
         return Err(error.into());
     }
     let since = oldest.map_or(Time(0), |oldest| Time(oldest.0 - 1000));
-    let there = bigquery
-        .rows_since(since, clock.now(), QUESTION)
-        .await
-        .map_err(|source| Error::Rebuild { reason: "verify".to_owned(), source })?;
+    let there = bigquery.rows_since(since, clock.now(), QUESTION).await.map_err(Error::Ask)?;
     for (uuid, (uploaded, contents)) in expected {
         let count = there.get(&uuid).copied().unwrap_or(0);
         if count < uploaded {

@@ -133,7 +133,10 @@ impl<R: Read> Lines<R> {
 mod tests {
     use super::*;
 
-    fn all(bytes: &[u8], limit: usize) -> (Vec<(u64, u64, Option<Vec<u8>>)>, u64) {
+    /// Start, end, text.
+    type Read = (u64, u64, Option<Vec<u8>>);
+
+    fn all(bytes: &[u8], limit: usize) -> (Vec<Read>, u64) {
         let mut lines = Lines::with_limit(bytes, 0, bytes.len() as u64, limit);
         let mut found = Vec::new();
         while let Some(line) = lines.next_line().unwrap() {

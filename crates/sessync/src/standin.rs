@@ -43,6 +43,8 @@ pub struct Faults {
     pub max_rows: Option<usize>,
     /// Tables must be created before they take rows.
     pub strict_tables: bool,
+    /// A request with a row whose uuid contains this is refused as a whole.
+    pub refused_uuid: Option<String>,
     /// This share of the inserts meets this fault.
     pub inserts: Option<(Fault, f64)>,
 }
@@ -131,6 +133,11 @@ impl StandIn {
     /// Replaces the lasting faults.
     pub fn set_faults(&self, faults: Faults) {
         self.lock().faults = faults;
+    }
+
+    /// A request with a row whose uuid contains this is refused as a whole, without saying because of which row.
+    pub fn refuse_rows_with(&self, uuid: &str) {
+        self.lock().faults.refused_uuid = Some(uuid.to_owned());
     }
 
     /// The next inserts meet these faults, one each.
@@ -266,6 +273,11 @@ impl Inner {
         }
         if self.faults.max_rows.is_some_and(|max| rows.len() > max) {
             return (failure(413, "uploadTooLarge", "too many rows"), 0);
+        }
+        if let Some(refused) = &self.faults.refused_uuid
+            && rows.iter().any(|row| row["json"]["uuid"].as_str().is_some_and(|uuid| uuid.contains(refused)))
+        {
+            return (failure(400, "invalid", "The request could not be read."), 0);
         }
         let wrong: Vec<Option<(String, String)>> = rows.iter().map(|row| check(&row["json"])).collect();
         if wrong.iter().any(Option::is_some) {

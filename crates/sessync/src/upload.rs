@@ -527,6 +527,10 @@ impl<'a, T: Transport, C: Clock, D: Disk> Upload<'a, T, C, D> {
 
     /// Puts a batch whose intent is written on its way.
     async fn send(&mut self, batch: Batch) -> Result<(), Error> {
+        if self.failed.is_some() {
+            // Its intent stays: the next run will find that nothing of it is there.
+            return Ok(());
+        }
         if let Some(shared) = self.shared {
             return Box::pin(self.send_shared(shared, batch)).await;
         }
@@ -577,7 +581,17 @@ impl<'a, T: Transport, C: Clock, D: Disk> Upload<'a, T, C, D> {
                 self.dead_letter(&batch.id, batch.at, &batch.rows[0], "too large for BigQuery")?;
                 self.replace(batch, vec![0], Vec::new(), Vec::new()).await
             }
-            Ok(Delivery::TooLarge) => {
+            // A row is the culprit only where other rows are taken; else it is the table.
+            Ok(Delivery::Refused(why)) if batch.rows.len() == 1 && self.summary.uploaded > 0 => {
+                self.dead_letter(&batch.id, batch.at, &batch.rows[0], &why)?;
+                self.replace(batch, vec![0], Vec::new(), Vec::new()).await
+            }
+            Ok(Delivery::Refused(why)) if batch.rows.len() == 1 => {
+                self.journal.append(&Record::Settled { batch: batch.id.clone(), at, only: Some(Vec::new()) })?;
+                self.failed.get_or_insert(Error::BigQuery(bigquery::Error::Refused(why)));
+                Ok(())
+            }
+            Ok(Delivery::TooLarge | Delivery::Refused(_)) => {
                 let middle = batch.rows.len() / 2;
                 let halves = vec![(0..middle).collect(), (middle..batch.rows.len()).collect()];
                 self.replace(batch, Vec::new(), Vec::new(), halves).await

@@ -14,13 +14,16 @@ use sessync::journal::{self, Journal};
 use sessync::seen::{Seen, Verdict};
 use support::{DESTINATION, Fuse, MemoryDisk};
 
+/// Id, keys, mark, settled.
+type Batch = (String, Vec<Key>, Option<(String, u64)>, bool);
+
 /// What a journal promises, in the plainest terms: which keys are known, how far files are, what is uncertain.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Model {
     known: BTreeSet<Key>,
     offsets: BTreeMap<String, u64>,
-    /// In order: id, keys, mark, settled.
-    batches: Vec<(String, Vec<Key>, Option<(String, u64)>, bool)>,
+    /// In order.
+    batches: Vec<Batch>,
     blocked: bool,
     uploaded: u64,
 }
@@ -263,42 +266,47 @@ fn a_missing_table_of_keys_is_damage_and_not_a_fresh_start() {
     assert!(matches!(opened, Err((journal::Error::Damaged(_), _))));
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+/// `make fuzz` runs these for longer.
+mod fuzz {
+    use super::*;
 
-    #[test]
-    fn no_bytes_make_the_readers_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
-        let disk = MemoryDisk::new();
-        disk.files.lock().unwrap().insert("journal".into(), bytes.clone());
-        let _ = Journal::open(disk, DESTINATION);
-        let _ = Seen::read(&mut bytes.as_slice());
-        let _ = sessync::line::parse(&bytes);
-        let _ = journal::record::read(&bytes);
-    }
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    #[test]
-    fn no_changed_line_makes_the_reader_panic_or_lose_its_place(
-        at in 0usize..200, byte in any::<u8>(), cut in 0usize..300,
-    ) {
-        let mut line = support::line("u", "s", "text \u{e9} \\\" \u{1F600}", 3).into_bytes();
-        let length = line.len();
-        line[at % length] = byte;
-        line.truncate(length - cut % length);
-        line.push(b'\n');
-        let mut lines = sessync::reader::Lines::new(line.as_slice(), 0, line.len() as u64);
-        let mut end = 0;
-        while let Some(found) = lines.next_line().unwrap() {
-            prop_assert_eq!(found.start, end);
-            end = found.end;
-            if let Some(Ok(line)) = found.text.map(sessync::line::parse) {
-                let _ = Key::of(&line);
-                let mut counts = sessync::redact::Counts::new();
-                for json in [line.message, line.tool_use_result].into_iter().flatten() {
-                    let redacted = sessync::redact::Redactor::new(&["t.*".into()]).unwrap().json(json, &mut counts).into_owned();
-                    prop_assert!(serde_json::from_str::<serde::de::IgnoredAny>(&redacted).is_ok());
+        #[test]
+        fn no_bytes_make_the_readers_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+            let disk = MemoryDisk::new();
+            disk.files.lock().unwrap().insert("journal".into(), bytes.clone());
+            let _ = Journal::open(disk, DESTINATION);
+            let _ = Seen::read(&mut bytes.as_slice());
+            let _ = sessync::line::parse(&bytes);
+            let _ = journal::record::read(&bytes);
+        }
+
+        #[test]
+        fn no_changed_line_makes_the_reader_panic_or_lose_its_place(
+            at in 0usize..200, byte in any::<u8>(), cut in 0usize..300,
+        ) {
+            let mut line = support::line("u", "s", "text \u{e9} \\\" \u{1F600}", 3).into_bytes();
+            let length = line.len();
+            line[at % length] = byte;
+            line.truncate(length - cut % length);
+            line.push(b'\n');
+            let mut lines = sessync::reader::Lines::new(line.as_slice(), 0, line.len() as u64);
+            let mut end = 0;
+            while let Some(found) = lines.next_line().unwrap() {
+                prop_assert_eq!(found.start, end);
+                end = found.end;
+                if let Some(Ok(line)) = found.text.map(sessync::line::parse) {
+                    let _ = Key::of(&line);
+                    let mut counts = sessync::redact::Counts::new();
+                    for json in [line.message, line.tool_use_result].into_iter().flatten() {
+                        let redacted = sessync::redact::Redactor::new(&["t.*".into()]).unwrap().json(json, &mut counts).into_owned();
+                        prop_assert!(serde_json::from_str::<serde::de::IgnoredAny>(&redacted).is_ok());
+                    }
                 }
             }
+            prop_assert_eq!(end, line.len() as u64);
         }
-        prop_assert_eq!(end, line.len() as u64);
     }
 }

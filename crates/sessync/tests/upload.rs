@@ -181,3 +181,24 @@ fn of_two_contents_under_an_imported_uuid_the_second_is_uploaded() {
         assert_eq!(world.run_whole(2).await.uploaded, 0);
     });
 }
+
+#[test]
+fn a_request_that_is_refused_as_a_whole_is_halved_to_the_row_that_is_to_blame() {
+    runtime().block_on(async {
+        let world = World::new(11);
+        fs::create_dir_all(world.logs()).unwrap();
+        let lines: Vec<String> = (0..7).map(|at| line(&format!("u{at}"), "s", "x", at)).collect();
+        fs::write(world.logs().join("a.jsonl"), lines.join("\n") + "\n").unwrap();
+        world.standin.refuse_rows_with("u3");
+        let (summary, result) = world.run(&Fuse::unlimited(), 1).await;
+        result.unwrap();
+        assert_eq!((summary.uploaded, summary.set_aside), (6, 1));
+        // Where everything is refused it is not the rows.
+        let world = World::new(12);
+        Writer::new(12).files(&world.logs(), 30);
+        world.standin.refuse_rows_with("");
+        let (summary, result) = world.run(&Fuse::unlimited(), 1).await;
+        assert!(result.unwrap_err().to_string().contains("refuses the request"));
+        assert_eq!(summary.set_aside, 0);
+    });
+}
