@@ -38,6 +38,17 @@ impl Error {
     }
 }
 
+/// The HTTP client for destinations; one serves all, because making one reads the system's certificates.
+///
+/// Redirects are not followed: one that turns a POST into a GET would look like success.
+pub fn client() -> Result<reqwest::Client, reqwest::Error> {
+    crate::http::builder()
+        .user_agent(crate::fetch::USER_AGENT)
+        .redirect(reqwest::redirect::Policy::none())
+        .timeout(REQUEST_TIMEOUT)
+        .build()
+}
+
 /// A secret that is fetched when it is needed.
 #[derive(Debug, Clone)]
 pub enum Credential {

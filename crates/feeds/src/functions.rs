@@ -11,7 +11,7 @@ use serde_json::json;
 use url::Url;
 
 use crate::{
-    destination::Credential,
+    destination::{self, Credential},
     entry::{EntryId, Source},
     fetch::{Fetcher, Policy},
     filter::{Ignore, Pattern},
@@ -168,16 +168,16 @@ fn build_notifier(source: Source, env: &Env, aws: &Aws) -> Result<Notifier<dynam
     vars.finish()?;
 
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let start = |error: reqwest::Error| Error::failed("Start", error);
+    let client = destination::client().map_err(|error| Error::failed("Start", error))?;
     let (Some(mastodon_url), Some(pushover_url), Ok(template)) = (mastodon_url, pushover_url, template) else {
         return Err(Error::failed("Start", "the environment was accepted and is not complete"));
     };
     let parameter = |name: String| Credential::Parameter(aws.clone(), name);
-    let mastodon = Mastodon::new(mastodon_url, parameter(mastodon_token), visibility, clock.clone()).map_err(start)?;
+    let mastodon = Mastodon::new(client.clone(), mastodon_url, parameter(mastodon_token), visibility, clock.clone());
     let pushover = match (source, pushover_token, pushover_user) {
-        (Source::Github, Some(token), Some(user)) => Some(
-            Pushover::new(pushover_url, parameter(token), parameter(user), when_unsure, clock.clone()).map_err(start)?,
-        ),
+        (Source::Github, Some(token), Some(user)) => {
+            Some(Pushover::new(client, pushover_url, parameter(token), parameter(user), when_unsure, clock.clone()))
+        }
         _ => None,
     };
     let store = dynamodb::DynamoDb::new(aws.dynamodb(), dynamodb::Table::new(&table, "entry_id").ttl("ttl"));

@@ -103,9 +103,7 @@ fn agrees(new: &Known, known: &Known) -> bool {
         (Some((_, new)), Some((_, known))) => new == known,
         _ => false,
     };
-    only_scheme
-        || (new.title.is_some() && new.title == known.title)
-        || (new.date.is_some() && new.date == known.date)
+    only_scheme || (new.title.is_some() && new.title == known.title) || (new.date.is_some() && new.date == known.date)
 }
 
 /// What is left of an id without scheme, host and query; `None` if that does not tell things apart.

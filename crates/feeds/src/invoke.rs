@@ -2,11 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use aws_sdk_lambda::{
-    error::DisplayErrorContext,
-    primitives::Blob,
-    types::InvocationType,
-};
+use aws_sdk_lambda::{error::DisplayErrorContext, primitives::Blob, types::InvocationType};
 use futures::future::BoxFuture;
 use ichido::{Clock, Timestamp};
 

@@ -38,3 +38,14 @@ pub mod subscriber;
 pub mod text;
 
 pub use functions::{GITHUB_NOTIFIER, GITHUB_SUBSCRIBER, HATEBU_NOTIFIER, HATEBU_SUBSCRIBER, functions};
+
+/// How many cases a property test tries: a few in `make test`, as many as it is told to in `make fuzz`.
+#[cfg(test)]
+fn cases(few: u32) -> proptest::test_runner::Config {
+    let told = proptest::test_runner::Config::default();
+    if std::env::var_os("PROPTEST_CASES").is_some() {
+        told
+    } else {
+        proptest::test_runner::Config { cases: few, ..told }
+    }
+}

@@ -34,6 +34,8 @@ const MAX_PAGES: usize = 25;
 const SLACK: Duration = Duration::from_secs(300);
 /// Largest answer that is read.
 const MAX_ANSWER: usize = 4 * 1024 * 1024;
+/// So many equal characters in front of an ellipsis, and the same link, are the same post.
+const SURE: usize = 20;
 /// A limit outside of this is not believed.
 const SANE_LIMIT: std::ops::RangeInclusive<usize> = 50..=100_000;
 
@@ -100,18 +102,13 @@ struct StatusAnswer {
 
 impl Mastodon {
     pub fn new(
+        client: reqwest::Client,
         base: Url,
         token: Credential,
         visibility: Visibility,
         clock: Arc<dyn Clock>,
-    ) -> Result<Self, reqwest::Error> {
-        // Redirects are not followed: one that turns a POST into a GET would look like success.
-        let client = crate::http::builder()
-            .user_agent(crate::fetch::USER_AGENT)
-            .redirect(reqwest::redirect::Policy::none())
-            .timeout(REQUEST_TIMEOUT)
-            .build()?;
-        Ok(Mastodon { client, base, token, visibility, clock, account: Arc::default() })
+    ) -> Self {
+        Mastodon { client, base, token, visibility, clock, account: Arc::default() }
     }
 
     /// Posts a status. With the same key within the hour, the status that is there already is the answer.
@@ -137,13 +134,18 @@ impl Mastodon {
     /// Looks for a status with this text and link among those posted since `since`.
     ///
     /// An error if it was not found and there was more to look at: then nobody knows.
-    pub async fn find(&self, text: &str, link: &str, since: Timestamp, until: Timestamp) -> Result<Option<Posted>, Error> {
-        let wanted = normalised(text);
+    pub async fn find(
+        &self,
+        text: &str,
+        link: &str,
+        since: Timestamp,
+        until: Timestamp,
+    ) -> Result<Option<Posted>, Error> {
         let mut found = None;
         let complete = self
             .recent(since, until, |status| {
                 let has_link = link.is_empty() || status.links.contains(link) || status.text.contains(link);
-                if has_link && normalised(&status.text) == wanted {
+                if has_link && same_text(&status.text, text) {
                     found = Some(Posted { id: status.id.clone(), url: status.url.clone() });
                 }
                 found.is_some()
@@ -234,7 +236,8 @@ impl Mastodon {
     /// Reads something: nothing is done by it, so nothing is unsure.
     async fn get<T: serde::de::DeserializeOwned>(&self, url: Url, until: Timestamp) -> Result<T, Error> {
         let not_now = |reason| Error::NotNow { reason, retry_after: None };
-        let request = self.client.get(url).bearer_auth(self.token.get().await?.expose()).timeout(self.time_left(until)?);
+        let request =
+            self.client.get(url).bearer_auth(self.token.get().await?.expose()).timeout(self.time_left(until)?);
         let response = request.send().await.map_err(|error| not_now(crate::http::reason(error)))?;
         if !response.status().is_success() {
             return Err(match self.refusal(response).await {
@@ -309,6 +312,22 @@ pub(crate) fn normalised(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace() && *c != SEPARATOR && !c.is_control()).collect()
 }
 
+/// Are these the same post? An instance's limit may have changed in between, and with it where a text was shortened:
+/// up to the place where either was, they must agree.
+fn same_text(one: &str, other: &str) -> bool {
+    const ELLIPSIS: char = '…';
+    let (one, other) = (normalised(one), normalised(other));
+    if one == other {
+        return true;
+    }
+    let begin = |text: &str| text.split(ELLIPSIS).next().unwrap_or_default().to_owned();
+    let was_cut = one.contains(ELLIPSIS) || other.contains(ELLIPSIS);
+    let (one, other) = (begin(&one), begin(&other));
+    was_cut
+        && one.chars().count().min(other.chars().count()) >= SURE
+        && (one.starts_with(&other) || other.starts_with(&one))
+}
+
 /// The body of an answer, bounded.
 pub(crate) async fn read(mut response: reqwest::Response) -> Result<String, String> {
     let mut body = Vec::new();
@@ -335,6 +354,15 @@ mod tests {
         });
         assert_eq!(status.text, "[GH] a <b> https://github.com/x/y?a=1&b=2");
         assert!(status.links.contains("https://github.com/x/y?a=1&b=2"));
+        assert!(same_text(
+            "[GH] a long title about things… https://x/",
+            "[GH] a long title about things that matter https://x/"
+        ));
+        assert!(!same_text(
+            "[GH] a long title about things… https://x/",
+            "[GH] another title about things that matter https://x/"
+        ));
+        assert!(!same_text("[GH] one https://x/", "[GH] two https://x/"));
         assert_eq!(normalised("[GH] a <\u{200B}b> https://github.com/x/y?a=1&b=2\n"), normalised(&status.text));
     }
 }

@@ -138,7 +138,10 @@ mod tests {
             deliveries: vec![Report { destination: "mastodon".into(), result: Outcome::Delivered { id: "1".into() } }],
         };
         let json = serde_json::to_value(&response).unwrap();
-        assert_eq!(json, serde_json::json!({"deliveries": [{"destination": "mastodon", "result": "delivered", "id": "1"}]}));
+        assert_eq!(
+            json,
+            serde_json::json!({"deliveries": [{"destination": "mastodon", "result": "delivered", "id": "1"}]})
+        );
         assert_eq!(serde_json::from_value::<Response>(json).unwrap(), response);
     }
 }

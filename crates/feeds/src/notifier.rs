@@ -149,7 +149,9 @@ impl<S: Store> Notifier<S> {
         self.note(destination, &result);
         let counted = match &result {
             Outcome::Delivered { .. } => Some(metric::DELIVERIES),
-            Outcome::Failed { .. } | Outcome::Refused { .. } | Outcome::Unsure { .. } => Some(metric::DELIVERY_FAILURES),
+            Outcome::Failed { .. } | Outcome::Refused { .. } | Outcome::Unsure { .. } => {
+                Some(metric::DELIVERY_FAILURES)
+            }
             _ => None,
         };
         if let Some(counted) = counted {
@@ -159,7 +161,14 @@ impl<S: Store> Notifier<S> {
         let (entry_id, name, duration_ms) = (job.id.as_str(), result.name(), took.as_millis() as u64);
         match result.reason() {
             Some(reason) if !matches!(result, Outcome::Ignored { .. }) => {
-                tracing::warn!(entry_id, destination, result = name, duration_ms, error = reason, "the delivery was not made");
+                tracing::warn!(
+                    entry_id,
+                    destination,
+                    result = name,
+                    duration_ms,
+                    error = reason,
+                    "the delivery was not made"
+                );
             }
             _ => tracing::info!(entry_id, destination, result = name, duration_ms, "delivery"),
         }
@@ -234,7 +243,9 @@ impl<S: Store> Notifier<S> {
                 if repeat {
                     return Ok(Probed::NotDone);
                 }
-                Err(DeliveryError::Unsure { reason: "an earlier attempt was not answered, and Pushover cannot be asked".into() })
+                Err(DeliveryError::Unsure {
+                    reason: "an earlier attempt was not answered, and Pushover cannot be asked".into(),
+                })
             })
             .work(async |claim: ichido::Claim| {
                 pushover.send(message, claim.deadline()).await.map_err(DeliveryError::into_failure)
@@ -305,7 +316,11 @@ impl<S: Store> Notifier<S> {
     }
 
     /// The account's statuses since then, for the comparison with a rehearsal.
-    pub async fn statuses(&self, since: Timestamp, until: Timestamp) -> Result<(Vec<mastodon::Status>, bool), DeliveryError> {
+    pub async fn statuses(
+        &self,
+        since: Timestamp,
+        until: Timestamp,
+    ) -> Result<(Vec<mastodon::Status>, bool), DeliveryError> {
         let mut statuses = Vec::new();
         let complete = self
             .mastodon

@@ -52,7 +52,11 @@ impl Message {
         let plain = |text: &str, room| {
             // No URLs are counted short here: everything is counted by its characters.
             let characters: Vec<char> = text.chars().collect();
-            if characters.len() <= room { text.to_owned() } else { characters[..room - 1].iter().chain(['…'].iter()).collect() }
+            if characters.len() <= room {
+                text.to_owned()
+            } else {
+                characters[..room - 1].iter().chain(['…'].iter()).collect()
+            }
         };
         if fits {
             Message { message: plain(title, MAX_MESSAGE.characters), url: link.to_owned() }
@@ -99,18 +103,14 @@ struct Answer {
 
 impl Pushover {
     pub fn new(
+        client: reqwest::Client,
         base: Url,
         token: Credential,
         user: Credential,
         when_unsure: WhenUnsure,
         clock: Arc<dyn Clock>,
-    ) -> Result<Self, reqwest::Error> {
-        let client = crate::http::builder()
-            .user_agent(crate::fetch::USER_AGENT)
-            .redirect(reqwest::redirect::Policy::none())
-            .timeout(REQUEST_TIMEOUT)
-            .build()?;
-        Ok(Pushover { client, base, token, user, clock, when_unsure })
+    ) -> Self {
+        Pushover { client, base, token, user, clock, when_unsure }
     }
 
     pub async fn send(&self, message: &Message, until: Timestamp) -> Result<Pushed, Error> {
@@ -118,7 +118,8 @@ impl Pushover {
         if left.is_zero() {
             return Err(Error::NotNow { reason: "no time is left in this invocation".into(), retry_after: None });
         }
-        let url = self.base.join("1/messages.json").map_err(|error| Error::Misconfigured { reason: error.to_string() })?;
+        let url =
+            self.base.join("1/messages.json").map_err(|error| Error::Misconfigured { reason: error.to_string() })?;
         let (token, user) = (self.token.get().await?, self.user.get().await?);
         let body = Request { token: token.expose(), user: user.expose(), message };
         let response = self.client.post(url).timeout(left).json(&body).send().await.map_err(unanswered)?;
@@ -152,7 +153,8 @@ impl Pushover {
 
 /// What is shown of a message in a rehearsal.
 pub fn shown(message: &Message) -> String {
-    let line = if message.url.is_empty() { message.message.clone() } else { format!("{} {}", message.message, message.url) };
+    let line =
+        if message.url.is_empty() { message.message.clone() } else { format!("{} {}", message.message, message.url) };
     text::shorten(&line, MAX_MESSAGE.characters, Limit { characters: MAX_MESSAGE.characters, url: 23 })
 }
 

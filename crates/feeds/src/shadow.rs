@@ -126,8 +126,16 @@ mod tests {
     #[test]
     fn what_is_in_both_only_there_and_only_here_is_told_apart() {
         let comparison = compare(
-            vec![here("[GH] one https://x/1", "https://x/1"), here("[GH] two https://x/2", "https://x/2"), here("[GH] three https://x/3", "https://x/3")],
-            vec![there("a", "[GH] one https://x/1", "https://x/1"), there("b", "IFTTT says two https://x/2", "https://x/2"), there("c", "good morning", "")],
+            vec![
+                here("[GH] one https://x/1", "https://x/1"),
+                here("[GH] two https://x/2", "https://x/2"),
+                here("[GH] three https://x/3", "https://x/3"),
+            ],
+            vec![
+                there("a", "[GH] one https://x/1", "https://x/1"),
+                there("b", "IFTTT says two https://x/2", "https://x/2"),
+                there("c", "good morning", ""),
+            ],
             true,
         );
         let both: Vec<_> = comparison.both.iter().map(|pair| (pair.there.id.as_str(), pair.equal)).collect();

@@ -168,9 +168,7 @@ impl Subscriber {
         if !due && !maybe_owed {
             return Ok(());
         }
-        let fetching = async {
-            if due { self.fetch(feed.as_ref(), now, until).await.map(Some) } else { Ok(None) }
-        };
+        let fetching = async { if due { self.fetch(feed.as_ref(), now, until).await.map(Some) } else { Ok(None) } };
         let (fetched, owed) = tokio::join!(fetching, self.state.pending(Pending::Owed, MAX_OWED_A_RUN));
         let mut owed = owed?;
 
@@ -266,7 +264,10 @@ impl Subscriber {
             owed_left: true,
             ..FeedState::default()
         };
-        self.write_down(feed, next, &document, &parsed, snapshot, now).await?;
+        // A first reading that broke off is not the first reading: the rest of the feed would come as news.
+        if feed.is_some() || !parsed.truncated {
+            self.write_down(feed, next, &document, &parsed, snapshot, now).await?;
+        }
         Ok(Some(News { reading, owed: recorded }))
     }
 
@@ -316,7 +317,8 @@ impl Subscriber {
             .collect();
         let recorded = self.state.record(&fates, now).await?;
 
-        report.gap = !first && !parsed.entries.is_empty() && new.len() - renamed.len() == parsed.entries.len();
+        let nothing_known = !parsed.entries.is_empty() && new.len() - renamed.len() == parsed.entries.len();
+        report.gap = nothing_known && !snapshot.present.is_empty();
         report.new = recorded.iter().filter(|marker| marker.state != "same").count();
         report.ignored = recorded.iter().filter(|marker| marker.state == "ignored").count();
         report.renamed = recorded.iter().filter(|marker| marker.state == "same").count();
@@ -325,7 +327,11 @@ impl Subscriber {
         count(metric::ENTRIES_IGNORED, report.ignored);
         count(metric::ENTRIES_RENAMED, report.renamed);
         if report.gap {
-            tracing::warn!(feed = self.source.name(), entries = parsed.entries.len(), "no entry was seen before: some may have been missed");
+            tracing::warn!(
+                feed = self.source.name(),
+                entries = parsed.entries.len(),
+                "no entry was seen before: some may have been missed"
+            );
         }
         Ok(recorded.into_iter().filter(|marker| marker.pending == Some(Pending::Owed)).collect())
     }
@@ -356,14 +362,19 @@ impl Subscriber {
                 next.content_digest = String::new();
             }
             self.state.left(left.iter().map(|known| known.id.clone()).collect(), now).await?;
-            let mut gone: Vec<Known> = left.into_iter().chain(before.gone).filter(|known| !present.contains(&known.id)).collect();
+            let mut gone: Vec<Known> =
+                left.into_iter().chain(before.gone).filter(|known| !present.contains(&known.id)).collect();
             gone.truncate(REMEMBERED_GONE);
             kept.extend(parsed.entries.iter().map(Known::of));
             let snapshot = Snapshot { present: kept, gone };
             if self.state.save_feed(read.as_ref(), next.clone(), &snapshot).await? {
                 return Ok(());
             }
-            tracing::debug!(feed = self.source.name(), bytes = document.body.len(), "another run has read the feed meanwhile");
+            tracing::debug!(
+                feed = self.source.name(),
+                bytes = document.body.len(),
+                "another run has read the feed meanwhile"
+            );
             read = self.state.feed().await?;
             before = match &read {
                 Some(feed) => self.state.snapshot(feed).await?,
@@ -435,7 +446,13 @@ impl Subscriber {
             {
                 metric::DEAD_LETTERS.add(1);
                 metric::DEAD_LETTERS.with("Destination", destination.clone()).add(1);
-                tracing::error!(entry_id = settled.entry.id.as_str(), destination, result = "dead", error = reason, "a delivery was given up on");
+                tracing::error!(
+                    entry_id = settled.entry.id.as_str(),
+                    destination,
+                    result = "dead",
+                    error = reason,
+                    "a delivery was given up on"
+                );
             }
         }
         Ok(settled)

@@ -85,7 +85,8 @@ pub enum TemplateError {
 
 impl Template {
     pub fn parse(template: &str) -> Result<Self, TemplateError> {
-        let words = template.split_whitespace().map(|word| Self::word(template, word)).collect::<Result<Vec<_>, _>>()?;
+        let words =
+            template.split_whitespace().map(|word| Self::word(template, word)).collect::<Result<Vec<_>, _>>()?;
         if words.is_empty() { Err(TemplateError::Empty) } else { Ok(Template { words }) }
     }
 
@@ -338,7 +339,6 @@ pub const SEPARATOR: char = '\u{200B}';
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     const GITHUB: &str = "[GH] {title} {link}";
     const HATEBU: &str = "[B!] id:{author} {comment} > {title} {link}";
@@ -423,33 +423,38 @@ mod tests {
         assert!(matches!(Template::parse("  "), Err(TemplateError::Empty)));
     }
 
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
+    mod properties {
+        use super::*;
+        use proptest::prelude::*;
 
-        #[test]
-        fn whatever_the_parts_the_post_fits_and_ends_with_the_link(
-            author in "\\PC{0,40}",
-            comment in "(\\PC|https://example\\.com/[a-z]{0,40} |[@#]){0,120}",
-            title in "(\\PC|https://example\\.com/[a-z]{0,40} ){0,120}",
-            characters in 60_usize..200,
-        ) {
-            let limit = Limit { characters, url: 23 };
-            let parts = Parts { title, link: LINK.into(), author, comment };
-            match Template::parse(HATEBU).unwrap().render(&parts, limit) {
-                Ok(text) => {
-                    prop_assert!(count(&text, limit) <= characters);
-                    prop_assert!(text.ends_with(LINK));
-                    prop_assert!(!text.contains("undefined"));
+        proptest! {
+            #![proptest_config(crate::cases(64))]
+
+            #[test]
+            fn whatever_the_parts_the_post_fits_and_ends_with_the_link(
+                author in "\\PC{0,40}",
+                comment in "(\\PC|https://example\\.com/[a-z]{0,40} |[@#]){0,120}",
+                title in "(\\PC|https://example\\.com/[a-z]{0,40} ){0,120}",
+                characters in 60_usize..200,
+            ) {
+                let limit = Limit { characters, url: 23 };
+                let parts = Parts { title, link: LINK.into(), author, comment };
+                match Template::parse(HATEBU).unwrap().render(&parts, limit) {
+                    Ok(text) => {
+                        prop_assert!(count(&text, limit) <= characters);
+                        prop_assert!(text.ends_with(LINK));
+                        prop_assert!(!text.contains("undefined"));
+                    }
+                    // Only an author can be too long: it is not shortened.
+                    Err(Error::TooLong { .. }) => prop_assert!(parts.author.graphemes(true).count() > 10),
                 }
-                // Only an author can be too long: it is not shortened.
-                Err(Error::TooLong { .. }) => prop_assert!(parts.author.graphemes(true).count() > 10),
             }
-        }
 
-        #[test]
-        fn shortening_never_lengthens(text in "\\PC{0,100}", room in 0_usize..60) {
-            let short = shorten(&text, room, Limit::MASTODON);
-            prop_assert!(count(&short, Limit::MASTODON) <= room.max(0));
+            #[test]
+            fn shortening_never_lengthens(text in "\\PC{0,100}", room in 0_usize..60) {
+                let short = shorten(&text, room, Limit::MASTODON);
+                prop_assert!(count(&short, Limit::MASTODON) <= room.max(0));
+            }
         }
     }
 }

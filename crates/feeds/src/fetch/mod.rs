@@ -40,7 +40,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Longest validator that is kept.
 const MAX_VALIDATOR: usize = 1_024;
 
-pub const USER_AGENT: &str = concat!("ichido-feeds/", env!("CARGO_PKG_VERSION"), " (+https://github.com/ichido-rs/ichido)");
+pub const USER_AGENT: &str =
+    concat!("ichido-feeds/", env!("CARGO_PKG_VERSION"), " (+https://github.com/ichido-rs/ichido)");
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -66,7 +67,7 @@ pub enum Error {
     Coding { host: String, coding: String },
     #[error("{host} sent a damaged body: {reason}")]
     Damaged { host: String, reason: String },
-    #[error("{host} did not answer within {} s", TRY_TIMEOUT.as_secs())]
+    #[error("{host} did not answer in time")]
     Timeout { host: String },
     #[error("{host}: {reason}")]
     Connection { host: String, reason: String },
@@ -132,11 +133,7 @@ impl Policy {
     }
 
     fn check(&self, host: &str, address: IpAddr) -> Result<(), Error> {
-        if self.local || is_public(address) {
-            Ok(())
-        } else {
-            Err(Error::Address { host: host.to_owned(), address })
-        }
+        if self.local || is_public(address) { Ok(()) } else { Err(Error::Address { host: host.to_owned(), address }) }
     }
 
     /// All the addresses of a name; one bad one spoils them all, because which of them is used is not ours to say.
@@ -185,7 +182,9 @@ impl Validators {
 #[derive(Debug)]
 pub enum Fetched {
     /// 304: nothing has changed since the validators were given out.
-    Unchanged { fresh_for: Option<Duration> },
+    Unchanged {
+        fresh_for: Option<Duration>,
+    },
     Changed(Document),
 }
 
@@ -205,6 +204,7 @@ pub struct Fetcher {
     client: reqwest::Client,
     policy: Arc<Policy>,
     clock: Arc<dyn Clock>,
+    try_timeout: Duration,
     /// A number below one, drawn for each pause.
     jitter: Arc<dyn Fn() -> f64 + Send + Sync>,
 }
@@ -228,7 +228,14 @@ impl Fetcher {
             .dns_resolver(Arc::new(Resolver(policy.clone())))
             .build()
             .map_err(|error| Error::Client(error.to_string()))?;
-        Ok(Fetcher { client, policy, clock, jitter: Arc::new(jitter) })
+        Ok(Fetcher { client, policy, clock, try_timeout: TRY_TIMEOUT, jitter: Arc::new(jitter) })
+    }
+
+    /// With another time for a try: for tests, which have none to lose.
+    #[must_use]
+    pub fn with_try_timeout(mut self, timeout: Duration) -> Self {
+        self.try_timeout = timeout;
+        self
     }
 
     /// Fetches a feed unless it is unchanged. `deadline_in` is how long there is for it altogether.
@@ -238,7 +245,7 @@ impl Fetcher {
         let mut retries = 0;
         loop {
             let host = host_of(url);
-            let tried = tokio::time::timeout(TRY_TIMEOUT, self.follow(url, validators)).await;
+            let tried = tokio::time::timeout(self.try_timeout, self.follow(url, validators)).await;
             let error = match tried.unwrap_or(Err(Failed::new(Error::Timeout { host: host.clone() }))) {
                 Ok(fetched) => return Ok(fetched),
                 Err(error) => error,
@@ -246,7 +253,7 @@ impl Fetcher {
             let jittered = pause.mul_f64(0.5 + (self.jitter)() / 2.0);
             let wait = error.retry_after.unwrap_or(jittered).max(jittered);
             let spent = self.clock.now().since(started);
-            let fits = wait <= LONGEST_PAUSE && spent + wait + TRY_TIMEOUT <= deadline_in;
+            let fits = wait <= LONGEST_PAUSE && spent + wait + self.try_timeout <= deadline_in;
             if let Some(wait) = error.retry_after.filter(|wait| *wait > LONGEST_PAUSE) {
                 return Err(Error::Later { host, wait });
             }
@@ -300,7 +307,10 @@ impl Fetcher {
         let mut request = self
             .client
             .get(url.clone())
-            .header(header::ACCEPT, "application/atom+xml, application/rdf+xml, application/rss+xml, application/xml;q=0.9, */*;q=0.1")
+            .header(
+                header::ACCEPT,
+                "application/atom+xml, application/rdf+xml, application/rss+xml, application/xml;q=0.9, */*;q=0.1",
+            )
             .header(header::ACCEPT_ENCODING, "gzip");
         if let Some(etag) = &validators.etag {
             request = request.header(header::IF_NONE_MATCH, etag);
@@ -310,7 +320,9 @@ impl Fetcher {
         }
         match request.send().await {
             Ok(response) => Ok(response),
-            Err(error) => Err(refused(&error).unwrap_or_else(|| Error::Connection { host, reason: crate::http::reason(error) })),
+            Err(error) => {
+                Err(refused(&error).unwrap_or_else(|| Error::Connection { host, reason: crate::http::reason(error) }))
+            }
         }
     }
 }
@@ -373,6 +385,7 @@ fn fresh_for(headers: &header::HeaderMap) -> Option<Duration> {
     if directives().any(|directive| directive == "no-cache" || directive == "no-store") {
         return None;
     }
-    let seconds = directives().find_map(|directive| directive.strip_prefix("max-age=")?.trim_matches('"').parse::<u32>().ok())?;
+    let seconds =
+        directives().find_map(|directive| directive.strip_prefix("max-age=")?.trim_matches('"').parse::<u32>().ok())?;
     (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)))
 }

@@ -281,8 +281,8 @@ impl<'u> Parser<'u> {
                 Event::CData(text) if self.capture.is_some() => self.text(&text.xml10_content()),
                 Event::GeneralRef(name) if self.capture.is_some() => {
                     let name = name.xml10_content();
-                    match html::resolve(&name) {
-                        Some(text) => self.text(&text),
+                    match html::resolve(&name, &mut [0; 4]) {
+                        Some(text) => self.text(text),
                         // Nobody defined it here: it stays what the document says.
                         None => self.text(&format!("&{name};")),
                     }
@@ -503,7 +503,8 @@ impl<'u> Parser<'u> {
             }
             Field::UpdateFrequency => return self.update_frequency = text.trim().parse().ok().filter(|n| *n > 0),
             Field::TtlMinutes => {
-                return self.ttl = text.trim().parse().ok().map(|minutes: u32| Duration::from_secs(u64::from(minutes) * 60));
+                return self.ttl =
+                    text.trim().parse().ok().map(|minutes: u32| Duration::from_secs(u64::from(minutes) * 60));
             }
             _ => {}
         }
@@ -530,14 +531,13 @@ impl<'u> Parser<'u> {
     fn item(&mut self, draft: Draft) {
         let position = self.position;
         let mut blank = false;
-        let id = [&draft.id, &draft.about, &draft.guid, &draft.link, &draft.other_link]
-            .into_iter()
-            .flatten()
-            .find_map(|candidate| {
+        let id = [&draft.id, &draft.about, &draft.guid, &draft.link, &draft.other_link].into_iter().flatten().find_map(
+            |candidate| {
                 let id = EntryId::from_feed(candidate);
                 blank |= id.is_none();
                 id
-            });
+            },
+        );
         if blank {
             self.problem(Problem::BlankId { position });
         }
@@ -642,10 +642,11 @@ fn unescape(value: &str) -> Cow<'_, str> {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
         let end = rest.bytes().take(MAX_REFERENCE).position(|byte| byte == b';');
-        let resolved = end.and_then(|end| Some((html::resolve(&rest[1..end])?, end + 1)));
+        let mut buffer = [0; 4];
+        let resolved = end.and_then(|end| Some((html::resolve(&rest[1..end], &mut buffer)?, end + 1)));
         match resolved {
             Some((text, used)) => {
-                out.push_str(&text);
+                out.push_str(text);
                 rest = &rest[used..];
             }
             None => {

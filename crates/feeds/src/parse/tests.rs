@@ -58,13 +58,15 @@ fn hatena_fields_are_mapped_as_the_plan_says() {
 
 #[test]
 fn without_content_the_description_is_the_content() {
-    let entry = only(rdf(r#"<item rdf:about="a"><link>/x</link><description>a &lt; b &gt; c</description></item>"#).unwrap());
+    let entry =
+        only(rdf(r#"<item rdf:about="a"><link>/x</link><description>a &lt; b &gt; c</description></item>"#).unwrap());
     assert_eq!(entry.content, "a < b > c");
 }
 
 #[test]
 fn ids_fall_back_to_guid_and_then_to_the_link() {
-    let feed = rdf(r"<item><guid>g</guid><link>https://x/1</link></item><item><link>https://x/2</link></item>").unwrap();
+    let feed =
+        rdf(r"<item><guid>g</guid><link>https://x/1</link></item><item><link>https://x/2</link></item>").unwrap();
     assert_eq!(feed.entries.iter().map(|entry| entry.id.as_str()).collect::<Vec<_>>(), ["g", "https://x/2"]);
 }
 
@@ -88,7 +90,8 @@ fn a_broken_date_costs_the_date() {
 
 #[test]
 fn tags_that_do_not_match_cost_nothing() {
-    let feed = atom("<entry><id>1</id><title>a <b>c</title></x></entry><entry><id>2</id><title>d</title></entry>").unwrap();
+    let feed =
+        atom("<entry><id>1</id><title>a <b>c</title></x></entry><entry><id>2</id><title>d</title></entry>").unwrap();
     assert_eq!(feed.entries.iter().map(|entry| entry.title.as_str()).collect::<Vec<_>>(), ["a c", "d"]);
     assert!(!feed.truncated);
 }
@@ -105,7 +108,10 @@ fn a_document_that_ends_too_early_gives_what_it_has_and_says_so() {
 fn document_types_are_refused_and_unknown_entities_are_text() {
     let bomb = r#"<?xml version="1.0"?><!DOCTYPE lolz [<!ENTITY lol "lol"><!ENTITY lol2 "&lol;&lol;">]><feed xmlns="http://www.w3.org/2005/Atom"/>"#;
     assert_eq!(parse(Source::Github, bomb.as_bytes(), None, &url()).unwrap_err(), Error::Dtd);
-    assert_eq!(only(atom("<entry><id>1</id><title>&lol; &nbsp;x &#x3042;</title></entry>").unwrap()).title, "&lol; x あ");
+    assert_eq!(
+        only(atom("<entry><id>1</id><title>&lol; &nbsp;x &#x3042;</title></entry>").unwrap()).title,
+        "&lol; x あ"
+    );
 }
 
 #[test]
@@ -171,7 +177,8 @@ fn prefixes_mean_what_they_are_bound_to_and_unbound_ones_what_everybody_means() 
 #[test]
 fn the_source_of_an_entry_is_not_the_entry() {
     let entry = only(
-        atom("<entry><source><id>other</id><title>other</title></source><id>1</id><title>mine</title></entry>").unwrap(),
+        atom("<entry><source><id>other</id><title>other</title></source><id>1</id><title>mine</title></entry>")
+            .unwrap(),
     );
     assert_eq!((entry.id.as_str(), entry.title.as_str()), ("1", "mine"));
 }
@@ -197,7 +204,8 @@ fn rss_2_is_read_too() {
 
 #[test]
 fn a_repeated_id_is_one_entry() {
-    let feed = atom("<entry><id>1</id><title>first</title></entry><entry><id>1</id><title>again</title></entry>").unwrap();
+    let feed =
+        atom("<entry><id>1</id><title>first</title></entry><entry><id>1</id><title>again</title></entry>").unwrap();
     assert_eq!(feed.problems, [Problem::Repeated { position: 2 }]);
     assert_eq!(only(feed).title, "first");
 }
@@ -224,7 +232,8 @@ mod fuzz {
         prop_oneof![
             Just("<feed xmlns='http://www.w3.org/2005/Atom'>".to_owned()),
             Just("<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#'>".to_owned()),
-            "</?(entry|item|title|id|link|guid|content|source|author|name|channel|feed|rdf:RDF|dc:date)>".prop_map(|s| s),
+            "</?(entry|item|title|id|link|guid|content|source|author|name|channel|feed|rdf:RDF|dc:date)>"
+                .prop_map(|s| s),
             "<(link|item|entry|content) (href|rdf:about|type|rel)=[\"'][a-z:/&;?<>]{0,12}[\"']/?>".prop_map(|s| s),
             "(&[a-z#x0-9]{0,8};?|<!\\[CDATA\\[|\\]\\]>|<!--|-->|<\\?|\\?>|<!DOCTYPE)".prop_map(|s| s),
             "\\PC{0,12}",
@@ -232,7 +241,7 @@ mod fuzz {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(400))]
+        #![proptest_config(crate::cases(256))]
 
         #[test]
         fn no_document_makes_the_parser_panic_or_break_its_bounds(pieces in proptest::collection::vec(piece(), 0..40)) {

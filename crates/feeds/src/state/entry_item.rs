@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_dynamodb::{
-    operation::update_item::builders::UpdateItemFluentBuilder,
-    types::AttributeValue,
-};
+use aws_sdk_dynamodb::{operation::update_item::builders::UpdateItemFluentBuilder, types::AttributeValue};
 use ichido::Timestamp;
 
 use super::{
@@ -53,14 +50,28 @@ impl Pending {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delivery {
     /// Not made yet; how often the destination refused it, and what it said last.
-    Owed { refusals: u32, reason: String },
-    Delivered { at: Timestamp, id: String },
+    Owed {
+        refusals: u32,
+        reason: String,
+    },
+    Delivered {
+        at: Timestamp,
+        id: String,
+    },
     /// Not meant for this destination.
-    Ignored { reason: String },
+    Ignored {
+        reason: String,
+    },
     /// Given up on.
-    Dead { at: Timestamp, reason: String },
+    Dead {
+        at: Timestamp,
+        reason: String,
+    },
     /// Rehearsed: what would have been posted.
-    Shadow { at: Timestamp, text: String },
+    Shadow {
+        at: Timestamp,
+        text: String,
+    },
 }
 
 impl Delivery {
@@ -260,7 +271,9 @@ impl Marker {
             // Items of the plan's own code have no state: they were processed.
             state: get_text(item, "state").unwrap_or("delivered").to_owned(),
             reason: get_text(item, "reason").map(str::to_owned),
-            processed_at: Timestamp::from_secs(get_number(item, "processed_at").ok_or_else(|| broken("no processed_at"))?),
+            processed_at: Timestamp::from_secs(
+                get_number(item, "processed_at").ok_or_else(|| broken("no processed_at"))?,
+            ),
             pending: get_text(item, "pending").and_then(Pending::named),
             pending_order: get_text(item, "pending_order").unwrap_or_default().to_owned(),
             owed_since: get_number(item, "owed_since").map(Timestamp::from_millis),
@@ -304,9 +317,9 @@ impl Settling<'_> {
                 );
                 // What is owed has no end: an entry sent again may have one from before.
                 let update = match pending {
-                    Pending::Owed => update
-                        .update_expression(format!("{set} REMOVE #ttl"))
-                        .expression_attribute_names("#ttl", "ttl"),
+                    Pending::Owed => {
+                        update.update_expression(format!("{set} REMOVE #ttl")).expression_attribute_names("#ttl", "ttl")
+                    }
                     Pending::Dead | Pending::Shadow => update.update_expression(set),
                 };
                 update
@@ -332,9 +345,10 @@ fn order(entry: &Entry, position: usize, now: Timestamp) -> String {
 
 /// What was tried goes behind, so that an entry whose destination fails does not keep others from theirs.
 pub(crate) fn order_after_try(now: Timestamp, previous: &str) -> String {
-    let tail = previous.get(2..).filter(|_| previous.starts_with("0#")).unwrap_or_else(|| {
-        previous.splitn(3, '#').nth(2).unwrap_or_default()
-    });
+    let tail = previous
+        .get(2..)
+        .filter(|_| previous.starts_with("0#"))
+        .unwrap_or_else(|| previous.splitn(3, '#').nth(2).unwrap_or_default());
     format!("1#{:015}#{tail}", now.as_millis())
 }
 

@@ -140,7 +140,12 @@ impl State {
     }
 
     /// Replaces what is known of the feed, if nobody else has since `read` was read. False: somebody has.
-    pub async fn save_feed(&self, read: Option<&FeedState>, mut feed: FeedState, snapshot: &Snapshot) -> Result<bool, Error> {
+    pub async fn save_feed(
+        &self,
+        read: Option<&FeedState>,
+        mut feed: FeedState,
+        snapshot: &Snapshot,
+    ) -> Result<bool, Error> {
         let read_version = read.map_or(0, |feed| feed.version);
         feed.version = read_version + 1;
         let packed = snapshot.pack();
@@ -161,9 +166,9 @@ impl State {
         let put = self.client.put_item().table_name(&self.table).set_item(Some(feed.to_item()));
         let put = match read {
             None => put.condition_expression("attribute_not_exists(entry_id)"),
-            Some(_) => put
-                .condition_expression("version = :read")
-                .expression_attribute_values(":read", number(read_version)),
+            Some(_) => {
+                put.condition_expression("version = :read").expression_attribute_values(":read", number(read_version))
+            }
         };
         match put.send().await {
             Ok(_) => {}

@@ -96,7 +96,8 @@ impl State {
         for batch in ids.chunks(BATCH) {
             let mut keys: Vec<Item> = batch.iter().map(|id| key(id.as_str())).collect();
             for _ in 0..BATCH_ROUNDS {
-                let wanted = KeysAndAttributes::builder().set_keys(Some(std::mem::take(&mut keys))).consistent_read(true);
+                let wanted =
+                    KeysAndAttributes::builder().set_keys(Some(std::mem::take(&mut keys))).consistent_read(true);
                 let wanted = wanted.build().map_err(|_| Error::Item { id: String::new(), reason: "no keys" })?;
                 let answer = self
                     .client
@@ -111,7 +112,12 @@ impl State {
                         found.insert(marker.entry.id.clone(), marker);
                     }
                 }
-                keys = answer.unprocessed_keys.unwrap_or_default().remove(&self.table).map(|left| left.keys).unwrap_or_default();
+                keys = answer
+                    .unprocessed_keys
+                    .unwrap_or_default()
+                    .remove(&self.table)
+                    .map(|left| left.keys)
+                    .unwrap_or_default();
                 if keys.is_empty() {
                     break;
                 }
@@ -130,11 +136,8 @@ impl State {
             .enumerate()
             .map(|(position, (entry, fate))| Marker::new(entry, fate, position, now))
             .collect();
-        let recorded: Vec<Option<Marker>> = stream::iter(markers)
-            .map(|marker| self.record_one(marker, now))
-            .buffered(PARALLEL)
-            .try_collect()
-            .await?;
+        let recorded: Vec<Option<Marker>> =
+            stream::iter(markers).map(|marker| self.record_one(marker, now)).buffered(PARALLEL).try_collect().await?;
         Ok(recorded.into_iter().flatten().collect())
     }
 
@@ -272,7 +275,9 @@ impl State {
                     Ok(marker) if seen.insert(marker.entry.id.clone()) => found.push(marker),
                     Ok(_) => {}
                     // One unreadable item must not keep the others from being delivered.
-                    Err(error) => tracing::error!(error = &error as &dyn std::error::Error, "an owed item cannot be read"),
+                    Err(error) => {
+                        tracing::error!(error = &error as &dyn std::error::Error, "an owed item cannot be read")
+                    }
                 }
             }
             from = page.last_evaluated_key;

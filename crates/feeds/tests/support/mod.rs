@@ -1,0 +1,483 @@
+//! A world for the tests: the real subscriber and notifier, the real clients, an embedded table, and servers on loopback
+//! that play the feed, Mastodon and Pushover, with faults. Time is the test's own.
+
+#![allow(dead_code, reason = "each test uses what it needs of it")]
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv4Addr},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Path, Query, State as Shared},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::{any, get, post},
+};
+use feeds::{
+    destination::Credential,
+    entry::Source,
+    fetch::{Fetcher, Policy},
+    filter::{Ignore, Pattern},
+    first_run::FirstRun,
+    invoke::{self, Invoke},
+    mastodon::{Mastodon, Visibility},
+    message::{Request, Response as Answer},
+    notifier::{Memory, Notifier},
+    pace::{DEFAULT_LONGEST, Pace},
+    pushover::{Pushover, WhenUnsure},
+    state::State,
+    subscriber::{GiveUp, Subscriber},
+    text::Template,
+};
+use function::{BoxFuture, Secret};
+use ichido::{Clock, Once, dynamodb};
+use serde_json::{Value, json};
+use testkit::{Dynamo, ManualClock, Outside};
+
+pub const FEED_HOST: &str = "feed.test";
+/// How long Mastodon remembers a key.
+const KEY_HOUR: Duration = Duration::from_secs(3_600);
+
+/// What goes wrong with one request to a destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    None,
+    /// Refused with this status, nothing done.
+    Refuse(u16),
+    /// Done, and the answer lost.
+    LoseAnswer,
+}
+
+pub type Faults = Arc<dyn Fn() -> Fault + Send + Sync>;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Post {
+    pub id: u64,
+    pub text: String,
+    pub visibility: String,
+    pub at_ms: u64,
+}
+
+#[derive(Default)]
+pub struct Destinations {
+    pub posts: Vec<Post>,
+    pub pushes: Vec<Value>,
+    keys: HashMap<String, (u64, u64)>,
+    /// How often statuses were read.
+    pub searches: usize,
+    pub max_characters: Option<usize>,
+    /// How long each request takes, in real time: for the bench.
+    pub delay: Duration,
+    pub mastodon_requests: usize,
+}
+
+#[derive(Clone)]
+pub struct FeedAnswer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl FeedAnswer {
+    pub fn ok(body: impl Into<Vec<u8>>) -> Self {
+        FeedAnswer { status: 200, headers: vec![], body: body.into() }
+    }
+}
+
+#[derive(Clone)]
+pub struct World {
+    pub db: Dynamo,
+    pub clock: ManualClock,
+    pub outside: Outside,
+    pub destinations: Arc<Mutex<Destinations>>,
+    pub feed: Arc<Mutex<FeedAnswer>>,
+    /// The headers with which the feed was asked, request by request.
+    pub asked: Arc<Mutex<Vec<HeaderMap>>>,
+    pub mastodon_faults: Arc<Mutex<Faults>>,
+    pub pushover_faults: Arc<Mutex<Faults>>,
+    /// Made once: making one reads the system's certificates.
+    client: reqwest::Client,
+    fetcher: Fetcher,
+    pub port: u16,
+    pub source: Source,
+    pub first_run: FirstRun,
+    pub parallel: usize,
+    pub shadow: bool,
+    pub ignore_title: &'static str,
+    pub pushover_title: &'static str,
+    pub when_unsure: WhenUnsure,
+    pub adaptive: bool,
+    pub give_up: GiveUp,
+}
+
+#[derive(Clone)]
+struct Server {
+    outside: Outside,
+    clock: ManualClock,
+    destinations: Arc<Mutex<Destinations>>,
+    feed: Arc<Mutex<FeedAnswer>>,
+    asked: Arc<Mutex<Vec<HeaderMap>>>,
+    mastodon_faults: Arc<Mutex<Faults>>,
+    pushover_faults: Arc<Mutex<Faults>>,
+}
+
+impl World {
+    pub async fn new(source: Source) -> Self {
+        Self::within(source, Outside::new()).await
+    }
+
+    /// A world whose every call to the outside goes through `outside`.
+    pub async fn within(source: Source, outside: Outside) -> Self {
+        let clock = ManualClock::new();
+        let db = Dynamo::start(&["infra/templates/feeds.yaml"]).await.with_clock(&clock).with_outside(outside.clone());
+        let fine: Faults = Arc::new(|| Fault::None);
+        let server = Server {
+            outside: outside.clone(),
+            clock: clock.clone(),
+            destinations: Arc::default(),
+            feed: Arc::new(Mutex::new(FeedAnswer::ok(atom(&[])))),
+            asked: Arc::default(),
+            mastodon_faults: Arc::new(Mutex::new(fine.clone())),
+            pushover_faults: Arc::new(Mutex::new(fine)),
+        };
+        let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let router = Router::new()
+            .route("/feed", any(serve_feed))
+            .route("/api/v1/statuses", post(serve_post))
+            .route("/api/v1/accounts/verify_credentials", get(async || axum::Json(json!({"id": "7"}))))
+            .route("/api/v1/accounts/{id}/statuses", get(serve_statuses))
+            .route("/api/v2/instance", get(serve_instance))
+            .route("/1/messages.json", post(serve_push))
+            .with_state(server.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        let policy = Policy::public().pin(FEED_HOST, IpAddr::V4(Ipv4Addr::LOCALHOST));
+        World {
+            client: feeds::destination::client().unwrap(),
+            fetcher: Fetcher::new(policy, Arc::new(clock.clone()), || 0.5).unwrap(),
+            db,
+            clock,
+            outside,
+            destinations: server.destinations,
+            feed: server.feed,
+            asked: server.asked,
+            mastodon_faults: server.mastodon_faults,
+            pushover_faults: server.pushover_faults,
+            port,
+            source,
+            first_run: FirstRun::All,
+            parallel: 1,
+            shadow: false,
+            ignore_title: "",
+            pushover_title: "",
+            when_unsure: WhenUnsure::Repeat,
+            adaptive: false,
+            give_up: GiveUp::default(),
+        }
+    }
+
+    pub fn table(&self) -> &str {
+        self.db.table(match self.source {
+            Source::Github => "GithubStateTable",
+            Source::Hatebu => "HatebuStateTable",
+        })
+    }
+
+    pub fn state(&self) -> State {
+        State::new(self.db.client(), self.table())
+    }
+
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::new(self.clock.clone())
+    }
+
+    /// A notifier as a new process would have it.
+    pub fn notifier(&self) -> Notifier<dynamodb::DynamoDb> {
+        let base: url::Url = format!("http://127.0.0.1:{}/", self.port).parse().unwrap();
+        let secret = |text: &str| Credential::Fixed(Secret::new(text));
+        let store =
+            dynamodb::DynamoDb::new(self.db.client(), dynamodb::Table::new(self.table(), "entry_id").ttl("ttl"));
+        let template = match self.source {
+            Source::Github => "[GH] {title} {link}",
+            Source::Hatebu => "[B!] id:{author} {comment} > {title} {link}",
+        };
+        let client = self.client.clone();
+        let pushover =
+            Pushover::new(client.clone(), base.clone(), secret("t"), secret("u"), self.when_unsure, self.clock());
+        Notifier {
+            source: self.source,
+            once: Once::builder(store).clock(self.clock.clone()).build(),
+            state: self.state(),
+            mastodon: Mastodon::new(client, base, secret("token"), Visibility::Unlisted, self.clock()),
+            pushover: (self.source == Source::Github).then_some(pushover),
+            pushover_title: Pattern::parse("PUSHOVER_TITLE", self.pushover_title).unwrap(),
+            template: Template::parse(template).unwrap(),
+            shadow: self.shadow,
+            clock: self.clock(),
+            memory: Memory::default(),
+        }
+    }
+
+    /// A subscriber as a new process would have it.
+    pub fn subscriber(&self) -> Subscriber {
+        self.subscriber_with(Arc::new(InProcess { notifier: self.notifier(), clock: self.clock.clone() }))
+    }
+
+    pub fn subscriber_with(&self, notifier: Arc<dyn Invoke>) -> Subscriber {
+        Subscriber {
+            source: self.source,
+            url: Credential::Fixed(Secret::new(self.feed_url())),
+            state: self.state(),
+            fetcher: self.fetcher.clone(),
+            notifier,
+            first_run: self.first_run,
+            ignore: Ignore {
+                title: Pattern::parse("IGNORE_TITLE", self.ignore_title).unwrap(),
+                link: Pattern::default(),
+            },
+            pace: Pace { adaptive: self.adaptive, period: Duration::from_secs(300), longest: DEFAULT_LONGEST },
+            give_up: self.give_up,
+            parallel: self.parallel,
+            clock: self.clock(),
+        }
+    }
+
+    pub fn feed_url(&self) -> String {
+        format!("http://{FEED_HOST}:{}/feed?token=NOTREAL", self.port)
+    }
+
+    /// One run of a new process, with two minutes of time.
+    pub async fn run(&self) -> Result<feeds::subscriber::Report, feeds::subscriber::Error> {
+        self.subscriber().run(Clock::now(&self.clock) + Duration::from_secs(120)).await
+    }
+
+    pub fn show(&self, body: impl Into<Vec<u8>>) {
+        *self.feed.lock().unwrap() = FeedAnswer::ok(body);
+    }
+
+    pub fn show_with(&self, answer: FeedAnswer) {
+        *self.feed.lock().unwrap() = answer;
+    }
+
+    pub fn mastodon_fails(&self, faults: impl Fn() -> Fault + Send + Sync + 'static) {
+        *self.mastodon_faults.lock().unwrap() = Arc::new(faults);
+    }
+
+    pub fn pushover_fails(&self, faults: impl Fn() -> Fault + Send + Sync + 'static) {
+        *self.pushover_faults.lock().unwrap() = Arc::new(faults);
+    }
+
+    pub fn posts(&self) -> Vec<String> {
+        self.destinations.lock().unwrap().posts.iter().map(|post| post.text.clone()).collect()
+    }
+
+    pub fn pushes(&self) -> Vec<String> {
+        let destinations = self.destinations.lock().unwrap();
+        destinations.pushes.iter().map(|push| push["message"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// The markers in the table by entry id, in DynamoDB's JSON.
+    pub fn items(&self) -> HashMap<String, Value> {
+        let items = self.db.items(self.table()).into_iter();
+        items.map(|item| (item["entry_id"]["S"].as_str().unwrap().to_owned(), item)).collect()
+    }
+
+    pub fn state_of(&self, id: &str) -> String {
+        let items = self.items();
+        items.get(id).map_or_else(|| "(absent)".to_owned(), |item| item["state"]["S"].as_str().unwrap_or("").to_owned())
+    }
+
+    pub fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+}
+
+/// The notifier in the same process, wired as Lambda wires it: synchronously, 40 s at a time.
+pub struct InProcess {
+    pub notifier: Notifier<dynamodb::DynamoDb>,
+    pub clock: ManualClock,
+}
+
+impl Invoke for InProcess {
+    fn invoke<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Answer, invoke::Error>> {
+        Box::pin(async move {
+            let deadline = Clock::now(&self.clock) + Duration::from_secs(40);
+            let answer = self.notifier.notify(request, deadline).await;
+            answer.map_err(|error| invoke::Error::Function { kind: "Event".into(), message: error.to_string() })
+        })
+    }
+}
+
+async fn serve_feed(Shared(server): Shared<Server>, headers: HeaderMap) -> Response {
+    server
+        .outside
+        .call("feed", async {
+            server.asked.lock().unwrap().push(headers.clone());
+            let answer = server.feed.lock().unwrap().clone();
+            let etag = answer.headers.iter().find(|(name, _)| name == "etag").map(|(_, value)| value.clone());
+            let asked = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+            let mut response = Response::builder();
+            if answer.status == 200 && etag.is_some() && etag.as_deref() == asked {
+                return response.status(304).body(Body::empty()).unwrap();
+            }
+            for (name, value) in &answer.headers {
+                response = response.header(name, value);
+            }
+            response.status(answer.status).body(Body::from(answer.body)).unwrap()
+        })
+        .await
+}
+
+/// 200, and then the connection breaks.
+fn lost() -> Response {
+    let broken = futures::stream::once(async { Err::<bytes::Bytes, _>(std::io::Error::other("lost")) });
+    Response::builder().status(200).body(Body::from_stream(broken)).unwrap()
+}
+
+fn fault(faults: &Mutex<Faults>) -> Fault {
+    let faults = faults.lock().unwrap().clone();
+    faults()
+}
+
+async fn slow(server: &Server) {
+    let delay = server.destinations.lock().unwrap().delay;
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
+}
+
+async fn serve_post(Shared(server): Shared<Server>, headers: HeaderMap, body: bytes::Bytes) -> Response {
+    slow(&server).await;
+    server
+        .outside
+        .call("mastodon", async {
+            let fault = fault(&server.mastodon_faults);
+            server.destinations.lock().unwrap().mastodon_requests += 1;
+            if let Fault::Refuse(status) = fault {
+                return (StatusCode::from_u16(status).unwrap(), axum::Json(json!({"error": "no"}))).into_response();
+            }
+            assert_eq!(headers[header::AUTHORIZATION], "Bearer token");
+            let key = headers["idempotency-key"].to_str().unwrap().to_owned();
+            let body: Value = serde_json::from_slice(&body).unwrap();
+            let now = server.clock.now_ms();
+            let id = {
+                let mut destinations = server.destinations.lock().unwrap();
+                let known = destinations.keys.get(&key).copied();
+                match known.filter(|(_, at)| now - at < KEY_HOUR.as_millis() as u64) {
+                    Some((id, _)) => id,
+                    None => {
+                        let id = 1000 + destinations.posts.len() as u64;
+                        destinations.posts.push(Post {
+                            id,
+                            text: body["status"].as_str().unwrap().to_owned(),
+                            visibility: body["visibility"].as_str().unwrap().to_owned(),
+                            at_ms: now,
+                        });
+                        destinations.keys.insert(key, (id, now));
+                        id
+                    }
+                }
+            };
+            if fault == Fault::LoseAnswer {
+                return lost();
+            }
+            axum::Json(json!({"id": id.to_string(), "url": format!("https://mastodon.example/@me/{id}")}))
+                .into_response()
+        })
+        .await
+}
+
+async fn serve_statuses(
+    Shared(server): Shared<Server>,
+    Path(_): Path<String>,
+    Query(query): Query<HashMap<String, String>>,
+) -> Response {
+    server
+        .outside
+        .call("statuses", async {
+            if let Fault::Refuse(status) = fault(&server.mastodon_faults) {
+                return StatusCode::from_u16(status).unwrap().into_response();
+            }
+            let mut destinations = server.destinations.lock().unwrap();
+            destinations.searches += 1;
+            let before: u64 = query.get("max_id").map_or(u64::MAX, |id| id.parse().unwrap());
+            let limit: usize = query["limit"].parse().unwrap();
+            let page = destinations.posts.iter().rev().filter(|post| post.id < before).take(limit).map(|post| {
+                let at = jiff::Timestamp::from_millisecond(post.at_ms as i64).unwrap();
+                let text = post.text.replace('&', "&amp;").replace('<', "&lt;");
+                json!({"id": post.id.to_string(), "created_at": at.to_string(), "content": format!("<p>{text}</p>")})
+            });
+            axum::Json(page.collect::<Vec<_>>()).into_response()
+        })
+        .await
+}
+
+async fn serve_instance(Shared(server): Shared<Server>) -> Response {
+    let max = server.destinations.lock().unwrap().max_characters.unwrap_or(500);
+    axum::Json(json!({"configuration": {"statuses": {"max_characters": max, "characters_reserved_per_url": 23}}}))
+        .into_response()
+}
+
+async fn serve_push(Shared(server): Shared<Server>, axum::Json(body): axum::Json<Value>) -> Response {
+    slow(&server).await;
+    server
+        .outside
+        .call("pushover", async {
+            let fault = fault(&server.pushover_faults);
+            if let Fault::Refuse(status) = fault {
+                let answer = json!({"status": 0, "errors": ["no"], "request": "r"});
+                return (StatusCode::from_u16(status).unwrap(), axum::Json(answer)).into_response();
+            }
+            let mut destinations = server.destinations.lock().unwrap();
+            destinations.pushes.push(body);
+            if fault == Fault::LoseAnswer {
+                return lost();
+            }
+            axum::Json(json!({"status": 1, "request": format!("r{}", destinations.pushes.len())})).into_response()
+        })
+        .await
+}
+
+/// An Atom document with these entries, newest first. Entry `n` was published in minute `n`.
+pub fn atom(entries: &[usize]) -> String {
+    let entries: String = entries.iter().map(|n| atom_entry(*n)).collect();
+    format!(
+        r#"<?xml version="1.0" encoding="UTF-8"?><feed xmlns="http://www.w3.org/2005/Atom"><id>tag:github.com,2008:/masutaka.private</id><link type="text/html" rel="alternate" href="https://github.com/masutaka"/><title>Private Feed for masutaka</title><updated>2026-01-01T00:00:00Z</updated>{entries}</feed>"#
+    )
+}
+
+pub fn atom_entry(n: usize) -> String {
+    format!(
+        r#"<entry><id>{}</id><published>2025-01-01T{:02}:{:02}:00Z</published><link type="text/html" rel="alternate" href="https://github.com/masutaka/repo/compare/{n}"/><title type="html">masutaka pushed {n}</title><author><name>masutaka</name></author></entry>"#,
+        id(n),
+        n / 60 % 24,
+        n % 60,
+    )
+}
+
+pub fn id(n: usize) -> String {
+    format!("tag:github.com,2008:PushEvent/{n}")
+}
+
+pub fn post_of(n: usize) -> String {
+    format!("[GH] masutaka pushed {n} https://github.com/masutaka/repo/compare/{n}")
+}
+
+pub fn push_of(n: usize) -> String {
+    format!("masutaka pushed {n}")
+}
+
+/// Exactly these, each once, in any order.
+#[track_caller]
+pub fn assert_once(found: Vec<String>, expected: impl IntoIterator<Item = String>) {
+    let mut found = found;
+    let mut expected: Vec<String> = expected.into_iter().collect();
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+}
