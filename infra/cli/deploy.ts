@@ -3,6 +3,7 @@
 //   ENV=…            the environment
 //   STACK=data       only what holds data; STACK=service only the rest
 //   YES=1            do not ask (pipelines)
+//   --check          only say whether it would be refused
 import fs from 'node:fs';
 import path from 'node:path';
 import readline from 'node:readline/promises';
@@ -16,7 +17,6 @@ run(async () => {
   const env = environment();
   useEnvironment(env);
   const owner = await account(env);
-  binaries();
   if (env.name === 'local') await seedLocalSecrets(env);
   await refuseUnlessComplete(env);
 
@@ -25,8 +25,13 @@ run(async () => {
   if (moving.length > 0) {
     throw new Refusal(`A rollout is under way (${moving.join(', ')}). Finish it (make rollout ENV=${env.name}) or take it back (make rollback ENV=${env.name}), then deploy.`);
   }
-  if (!(await isBootstrapped())) {
-    if (env.name !== 'local') throw new Refusal(`The account is not prepared for the CDK. Once, as its administrator:\n  (cd infra && npx cdk bootstrap aws://${owner}/${env.region})`);
+  const bootstrapped = await isBootstrapped();
+  if (!bootstrapped && env.name !== 'local') {
+    throw new Refusal(`The account is not prepared for the CDK. Once, as its administrator:\n  (cd infra && npx cdk bootstrap aws://${owner}/${env.region})`);
+  }
+  if (process.argv.includes('--check')) return; // before anything is built
+  binaries();
+  if (!bootstrapped) {
     if ((await bootstrap(env, owner)) !== 0) throw new Refusal('cdk bootstrap failed; what it said is above');
   }
 

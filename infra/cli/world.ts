@@ -41,7 +41,7 @@ export function described(env: Environment) {
       functions.push({ name: f.name, deployed: `${f.name}${env.suffix}`, prefix: f.prefix, timeout: Number(f.resource.Properties?.Timeout) });
     }
     for (const [p, { Description }] of Object.entries(template.Parameters ?? {})) {
-      if (namesSecret(p)) secrets.push({ parameter: p, name: String(values[p]), description: Description ?? '' });
+      if (namesSecret(p)) secrets.push({ parameter: p, name: String(values[p]), description: (Description ?? '').replace(/^(Name of the SecureString with|The parameter that holds) /, '') });
     }
     // The local environment is content with the defaults.
     if (env.name !== 'local') needed.push(...(template.Metadata?.Needed ?? []).filter((p) => !(p in env.parameters)));
