@@ -23,6 +23,7 @@ use crate::did::Did;
 use crate::jwt::{self, Caller, Expectations};
 use crate::ledger::{Answer, BUDGET, Error, Ledger};
 use crate::problem::{Code, Problem};
+use crate::table::IDEMPOTENCY;
 use crate::verdict::Refusal;
 use input::{Paging, Reversal, TransferInput};
 
@@ -166,6 +167,7 @@ impl Api {
         if transfer.sender == ledger.rules().treasury && !caller.operator {
             return Err(Problem::new(Code::Forbidden, "only an operator may send from the treasury"));
         }
+        let record = format!("{IDEMPOTENCY}#{}#{}", transfer.sender, transfer.key);
         let outcome = ledger.transfer(&transfer, until).await;
         metric::TRANSFER_LATENCY.took(self.0.clock.now().since(started));
         match outcome {
@@ -176,7 +178,8 @@ impl Api {
                 } else {
                     metric::TRANSFERS.add(1)
                 }
-                tracing::info!(result, "transfer");
+                // the same fields as every decision about a key, so that one search finds them all
+                tracing::info!(event_key = %record, result, strength = "join", "transfer");
                 Ok(answered(200, answer).header("idempotency-key", transfer.key.as_str()))
             }
             Err(error) => {
@@ -201,7 +204,7 @@ impl Api {
                         metric::TRANSFER_REFUSALS.with("Code", code.as_str()).add(1);
                     }
                 }
-                tracing::info!(result = "refused", code = problem.code.as_str(), "transfer");
+                tracing::info!(record = %record, code = problem.code.as_str(), "transfer not made");
                 // A key that we made is the client's only way to ask again.
                 Err(problem
                     .with("idempotencyKey", transfer.key.as_str())

@@ -66,11 +66,14 @@ impl Ledger {
         let items = vec![of_put(put), of_put(self.new_item(table::entry_item(&entry)?))];
         let token = uuid::Builder::from_random_bytes(self.random().to_be_bytes()).into_uuid();
         let mut pauses = Pauses::default();
+        let mut may_land = false;
         loop {
             match Sent::of(self.send_items(items.clone(), token).await) {
                 Sent::Committed => return answer(&opened, false),
+                Sent::Fault(_) if may_land => return Err(Error::Unresolved),
                 Sent::Fault(fault) => return Err(Error::Store(fault)),
-                Sent::Cancelled(_) | Sent::Throttled | Sent::Unknown => {}
+                Sent::Unknown => may_land = true,
+                Sent::Cancelled(_) | Sent::Throttled => {}
             }
             // Whoever opened it, the account says with what. Absent, it may still be opened: try again.
             match self.account(did).await {

@@ -87,10 +87,13 @@ impl Ledger {
             // The record stood in the way but did not come with the answer.
             let mut recorded = false;
             if attempt.is_none() {
-                match self.prepare(join, now, treasury_pays, &plan).await? {
-                    Prepared::Attempt(prepared) => attempt = Some(prepared),
-                    Prepared::Impossible(impossible) => refusal = Some(impossible),
-                    Prepared::Unknown => {}
+                match self.prepare(join, now, treasury_pays, &plan).await {
+                    Ok(Prepared::Attempt(prepared)) => attempt = Some(prepared),
+                    Ok(Prepared::Impossible(impossible)) => refusal = Some(impossible),
+                    Ok(Prepared::Unknown) => {}
+                    // an earlier plan of this request may still land
+                    Err(_) if may_land => return Err(Error::Unresolved),
+                    Err(error) => return Err(error),
                 }
             }
             if let Some(current) = &attempt {
