@@ -1,0 +1,151 @@
+//! What all commands share: options, AWS clients, output, confirmation.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use clap::{Args, ValueEnum};
+use function::Aws;
+use serde::Serialize;
+
+/// Options of every command.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Shared {
+    /// Where the AWS APIs are, if not at AWS: http://127.0.0.1:8787 is `make dev`
+    #[arg(long, global = true, value_name = "URL", env = "AWS_ENDPOINT_URL")]
+    pub endpoint_url: Option<String>,
+    /// The environment; its name ends the names of tables and functions, but for prod
+    #[arg(long, global = true, value_enum, env = "ENV")]
+    pub env: Option<Environment>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Do not ask
+    #[arg(long, global = true)]
+    pub yes: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Environment {
+    Local,
+    Dev,
+    Staging,
+    Prod,
+}
+
+impl Environment {
+    /// What ends every name.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Environment::Local => "-local",
+            Environment::Dev => "-dev",
+            Environment::Staging => "-staging",
+            Environment::Prod => "",
+        }
+    }
+}
+
+/// How a command ended that could do what was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    Well,
+    /// There is something that somebody has to look at.
+    Found,
+}
+
+/// Why a command could not do what was asked. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("say which environment: --env dev, staging or prod (or --endpoint-url for the local platform)")]
+    NoEnvironment,
+    #[error("not confirmed; nothing was done (--yes does not ask)")]
+    NotConfirmed,
+    #[error("{0}")]
+    Refused(String),
+    #[error("{what}")]
+    Failed {
+        what: String,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    #[error("the output cannot be written")]
+    Output(#[from] io::Error),
+}
+
+/// An error with its causes, a line.
+pub fn explain(error: &dyn std::error::Error) -> String {
+    let mut text = format!("ichidoctl: {error}");
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}
+
+/// What a command works with.
+pub struct Context<'a> {
+    pub aws: Aws,
+    shared: Shared,
+    out: &'a mut (dyn Write + Send),
+}
+
+impl std::fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context").field("shared", &self.shared).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Context<'a> {
+    pub async fn new(shared: &Shared, out: &'a mut (dyn Write + Send)) -> Self {
+        let aws = match &shared.endpoint_url {
+            Some(endpoint) => Aws::at(endpoint),
+            None => Aws::of_process().await,
+        };
+        Self::with(shared, aws, out)
+    }
+
+    /// With clients of the caller's: tests.
+    pub fn with(shared: &Shared, aws: Aws, out: &'a mut (dyn Write + Send)) -> Self {
+        Context { aws, shared: shared.clone(), out }
+    }
+
+    /// The name of a table in the chosen environment, unless it is given.
+    pub fn table_name(&self, given: Option<&str>, name_in_prod: &str) -> Result<String, Error> {
+        match (given, self.shared.env, &self.shared.endpoint_url) {
+            (Some(given), _, _) => Ok(given.to_owned()),
+            (None, Some(env), _) => Ok(format!("{name_in_prod}{}", env.suffix())),
+            (None, None, Some(_)) => Ok(name_in_prod.to_owned()),
+            // an operator should never touch production by leaving something out
+            (None, None, None) => Err(Error::NoEnvironment),
+        }
+    }
+
+    pub fn json(&self) -> bool {
+        self.shared.json
+    }
+
+    /// Writes a line for a person.
+    pub fn line(&mut self, text: impl std::fmt::Display) -> Result<(), Error> {
+        Ok(writeln!(self.out, "{text}")?)
+    }
+
+    /// Writes JSON for a machine.
+    pub fn value(&mut self, value: &impl Serialize) -> Result<(), Error> {
+        let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
+        Ok(writeln!(self.out, "{text}")?)
+    }
+
+    /// Asks before something that cannot be taken back. Without a terminal, only `--yes` is a yes.
+    pub fn confirm(&mut self, what: &str) -> Result<(), Error> {
+        if self.shared.yes {
+            return Ok(());
+        }
+        if !io::stdin().is_terminal() {
+            return Err(Error::NotConfirmed);
+        }
+        write!(io::stderr(), "{what} [y/N] ")?;
+        io::stderr().flush()?;
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer)?;
+        if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { Err(Error::NotConfirmed) }
+    }
+}

@@ -1,0 +1,140 @@
+//! `ichidoctl tokens` against the embedded DynamoDB.
+
+use std::sync::Arc;
+
+use clap::Parser as _;
+use function::Aws;
+use ichido::{Clock as _, SystemClock};
+use ops::context::{Context, Ended, Error, Shared};
+use ops::{Cli, Command};
+use serde_json::{Value, json};
+use testkit::Dynamo;
+use tokens::did::Did;
+use tokens::ledger::{BUDGET, Ledger, system_random};
+use tokens::plan::Transfer;
+use tokens::settings::Rules;
+
+struct World {
+    db: Dynamo,
+    ledger: Ledger,
+    aws: Aws,
+}
+
+async fn world() -> World {
+    let db = Dynamo::start(&["infra/templates/tokens.yaml"]).await;
+    let ledger =
+        Ledger::new(db.client(), db.table("TokensTable"), Rules::default(), Arc::new(SystemClock), system_random());
+    for name in ["did:key:alice", "did:key:bob"] {
+        ledger.open(&did(name), SystemClock.now() + BUDGET).await.unwrap();
+    }
+    let aws = Aws::at("http://127.0.0.1:9").with_dynamodb(db.client());
+    World { db, ledger, aws }
+}
+
+fn did(text: &str) -> Did {
+    text.parse().unwrap()
+}
+
+impl World {
+    async fn send(&self, key: &str) -> String {
+        let transfer = Transfer {
+            sender: did("did:key:alice"),
+            recipient: did("did:key:bob"),
+            amount: "10".parse().unwrap(),
+            message: String::new(),
+            key: key.parse().unwrap(),
+        };
+        let answer = self.ledger.transfer(&transfer, SystemClock.now() + BUDGET).await.unwrap();
+        let body: Value = serde_json::from_str(&answer.body).unwrap();
+        body["transactionId"].as_str().unwrap().to_owned()
+    }
+
+    /// Runs `ichidoctl tokens …` and returns what it printed.
+    async fn run(&self, arguments: &[&str]) -> (Result<Ended, Error>, String) {
+        let table = format!("--table={}", self.db.table("TokensTable"));
+        let all = ["ichidoctl", "tokens"].iter().chain(arguments).copied().chain([table.as_str()]);
+        let cli = Cli::try_parse_from(all).unwrap();
+        let mut out = Vec::new();
+        let ended = {
+            let mut context = Context::with(&cli.shared, self.aws.clone(), &mut out);
+            let Command::Tokens(tokens) = &cli.command;
+            tokens.run(&mut context).await
+        };
+        (ended, String::from_utf8(out).unwrap())
+    }
+}
+
+#[tokio::test]
+async fn verify_proves_a_sound_table_and_names_what_is_wrong_in_another() {
+    let world = world().await;
+    world.send("k").await;
+    let (ended, text) = world.run(&["verify"]).await;
+    assert_eq!(ended.unwrap(), Ended::Well);
+    assert!(text.contains("2000 granted, 2000 held") && text.contains("proven"), "{text}");
+
+    let table = world.db.table("TokensTable").to_owned();
+    let update = json!({
+        "TableName": table, "Key": { "PK": { "S": "ACCOUNT#did:key:bob" }, "SK": { "S": "BALANCE" } },
+        "UpdateExpression": "SET balance = :b", "ExpressionAttributeValues": { ":b": { "N": "1" } },
+    });
+    world.db.must("UpdateItem", &update);
+    let (ended, text) = world.run(&["verify"]).await;
+    assert_eq!(ended.unwrap(), Ended::Found);
+    assert!(text.contains("did:key:bob") && !text.contains("proven"), "{text}");
+    let (_, text) = world.run(&["verify", "--json"]).await;
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["findings"][0]["problem"], "balanceDiffers");
+}
+
+#[tokio::test]
+async fn freeze_and_unfreeze_change_the_status_once_confirmed() {
+    let world = world().await;
+    let (ended, _) = world.run(&["freeze", "did:key:alice"]).await;
+    assert!(matches!(ended, Err(Error::NotConfirmed)), "a pipeline is not a person: {ended:?}");
+    let (ended, text) = world.run(&["freeze", "did:key:alice", "--yes"]).await;
+    assert_eq!((ended.unwrap(), text.as_str()), (Ended::Well, "did:key:alice is frozen\n"));
+    assert_eq!(world.ledger.holding(&did("did:key:alice")).await.unwrap().unwrap().status, "frozen");
+    let (_, text) = world.run(&["unfreeze", "did:key:alice", "--yes", "--json"]).await;
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["status"], "open");
+    for unknown in ["did:key:nobody", "nobody"] {
+        let (ended, _) = world.run(&["freeze", unknown, "--yes"]).await;
+        assert!(matches!(ended, Err(Error::Refused(_))), "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn reverse_takes_a_transfer_back_once() {
+    let world = world().await;
+    let id = world.send("k").await;
+    for replayed in [false, true] {
+        let (ended, text) =
+            world.run(&["reverse", "did:key:alice", &id, "--reason", "a mistake", "--yes", "--json"]).await;
+        assert_eq!(ended.unwrap(), Ended::Well);
+        let answer: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            (answer["replayed"].as_bool(), answer["reversal"]["reverses"].as_str()),
+            (Some(replayed), Some(id.as_str()))
+        );
+    }
+    let held = world.ledger.holding(&did("did:key:alice")).await.unwrap().unwrap().balance.to_string();
+    assert_eq!(held, "1000");
+    let (ended, _) = world.run(&["reverse", "did:key:bob", &id, "--yes"]).await;
+    assert!(matches!(ended, Err(Error::Refused(_))), "not what bob sent: {ended:?}");
+}
+
+#[tokio::test]
+async fn an_environment_is_never_guessed() {
+    let world = world().await;
+    let mut out = Vec::new();
+    let name = |shared: &Shared, out: &mut Vec<u8>| {
+        Context::with(shared, world.aws.clone(), out).table_name(None, "tokens-ledger")
+    };
+    let parse = |arguments: &[&str]| {
+        let all = ["ichidoctl"].iter().chain(arguments).chain(&["tokens", "verify"]).copied();
+        Cli::try_parse_from(all.collect::<Vec<_>>()).unwrap().shared
+    };
+    assert_eq!(name(&parse(&["--env", "prod"]), &mut out).unwrap(), "tokens-ledger");
+    assert_eq!(name(&parse(&["--env", "staging"]), &mut out).unwrap(), "tokens-ledger-staging");
+    assert_eq!(name(&parse(&["--endpoint-url", "http://127.0.0.1:8787"]), &mut out).unwrap(), "tokens-ledger");
+    assert!(matches!(name(&Shared::default(), &mut out), Err(Error::NoEnvironment)));
+}
