@@ -173,6 +173,20 @@ async fn a_lost_answer_is_not_a_duplicate() {
 }
 
 #[tokio::test]
+async fn a_lost_answer_is_recognised_with_one_extra_read_where_refusals_do_not_bring_the_record() {
+    let db = dynamo();
+    let once = retrying(&db);
+    db.faults().only(Rule::new(Fault::LoseAnswer).call(1));
+    db.faults().put(Rule::new(Fault::NoOldItem));
+    assert_eq!(once.mark(&closed("Ev1")).await.unwrap(), Marked::New);
+    let calls = db.reset_calls();
+    assert_eq!((calls.of("PutItem"), calls.of("GetItem"), calls.total()), (2, 1, 3));
+    assert_eq!(once.mark(&closed("Ev1")).await.unwrap(), Marked::Duplicate);
+    let calls = db.reset_calls();
+    assert_eq!((calls.of("PutItem"), calls.of("GetItem")), (1, 1));
+}
+
+#[tokio::test]
 async fn a_lost_answer_to_a_take_over_still_leaves_the_doubt_of_a_take_over() {
     let (db, key) = (dynamo(), closed("Ev1"));
     abandon(&db, &key).await;

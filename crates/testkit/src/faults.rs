@@ -88,6 +88,8 @@ pub enum Fault {
     /// `TransactionConflict`, as a transaction that is under way elsewhere causes it: transactions are cancelled,
     /// plain writes refused; reads go through.
     Conflict,
+    /// Performed, but a refusal does not bring the item that stood in the way: not every DynamoDB returns it.
+    NoOldItem,
     /// `AccessDeniedException`: a configuration error, not an outage.
     Denied,
     /// `ResourceNotFoundException`: the table is not there.
@@ -432,6 +434,7 @@ impl Faulty {
                 Some(answer) => Ok(answer),
                 None => Ok(self.perform(call, lag).await),
             },
+            Some(Fault::NoOldItem) => Ok(without_item(self.perform(call, lag).await)),
             Some(Fault::Denied) => {
                 Ok(refusal(400, "AccessDeniedException", "not authorized to perform this operation"))
             }
@@ -542,6 +545,14 @@ fn conflict(call: &Call) -> Option<Answer> {
         "CancellationReasons": reasons,
     });
     Some(Answer { status: 400, body: body.to_string().into() })
+}
+
+fn without_item(answer: Answer) -> Answer {
+    let Ok(Value::Object(mut body)) = serde_json::from_slice(&answer.body) else { return answer };
+    if answer.status == 200 || body.remove("Item").is_none() {
+        return answer;
+    }
+    Answer { status: answer.status, body: Value::Object(body).to_string().into() }
 }
 
 fn refusal(status: u16, exception: &str, message: &str) -> Answer {

@@ -18,7 +18,6 @@ pub mod model;
 pub mod outside;
 pub mod sim;
 
-
 pub use clock::ManualClock;
 pub use dynamo::Dynamo;
 pub use outside::Outside;
