@@ -9,6 +9,7 @@ use clap::Parser;
 #[command(
     name = "ichido-local",
     version,
+    args_override_self = true,
     after_help = "A variable that functions read applies to all of them (FIRST_RUN=all), with a function's name in front \
                   to that one (GITHUB_SUBSCRIBER__FIRST_RUN=all).\n\nExample:\n  make dev ARGS=\"--memory --port 9001\""
 )]

@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 use crate::journal::{self, Journal};
 use crate::now_ms;
 
-/// Entries kept; beyond that the oldest leave.
+/// Entries kept, and their bytes; beyond that the oldest leave.
 const KEPT: usize = 20_000;
+const KEPT_BYTES: usize = 256 * 1024 * 1024;
 
 /// One request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,20 +55,36 @@ pub struct Outbox {
 #[derive(Debug, Default)]
 struct Entries {
     next: u64,
-    list: VecDeque<Entry>,
+    /// With their sizes.
+    list: VecDeque<(Entry, usize)>,
+    bytes: usize,
+}
+
+impl Entries {
+    fn push(&mut self, entry: Entry) {
+        let size = entry.request.to_string().len();
+        self.bytes += size;
+        self.list.push_back((entry, size));
+        while self.list.len() > KEPT || self.bytes > KEPT_BYTES {
+            let Some((_, size)) = self.list.pop_front() else { break };
+            self.bytes -= size;
+        }
+    }
 }
 
 impl Outbox {
     /// Opens it with what was kept.
     pub fn open(path: Option<&Path>) -> Result<Self, journal::Error> {
-        let last = |mut all: Vec<Entry>| {
-            let surplus = all.len().saturating_sub(KEPT);
-            all.drain(..surplus);
-            (all.clone(), all)
+        let last = |all: Vec<Entry>| {
+            let mut entries = Entries { next: all.last().map_or(0, |entry| entry.id), ..Entries::default() };
+            for entry in all {
+                entries.push(entry);
+            }
+            let kept = entries.list.iter().map(|(entry, _)| entry.clone()).collect();
+            (entries, kept)
         };
-        let (journal, kept) = Journal::open(path, last)?;
-        let next = kept.last().map_or(0, |entry| entry.id);
-        Ok(Self { journal, entries: Mutex::new(Entries { next, list: kept.into() }) })
+        let (journal, entries) = Journal::open(path, last)?;
+        Ok(Self { journal, entries: Mutex::new(entries) })
     }
 
     /// Adds an entry; when this returns it is kept.
@@ -93,10 +110,7 @@ impl Outbox {
             note,
         };
         self.journal.append(&entry)?;
-        if entries.list.len() == KEPT {
-            entries.list.pop_front();
-        }
-        entries.list.push_back(entry.clone());
+        entries.push(entry.clone());
         Ok(entry)
     }
 
@@ -104,7 +118,7 @@ impl Outbox {
     pub fn list(&self, sink: Option<&str>, refused_too: bool) -> Vec<Entry> {
         let entries = self.lock();
         let wanted = |entry: &&Entry| (refused_too || entry.accepted) && sink.is_none_or(|sink| entry.sink == sink);
-        entries.list.iter().filter(wanted).cloned().collect()
+        entries.list.iter().map(|(entry, _)| entry).filter(wanted).cloned().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {

@@ -64,7 +64,8 @@ pub fn main_with(tenants: Vec<Arc<dyn Tenant>>, arguments: impl IntoIterator<Ite
 
 fn run(tenants: Vec<Arc<dyn Tenant>>, options: Options) -> Result<(), Error> {
     // What the platform itself has to say goes to the terminal; what functions say goes to the console.
-    let _ = telemetry::init(plain(), telemetry::Level::WARN);
+    let level = std::env::var("LOG_LEVEL").ok().and_then(|level| level.parse().ok()).unwrap_or(telemetry::Level::INFO);
+    let _ = telemetry::init(plain(), level);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .max_blocking_threads(BLOCKING)
@@ -82,6 +83,9 @@ fn plain() -> telemetry::Sink {
     Arc::new(|line| {
         let Ok(read) = serde_json::from_str::<serde_json::Value>(line) else { return };
         let text = |name: &str| read[name].as_str().unwrap_or_default().to_owned();
+        if !matches!(text("level").as_str(), "WARN" | "ERROR") {
+            return;
+        }
         let _ = writeln!(io::stderr(), "{} {} {}", text("level"), text("message"), text("error"));
     })
 }

@@ -158,18 +158,23 @@ impl StandIn for Mastodon {
             let segments = request.segments();
             let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
             if let ["api", "v2", "instance"] = segments.as_slice() {
-                return Answer::json(200, json!({
-                    "domain": "mastodon.local", "title": "A Mastodon on this machine", "version": "4.3.0",
-                    "configuration": {"statuses": {"max_characters": Limit::MASTODON.characters, "characters_reserved_per_url": Limit::MASTODON.url}},
-                }));
+                return Answer::json(
+                    200,
+                    json!({
+                        "domain": "mastodon.local", "title": "A Mastodon on this machine", "version": "4.3.0",
+                        "configuration": {"statuses": {"max_characters": Limit::MASTODON.characters, "characters_reserved_per_url": Limit::MASTODON.url}},
+                    }),
+                );
             }
-            if request.bearer() != Some(&self.token) {
+            if request.bearer() != Some(self.token.as_str()) {
                 return error(401, "The access token is invalid");
             }
             match (request.method.as_str(), segments.as_slice()) {
                 ("POST", ["api", "v1", "statuses"]) => self.post(&request),
                 ("GET", ["api", "v1", "accounts", "verify_credentials"]) => Answer::json(200, self.account()),
-                ("GET", ["api", "v1", "accounts", account, "statuses"]) if *account == ACCOUNT => self.statuses(&request),
+                ("GET", ["api", "v1", "accounts", account, "statuses"]) if *account == ACCOUNT => {
+                    self.statuses(&request)
+                }
                 ("GET", ["api", "v1", "statuses", id]) => {
                     let state = self.lock();
                     match state.statuses.iter().find(|status| status.id.to_string() == *id) {
@@ -222,7 +227,15 @@ mod tests {
         if let Some(key) = key {
             headers.insert("idempotency-key", key.parse().expect("a header"));
         }
-        Request { method, path: path.to_owned(), query: Vec::new(), headers, raw: body.to_string().into(), body, now_ms }
+        Request {
+            method,
+            path: path.to_owned(),
+            query: Vec::new(),
+            headers,
+            raw: body.to_string().into(),
+            body,
+            now_ms,
+        }
     }
 
     fn json_of(answer: &Answer) -> Value {
@@ -248,7 +261,8 @@ mod tests {
     async fn statuses_are_listed_newest_first_page_by_page_and_survive_a_restart() {
         let (first, second) = (Mastodon::new("token", "http://m"), Mastodon::new("token", "http://m"));
         for n in 0..5 {
-            let answer = post(&first, &format!("post {n} https://example.com/{n}?a=1&b=2"), &n.to_string(), NOW + n).await;
+            let answer =
+                post(&first, &format!("post {n} https://example.com/{n}?a=1&b=2"), &n.to_string(), NOW + n).await;
             second.restore(&[Entry {
                 id: n,
                 at: String::new(),
@@ -262,7 +276,12 @@ mod tests {
         }
         let path = format!("/api/v1/accounts/{ACCOUNT}/statuses");
         let page = json_of(&second.answer(request(Method::GET, &path, None, json!({"limit": "2"}), NOW)).await);
-        let texts: Vec<String> = page.as_array().expect("a list").iter().map(|s| feeds::html::to_text(s["content"].as_str().expect("text"))).collect();
+        let texts: Vec<String> = page
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|s| feeds::html::to_text(s["content"].as_str().expect("text")))
+            .collect();
         assert_eq!(texts, ["post 4 https://example.com/4?a=1&b=2", "post 3 https://example.com/3?a=1&b=2"]);
         let before = page[1]["id"].as_str().expect("an id");
         let page = json_of(&second.answer(request(Method::GET, &path, None, json!({"max_id": before}), NOW)).await);

@@ -31,7 +31,9 @@ impl Pushover {
             return refused(json!({"token": "invalid", "errors": ["application token is invalid"]}));
         }
         if parameter("user") != self.user {
-            return refused(json!({"user": "invalid", "errors": ["user identifier is not a valid user, group, or subscribed user key"]}));
+            return refused(
+                json!({"user": "invalid", "errors": ["user identifier is not a valid user, group, or subscribed user key"]}),
+            );
         }
         if parameter("message").trim().is_empty() {
             return refused(json!({"message": "cannot be blank", "errors": ["message cannot be blank"]}));

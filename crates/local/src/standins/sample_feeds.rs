@@ -27,7 +27,8 @@ const GITHUB_EVERY_MS: u64 = 2 * 60_000;
 const HATEBU_EVERY_MS: u64 = 5 * 60_000;
 
 const PEOPLE: [&str; 6] = ["alice", "bob", "carol", "dave", "erin", "frank"];
-const REPOSITORIES: [&str; 5] = ["ichido/ichido", "alice/dotfiles", "bob/feed-reader", "carol/compiler", "rust-lang/rust"];
+const REPOSITORIES: [&str; 5] =
+    ["ichido/ichido", "alice/dotfiles", "bob/feed-reader", "carol/compiler", "rust-lang/rust"];
 const PAGES: [&str; 6] = [
     "べき等性キーの設計と運用",
     "Exactly-once delivery, explained without hand-waving",
@@ -36,7 +37,13 @@ const PAGES: [&str; 6] = [
     "Rustで書くLambda関数: コールドスタート <10ms",
     "サーバーレスにおける二重実行の防ぎ方",
 ];
-const COMMENTS: [&str; 5] = ["あとで読む", "", "これは良い記事。a < b > c の例がわかりやすい", "@everyone #serverless 参考になる", "条件式だけで十分だった"];
+const COMMENTS: [&str; 5] = [
+    "あとで読む",
+    "",
+    "これは良い記事。a < b > c の例がわかりやすい",
+    "@everyone #serverless 参考になる",
+    "条件式だけで十分だった",
+];
 
 /// Which feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,8 +91,14 @@ impl SampleFeeds {
     /// `GET /feeds/sample/github.atom`, `GET /feeds/sample/hatebu.rdf`, and `POST /feeds/sample/{github,hatebu}` to add an entry.
     pub fn router(self) -> Router {
         Router::new()
-            .route("/feeds/sample/github.atom", get(|State(feeds): State<Self>, headers: HeaderMap| async move { feeds.serve(Kind::Github, &headers) }))
-            .route("/feeds/sample/hatebu.rdf", get(|State(feeds): State<Self>, headers: HeaderMap| async move { feeds.serve(Kind::Hatebu, &headers) }))
+            .route(
+                "/feeds/sample/github.atom",
+                get(|State(feeds): State<Self>, headers: HeaderMap| async move { feeds.serve(Kind::Github, &headers) }),
+            )
+            .route(
+                "/feeds/sample/hatebu.rdf",
+                get(|State(feeds): State<Self>, headers: HeaderMap| async move { feeds.serve(Kind::Hatebu, &headers) }),
+            )
             .route("/feeds/sample/{feed}", post(add))
             .with_state(self)
     }
@@ -120,7 +133,7 @@ impl SampleFeeds {
             let _ = write!(text, "{byte:02x}");
             text
         }) + "\"";
-        if headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()) == Some(&etag) {
+        if headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()) == Some(etag.as_str()) {
             return (StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response();
         }
         ([(header::CONTENT_TYPE, content_type.to_owned()), (header::ETAG, etag)], body).into_response()
@@ -160,18 +173,42 @@ async fn add(State(feeds): State<SampleFeeds>, Path(feed): Path<String>, wanted:
 
 /// Entry `n`, always the same.
 fn make(kind: Kind, n: u64, at_ms: u64) -> Entry {
-    let pick = |list: &[&'static str], salt: u64| list[(n.wrapping_mul(31).wrapping_add(salt) % list.len() as u64) as usize];
+    let pick =
+        |list: &[&'static str], salt: u64| list[(n.wrapping_mul(31).wrapping_add(salt) % list.len() as u64) as usize];
     match kind {
         Kind::Github => {
             let (who, repository) = (pick(&PEOPLE, 1), pick(&REPOSITORIES, 2));
             let (event, title, link) = match n % 5 {
-                0 => ("PushEvent", format!("{who} pushed to main in {repository}"), format!("https://github.com/{repository}/compare/{n:x}...{:x}", n + 1)),
+                0 => (
+                    "PushEvent",
+                    format!("{who} pushed to main in {repository}"),
+                    format!("https://github.com/{repository}/compare/{n:x}...{:x}", n + 1),
+                ),
                 1 => ("WatchEvent", format!("{who} starred {repository}"), format!("https://github.com/{repository}")),
-                2 => ("FollowEvent", format!("{who} started following masutaka"), "https://github.com/masutaka".to_owned()),
-                3 => ("IssuesEvent", format!("{who} opened an issue in {repository}: \"<T> & friends\""), format!("https://github.com/{repository}/issues/{n}")),
-                _ => ("ReleaseEvent", format!("{who} released v{n} of {repository}"), format!("https://github.com/{repository}/releases/tag/v{n}")),
+                2 => (
+                    "FollowEvent",
+                    format!("{who} started following masutaka"),
+                    "https://github.com/masutaka".to_owned(),
+                ),
+                3 => (
+                    "IssuesEvent",
+                    format!("{who} opened an issue in {repository}: \"<T> & friends\""),
+                    format!("https://github.com/{repository}/issues/{n}"),
+                ),
+                _ => (
+                    "ReleaseEvent",
+                    format!("{who} released v{n} of {repository}"),
+                    format!("https://github.com/{repository}/releases/tag/v{n}"),
+                ),
             };
-            Entry { id: format!("tag:github.com,2008:{event}/{n}"), title, link, author: who.to_owned(), comment: String::new(), at_ms }
+            Entry {
+                id: format!("tag:github.com,2008:{event}/{n}"),
+                title,
+                link,
+                author: who.to_owned(),
+                comment: String::new(),
+                at_ms,
+            }
         }
         Kind::Hatebu => Entry {
             id: format!("https://b.hatena.ne.jp/masutaka/20260101#bookmark-{n}"),

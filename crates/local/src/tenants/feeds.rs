@@ -86,7 +86,9 @@ impl Tenant for Feeds {
 
     fn try_it(&self, ground: &Ground) -> Option<String> {
         let url = &ground.url;
-        Some(format!("curl -X POST {url}/feeds/sample/github && curl -X POST {url}/_local/schedules/github-subscriber/run"))
+        Some(format!(
+            "curl -X POST {url}/feeds/sample/github && curl -X POST {url}/_local/schedules/github-subscriber/run"
+        ))
     }
 }
 

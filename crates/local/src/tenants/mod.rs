@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use crate::tenant::Tenant;
 
+mod feeds;
+mod sessync;
 mod slack;
+mod tokens;
 
 /// Everybody, in the order of the console's tabs.
 pub fn all() -> Vec<Arc<dyn Tenant>> {
-    vec![Arc::new(slack::Slack)]
+    vec![Arc::new(slack::Slack), Arc::new(feeds::Feeds), Arc::new(tokens::Tokens), Arc::new(sessync::Sessync)]
 }

@@ -100,7 +100,9 @@ impl Tenant for Tokens {
 
     fn try_it(&self, ground: &Ground) -> Option<String> {
         let url = &ground.url;
-        let token = format!("$(curl -s {url}/_local/config | python3 -c 'import json,sys; print(json.load(sys.stdin)[\"accounts\"][0][\"token\"])')");
+        let token = format!(
+            "$(curl -s {url}/_local/config | python3 -c 'import json,sys; print(json.load(sys.stdin)[\"accounts\"][0][\"token\"])')"
+        );
         let bob = ACCOUNTS[1];
         Some(format!(
             "curl -i {url}/tokens/transfer -H \"authorization: Bearer {token}\" -H 'idempotency-key: lunch-1' --json '{{\"recipientDid\":\"{bob}\",\"amount\":\"12.5\"}}'"

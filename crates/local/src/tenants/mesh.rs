@@ -1,0 +1,105 @@
+//! The mesh on the local platform: the deployed schema and resolvers, run by the in-process AppSync.
+
+use std::path::Path;
+
+use appsync::{Api, LambdaError};
+use axum::Router;
+use axum::extract::{ConnectInfo, Request};
+use axum::middleware::{Next, from_fn};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use function::{Aws, Definition};
+use http::header::CONTENT_TYPE;
+use serde_json::{Map, Value};
+use testkit::Outside;
+
+use crate::platform::Platform;
+use crate::serve::Peer;
+use crate::tenant::{Ground, Panel, Tenant};
+
+const TEMPLATE: &str = include_str!("../../../../infra/templates/mesh.yaml");
+/// The JavaScript client, which the console's panel imports from here.
+const CLIENT: &str = include_str!("../../../../clients/mesh/mesh.js");
+/// Where the schema and the resolvers are.
+const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../infra/appsync");
+
+pub(super) struct Mesh;
+
+fn api_key(ground: &Ground) -> String {
+    ground.secrets.get("mesh-api-key")
+}
+
+/// The API of the deployed files, on the platform's table and function.
+fn api(platform: &Platform) -> Result<Api, Box<dyn std::error::Error>> {
+    let store = platform.store().faulty().clone();
+    let aws = Aws::at(&platform.ground().url).with_dynamodb_http(testkit::dynamo::http_client(store, Outside::new()));
+    let files = template::file_parameters(TEMPLATE, Path::new(FILES))?;
+    let parameters: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let caller = platform.clone();
+    let api = Api::builder()
+        .template(TEMPLATE, &parameters)
+        .dynamodb(aws.dynamodb())
+        .lambda("mesh-resolver", move |payload| {
+            let platform = caller.clone();
+            async move {
+                let function = platform.functions().find("mesh-resolver");
+                let function = function.ok_or_else(|| LambdaError::new("mesh-resolver is not here"))?;
+                let invoked = platform.invoke(&function, payload, None).await;
+                invoked.result.map_err(|failure| LambdaError::new(failure.body().to_string()))
+            }
+        })
+        .api_keys([api_key(platform.ground())])
+        .build()?;
+    Ok(api)
+}
+
+/// The front door of AppSync knows who calls; here it is the listener that does.
+async fn introduce(mut request: Request, next: Next) -> impl IntoResponse {
+    if let Some(Peer(address)) = request.extensions().get::<Peer>() {
+        let address = ConnectInfo(*address);
+        request.extensions_mut().insert(address);
+    }
+    next.run(request).await
+}
+
+impl Tenant for Mesh {
+    fn name(&self) -> &'static str {
+        "mesh"
+    }
+
+    fn templates(&self) -> Vec<&'static str> {
+        vec![TEMPLATE]
+    }
+
+    fn functions(&self) -> Vec<Definition> {
+        mesh::functions()
+    }
+
+    fn config(&self, ground: &Ground) -> Map<String, Value> {
+        Map::from_iter([("apiKey".to_owned(), Value::from(api_key(ground)))])
+    }
+
+    fn router(&self, platform: &Platform) -> Option<Router> {
+        let client = get(|| async { ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], CLIENT) });
+        let router = Router::new().route("/clients/mesh.js", client);
+        match api(platform) {
+            Ok(api) => Some(router.merge(api.router().layer(from_fn(introduce)))),
+            Err(error) => {
+                tracing::error!(error = %error, "the mesh has no API");
+                Some(router)
+            }
+        }
+    }
+
+    fn panel(&self) -> Option<Panel> {
+        Some(Panel { title: "Mesh", script: include_str!("../../console/panels/mesh.js") })
+    }
+
+    fn try_it(&self, ground: &Ground) -> Option<String> {
+        let url = &ground.url;
+        let key = format!("$(curl -s {url}/_local/config | python3 -c 'import json,sys; print(json.load(sys.stdin)[\"apiKey\"])')");
+        Some(format!(
+            "curl {url}/graphql -H \"x-api-key: {key}\" --json '{{\"query\":\"mutation {{ createGroup(name: \\\"class\\\", hostId: \\\"h1\\\", domain: \\\"home\\\") {{ fullId expiresAt }} }}\"}}'"
+        ))
+    }
+}
