@@ -53,7 +53,9 @@ pub struct Ignore {
 impl Ignore {
     /// Why the entry is ignored, if it is.
     pub fn reason(&self, entry: &Entry) -> Option<&'static str> {
-        if self.title.matches(&entry.title) {
+        if entry.title.is_empty() && entry.link.is_empty() {
+            Some("it has neither a title nor a link")
+        } else if self.title.matches(&entry.title) {
             Some("its title matches IGNORE_TITLE")
         } else if self.link.matches(&entry.link) {
             Some("its link matches IGNORE_LINK")
@@ -82,7 +84,13 @@ mod tests {
     #[test]
     fn an_empty_pattern_is_off_and_ignores_nothing() {
         let ignore = Ignore { title: Pattern::parse("IGNORE_TITLE", " ").unwrap(), link: Pattern::default() };
-        assert_eq!(ignore.reason(&entry("", "")), None);
+        assert_eq!(ignore.reason(&entry("", "https://x/")), None);
+        assert_eq!(ignore.reason(&entry("T", "")), None);
+    }
+
+    #[test]
+    fn an_entry_that_says_nothing_is_ignored() {
+        assert!(Ignore::default().reason(&entry("", "")).is_some());
     }
 
     #[test]

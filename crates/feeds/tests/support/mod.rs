@@ -101,8 +101,8 @@ pub struct World {
     pub mastodon_faults: Arc<Mutex<Faults>>,
     pub pushover_faults: Arc<Mutex<Faults>>,
     /// Made once: making one reads the system's certificates.
-    client: reqwest::Client,
-    fetcher: Fetcher,
+    pub client: reqwest::Client,
+    pub fetcher: Fetcher,
     pub port: u16,
     pub source: Source,
     pub first_run: FirstRun,
