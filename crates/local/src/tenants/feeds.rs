@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use function::Definition;
+use function::{BoxFuture, Definition};
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -82,6 +82,22 @@ impl Tenant for Feeds {
 
     fn panel(&self) -> Option<Panel> {
         Some(Panel { title: "Feeds", script: include_str!("../../console/panels/feeds.js") })
+    }
+
+    /// The sample feeds are read once at the start, which marks what is in them: what they grow by from then on is posted.
+    fn demo(&self, platform: Platform) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let options = &platform.ground().options;
+            for (name, own) in
+                [("github-subscriber", &options.github_feed), ("hatebu-subscriber", &options.hatebu_feed)]
+            {
+                if own.is_none()
+                    && let Err(error) = platform.run_schedule(name).await
+                {
+                    tracing::warn!(error = %error, schedule = name, "the sample feed was not read");
+                }
+            }
+        })
     }
 
     fn try_it(&self, ground: &Ground) -> Option<String> {
