@@ -5,9 +5,10 @@
 //! nothing, an intrinsic that is not one of these, or a parameter without a value is an [`Error`] that says where.
 //! What an attribute would be only AWS knows (the id of an API, say) is `LogicalId.Attribute`, which is unique at least.
 //!
-//! It reads text and returns values: no files, no network. The local platform and the tests use the same reader.
+//! It reads text and returns values: no network, and no files but those of [`file_parameters`]. The local platform and the tests use the same reader.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -46,6 +47,14 @@ pub enum Error {
     /// Something that a resource of its type must have.
     #[error("{at}: {what} is missing")]
     Missing { at: String, what: &'static str },
+    /// A file that a parameter stands for.
+    #[error("{} cannot be read", .path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
 }
 
 /// A template with everything resolved.
@@ -154,6 +163,23 @@ pub struct Alarm {
     pub missing_data: String,
     /// All properties, resolved.
     pub properties: Value,
+}
+
+/// The parameters of a template that stand for files (`…File`), and the texts of those files below `dir`: what a deployment
+/// puts in their place.
+///
+/// # Errors
+/// When the template cannot be read, or a file.
+pub fn file_parameters(text: &str, dir: &Path) -> Result<Vec<(String, String)>, Error> {
+    let document: Value = serde_yaml_ng::from_str(text)?;
+    let files = members(&document["Parameters"]).filter(|(name, _)| name.ends_with("File"));
+    files
+        .map(|(name, declared)| {
+            let path = dir.join(text_of(&declared["Default"]).unwrap_or_default());
+            let text = std::fs::read_to_string(&path).map_err(|source| Error::File { path, source })?;
+            Ok((name.clone(), text))
+        })
+        .collect()
 }
 
 impl Template {

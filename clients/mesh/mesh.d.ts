@@ -1,0 +1,111 @@
+/** Reports and events are collected for this long and sent together. */
+export const BATCH_MS: number;
+/** The one selection with which both generations of clients understand each other. */
+export const EVERYTHING: string;
+
+export class MeshError extends Error {
+  readonly type: string;
+  /** The group is over: there is nothing to come back to. */
+  readonly isEnd: boolean;
+  readonly isRetryable: boolean;
+}
+
+export interface Group {
+  id: string;
+  domain: string;
+  fullId?: string;
+  name?: string;
+  hostId?: string;
+  createdAt?: string;
+  expiresAt?: string;
+  heartbeatIntervalSeconds?: number;
+  useWebSocket?: boolean;
+  pollingIntervalSeconds?: number;
+}
+
+export interface NodeStatus {
+  nodeId: string;
+  groupId: string;
+  domain: string;
+  data: { key: string; value: string }[];
+  timestamp: string;
+}
+
+export interface FiredEvent {
+  name: string;
+  firedByNodeId: string;
+  groupId: string;
+  domain: string;
+  payload: string | null;
+  timestamp: string;
+  cursor: string | null;
+}
+
+export interface BatchEvent {
+  events: FiredEvent[];
+  firedByNodeId: string;
+  groupId: string;
+  domain: string;
+  timestamp: string;
+}
+
+export interface MeshMessage {
+  groupId: string | null;
+  domain: string | null;
+  sequence: number;
+  messageId: string | null;
+  timestamp: string;
+  nodeStatus: NodeStatus | null;
+  batchEvent: BatchEvent | null;
+  groupDissolve: { groupId: string; domain: string; message: string } | null;
+}
+
+export interface Kinds {
+  status: NodeStatus;
+  events: BatchEvent;
+  message: MeshMessage;
+  gap: { from: number; to: number };
+  ended: { reason: string };
+  connection: 'open' | 'lost' | 'polling';
+}
+
+export interface Options {
+  endpoint: string;
+  /** Where to subscribe; `endpoint` over WebSocket with `/realtime` otherwise. */
+  realtime?: string;
+  apiKey: string;
+  /** For Node before 22: `ws`. */
+  WebSocket?: unknown;
+  fetch?: typeof globalThis.fetch;
+}
+
+export class Mesh {
+  constructor(options: Options);
+  request<T = unknown>(query: string, variables?: Record<string, unknown>): Promise<T>;
+  createDomain(): Promise<string>;
+  listGroups(domain: string): Promise<Group[]>;
+  host(group: {
+    name: string;
+    domain: string;
+    hostId: string;
+    maxConnectionTimeSeconds?: number;
+    useWebSocket?: boolean;
+  }): Promise<Membership>;
+  join(node: { groupId: string; domain: string; nodeId: string; nodeName?: string }): Promise<Membership>;
+}
+
+export class Membership {
+  readonly group: Group;
+  readonly nodeId: string;
+  readonly isHost: boolean;
+  /** The last sequence that the listeners have seen. */
+  readonly sequence: number;
+  /** Returns how to stop listening. */
+  on<K extends keyof Kinds>(kind: K, listener: (value: Kinds[K]) => void): () => void;
+  report(values: Record<string, string | number | boolean>): Promise<void>;
+  fire(name: string, payload?: unknown): Promise<void>;
+  flush(): Promise<void>;
+  leave(): Promise<void>;
+  dissolve(): Promise<void>;
+  drop(): void;
+}

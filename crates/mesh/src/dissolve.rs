@@ -1,0 +1,195 @@
+//! `dissolveGroup`: everything of the group goes, and nothing comes after it.
+//!
+//! In this order, so that a call which dies at any point can be repeated:
+//! 1. the group ends (its `expiresAt` is now): from here on nobody joins it and no number of its stream is given out;
+//! 2. its nodes go, each with its membership and status: a publish checks its node, so from here on none is written;
+//! 3. messages and recognised publishes go: whatever was written before its node went is found now, from the base table;
+//! 4. the record of its host goes, if it still stands for this group; and last the group itself, by which a repeated call
+//!    finds out what is left to do.
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::{DeleteRequest, ReturnValue, WriteRequest};
+use ichido::dynamodb::classify;
+use ichido::{Clock, Namespace, store};
+use serde::Deserialize;
+
+use crate::group::Refusal;
+use crate::settings::Settings;
+use crate::table::{self, Item, number, read_number, read_text, text};
+
+/// DynamoDB takes this many writes in a batch.
+const BATCH: usize = 25;
+/// How often a batch is sent again for what was left of it.
+const BATCH_ATTEMPTS: usize = 8;
+
+/// The arguments of `dissolveGroup`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Arguments {
+    pub group_id: String,
+    pub domain: String,
+    pub host_id: String,
+}
+
+/// Dissolves the group; the number that the notification has in the group's stream.
+pub async fn dissolve(
+    client: &Client,
+    settings: &Settings,
+    clock: &dyn Clock,
+    arguments: &Arguments,
+) -> Result<u64, Refusal> {
+    let sequence = end(client, settings, clock, arguments).await?;
+    clear(client, settings, clock, arguments).await.map_err(|_| Refusal::Unavailable)?;
+    telemetry::metric::GROUPS_DISSOLVED.add(1);
+    Ok(sequence)
+}
+
+/// Step 1. A group that has ended, but is not cleared away, may be dissolved again: that is how a call goes on.
+async fn end(client: &Client, settings: &Settings, clock: &dyn Clock, arguments: &Arguments) -> Result<u64, Refusal> {
+    let Arguments { group_id, domain, host_id } = arguments;
+    let now = clock.now();
+    let update = client
+        .update_item()
+        .table_name(&settings.table)
+        .set_key(Some(table::group_key(domain, group_id)))
+        .update_expression(
+            "SET expiresAt = :ended, dissolvedAt = :now, #sequence = if_not_exists(#sequence, :zero) + :one",
+        )
+        // Alive, or ended by an earlier call of this kind.
+        .condition_expression(
+            "hostId = :host AND ((expiresAt > :now AND hostFreshUntil > :now) OR attribute_exists(dissolvedAt))",
+        )
+        .expression_attribute_names("#sequence", "sequence")
+        .expression_attribute_values(":ended", number(0))
+        .expression_attribute_values(":now", number(now.as_secs()))
+        .expression_attribute_values(":zero", number(0))
+        .expression_attribute_values(":one", number(1))
+        .expression_attribute_values(":host", text(host_id))
+        .return_values(ReturnValue::AllNew)
+        .return_values_on_condition_check_failure(aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld);
+    match update.send().await {
+        Ok(output) => Ok(output.attributes.and_then(|item| read_number(&item, "sequence")).unwrap_or_default()),
+        Err(error) => Err(refused(&error, host_id, now.as_secs())),
+    }
+}
+
+fn refused(error: &SdkError<UpdateItemError>, host_id: &str, now: u64) -> Refusal {
+    match error.as_service_error() {
+        Some(UpdateItemError::ConditionalCheckFailedException(refusal)) => {
+            let group = refusal.item().and_then(table::read_group);
+            match group {
+                Some(group) if group.host_id != host_id && group.expires_at > now && group.host_fresh_until > now => {
+                    Refusal::Unauthorized("dissolve the group")
+                }
+                _ => Refusal::GroupNotFound,
+            }
+        }
+        Some(UpdateItemError::TransactionConflictException(_)) => Refusal::Conflict,
+        _ => Refusal::Unavailable,
+    }
+}
+
+/// Steps 2 to 4.
+async fn clear(
+    client: &Client,
+    settings: &Settings,
+    clock: &dyn Clock,
+    arguments: &Arguments,
+) -> Result<(), store::Error> {
+    let Arguments { group_id, domain, host_id } = arguments;
+    let table = &settings.table;
+    for node in of_group(client, table, domain, group_id, "NODE#").await? {
+        let Some(node_id) = read_text(&node, "nodeId") else { continue };
+        delete(client, table, table::node_key(domain, group_id, &node_id)).await?;
+        delete_if_here(client, table, table::status_key(domain, &node_id), group_id).await?;
+        delete_if_here(client, table, table::membership_key(domain, &node_id), group_id).await?;
+    }
+    for prefix in ["MESSAGE#", "PUBLISHED#"] {
+        let keys = of_group(client, table, domain, group_id, prefix).await?;
+        delete_all(client, table, clock, keys).await?;
+    }
+    if let Ok(record) = Namespace::new("HOST").key([domain, host_id]) {
+        let key = ichido::dynamodb::Table::new(table, "pk").sort_key("sk", "METADATA").primary_key(&record);
+        delete_if_here(client, table, key, group_id).await?;
+    }
+    delete(client, table, table::group_key(domain, group_id)).await
+}
+
+/// The items of a group whose sort key begins so, from the base table, consistently.
+async fn of_group(
+    client: &Client,
+    table: &str,
+    domain: &str,
+    group_id: &str,
+    prefix: &str,
+) -> Result<Vec<Item>, store::Error> {
+    let mut items = Vec::new();
+    let mut from = None;
+    loop {
+        let query = client
+            .query()
+            .table_name(table)
+            .key_condition_expression("pk = :pk AND begins_with(sk, :prefix)")
+            .expression_attribute_values(":pk", text(table::group_partition(domain, group_id)))
+            .expression_attribute_values(":prefix", text(prefix))
+            .projection_expression("pk, sk, nodeId")
+            .consistent_read(true)
+            .set_exclusive_start_key(from);
+        let page = query.send().await.map_err(classify)?;
+        items.extend(page.items.unwrap_or_default());
+        from = page.last_evaluated_key;
+        if from.is_none() {
+            return Ok(items);
+        }
+    }
+}
+
+async fn delete(client: &Client, table: &str, key: Item) -> Result<(), store::Error> {
+    client.delete_item().table_name(table).set_key(Some(key)).send().await.map(|_| ()).map_err(classify)
+}
+
+/// Deletes an item of a node, unless the node is in another group by now.
+async fn delete_if_here(client: &Client, table: &str, key: Item, group_id: &str) -> Result<(), store::Error> {
+    let delete = client
+        .delete_item()
+        .table_name(table)
+        .set_key(Some(key))
+        .condition_expression("attribute_not_exists(pk) OR groupId = :group")
+        .expression_attribute_values(":group", text(group_id));
+    match delete.send().await {
+        Ok(_) => Ok(()),
+        Err(error) => match error.as_service_error() {
+            Some(DeleteItemError::ConditionalCheckFailedException(_)) => Ok(()),
+            _ => Err(classify(error)),
+        },
+    }
+}
+
+async fn delete_all(client: &Client, table: &str, clock: &dyn Clock, items: Vec<Item>) -> Result<(), store::Error> {
+    for batch in items.chunks(BATCH) {
+        let mut requests: Vec<WriteRequest> = batch.iter().map(delete_request).collect();
+        for attempt in 1..=BATCH_ATTEMPTS {
+            let sent = client.batch_write_item().request_items(table, requests).send().await.map_err(classify)?;
+            requests = sent.unprocessed_items.and_then(|mut left| left.remove(table)).unwrap_or_default();
+            if requests.is_empty() {
+                break;
+            }
+            if attempt == BATCH_ATTEMPTS {
+                return Err(store::Error::Transient("a part of the batch was never processed".into()));
+            }
+            clock.sleep(std::time::Duration::from_millis(25 << attempt)).await;
+        }
+    }
+    Ok(())
+}
+
+fn delete_request(item: &Item) -> WriteRequest {
+    let key: Item =
+        item.iter().filter(|(name, _)| *name == "pk" || *name == "sk").map(|(n, v)| (n.clone(), v.clone())).collect();
+    #[expect(clippy::expect_used, reason = "the key is set above")]
+    let delete = DeleteRequest::builder().set_key(Some(key)).build().expect("the key is set");
+    WriteRequest::builder().delete_request(delete).build()
+}

@@ -1,0 +1,41 @@
+//! What the function needs to know, read once and judged as a whole.
+
+use std::time::Duration;
+
+use function::{Env, Error};
+
+/// A group or membership lasts this many heartbeats without one.
+pub const HEARTBEATS_UNTIL_GONE: u32 = 5;
+
+/// The function's settings.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub table: String,
+    /// The longest life of a group.
+    pub longest: Duration,
+    pub host_heartbeat: Duration,
+    pub polling_interval: Duration,
+}
+
+impl Settings {
+    pub fn read(env: &Env) -> Result<Self, Error> {
+        let mut vars = env.reader();
+        let table = vars.required("TABLE_NAME");
+        let minutes: u64 = vars.parsed("MESH_MAX_CONNECTION_TIME_MINUTES", 50);
+        if !(1..=24 * 60).contains(&minutes) {
+            vars.invalid("MESH_MAX_CONNECTION_TIME_MINUTES", "1 to 1440 minutes");
+        }
+        let heartbeat: u64 = vars.parsed("HOST_HEARTBEAT_SECONDS", 30);
+        if !(1..=3600).contains(&heartbeat) {
+            vars.invalid("HOST_HEARTBEAT_SECONDS", "1 to 3600 seconds");
+        }
+        let polling: u64 = vars.parsed("POLLING_INTERVAL_SECONDS", 2);
+        vars.finish()?;
+        Ok(Self {
+            table,
+            longest: Duration::from_secs(minutes * 60),
+            host_heartbeat: Duration::from_secs(heartbeat),
+            polling_interval: Duration::from_secs(polling),
+        })
+    }
+}

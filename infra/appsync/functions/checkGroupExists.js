@@ -1,0 +1,24 @@
+import { util } from '@aws-appsync/utils';
+
+/** Reads the group, consistently, and ends the request if it is not alive. Leaves it in the stash. */
+export function request(ctx) {
+  const { groupId, domain } = ctx.args;
+  return {
+    operation: 'GetItem',
+    key: util.dynamodb.toMapValues({ pk: `DOMAIN#${domain}`, sk: `GROUP#${groupId}#METADATA` }),
+    consistentRead: true,
+  };
+}
+
+export function response(ctx) {
+  if (ctx.error) {
+    util.error('The group could not be read. Try again.', 'Unavailable');
+  }
+  const group = ctx.result;
+  const now = util.time.nowEpochSeconds();
+  if (!group || group.expiresAt <= now || group.hostFreshUntil <= now) {
+    util.error('The group does not exist or has ended. Disconnect.', 'GroupNotFound');
+  }
+  ctx.stash.group = group;
+  return group;
+}

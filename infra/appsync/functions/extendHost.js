@@ -1,0 +1,38 @@
+import { util } from '@aws-appsync/utils';
+
+/** Keeps the host fresh, and with it the group, if it is its host who says so. */
+export function request(ctx) {
+  const { groupId, domain, hostId } = ctx.args;
+  if (ctx.stash.group.hostId !== hostId) {
+    util.error('Only the host can renew the heartbeat.', 'Unauthorized');
+  }
+  const now = util.time.nowEpochSeconds();
+  const until = now + 5 * +ctx.env.HOST_HEARTBEAT_SECONDS;
+  return {
+    operation: 'UpdateItem',
+    key: util.dynamodb.toMapValues({ pk: `DOMAIN#${domain}`, sk: `GROUP#${groupId}#METADATA` }),
+    update: {
+      expression: 'SET hostFreshUntil = :until, #ttl = :ttl',
+      expressionNames: { '#ttl': 'ttl' },
+      expressionValues: util.dynamodb.toMapValues({
+        ':until': until,
+        ':ttl': until < ctx.stash.group.expiresAt ? until : ctx.stash.group.expiresAt,
+      }),
+    },
+    condition: {
+      expression: 'hostId = :hostId AND expiresAt > :now AND hostFreshUntil > :now',
+      expressionValues: util.dynamodb.toMapValues({ ':hostId': hostId, ':now': now }),
+    },
+  };
+}
+
+export function response(ctx) {
+  if (ctx.error) {
+    if (ctx.error.type === 'DynamoDB:ConditionalCheckFailedException') {
+      util.error('The group does not exist or has ended. Disconnect.', 'GroupNotFound');
+    }
+    util.error('The heartbeat could not be recorded. Try again.', 'Conflict');
+  }
+  ctx.stash.group = ctx.result;
+  return ctx.result;
+}

@@ -1,0 +1,24 @@
+import { util } from '@aws-appsync/utils';
+
+/** The living members of the group. Leaves them in the stash. */
+export function request(ctx) {
+  const { groupId, domain } = ctx.args;
+  return {
+    operation: 'Query',
+    query: {
+      expression: 'pk = :pk AND begins_with(sk, :prefix)',
+      expressionValues: util.dynamodb.toMapValues({ ':pk': `GROUP#${groupId}@${domain}`, ':prefix': 'NODE#' }),
+    },
+    consistentRead: true,
+    limit: 1000,
+  };
+}
+
+export function response(ctx) {
+  if (ctx.error) {
+    util.error('The members could not be read. Try again.', 'Unavailable');
+  }
+  const now = util.time.nowEpochSeconds();
+  ctx.stash.members = ctx.result.items.filter((node) => node.ttl > now);
+  return ctx.stash.members;
+}

@@ -1,0 +1,84 @@
+import { util } from '@aws-appsync/utils';
+
+/** The most members that a group may have. */
+const MAX_MEMBERS = 100;
+
+/**
+ * Makes the node a member, in one transaction that checks that the group is alive. A node that was a member of another
+ * group of the domain leaves it in the same transaction.
+ */
+export function request(ctx) {
+  const { groupId, domain, nodeId, nodeName } = ctx.args;
+  const { group, members, formerGroupId } = ctx.stash;
+  const others = members.filter((member) => member.nodeId !== nodeId);
+  if (others.length >= MAX_MEMBERS) {
+    util.error(`The group has ${MAX_MEMBERS} members, the most that it may have.`, 'ValidationError');
+  }
+  const table = ctx.env.TABLE_NAME;
+  const now = util.time.nowEpochSeconds();
+  const interval = +ctx.env.MEMBER_HEARTBEAT_SECONDS;
+  const until = nodeId === group.hostId ? group.expiresAt : now + 5 * interval;
+  const ttl = until < group.expiresAt ? until : group.expiresAt;
+  const nodeKey = `NODE#${nodeId.split('%').join('%25').split('@').join('%40')}@${domain}`;
+  ctx.stash.ttl = ttl;
+  const items = [
+    {
+      table,
+      operation: 'ConditionCheck',
+      key: util.dynamodb.toMapValues({ pk: `DOMAIN#${domain}`, sk: `GROUP#${groupId}#METADATA` }),
+      condition: {
+        expression: 'attribute_exists(pk) AND expiresAt > :now AND hostFreshUntil > :now',
+        expressionValues: util.dynamodb.toMapValues({ ':now': now }),
+      },
+    },
+    {
+      table,
+      operation: 'PutItem',
+      key: util.dynamodb.toMapValues({ pk: nodeKey, sk: 'MEMBERSHIP' }),
+      attributeValues: util.dynamodb.toMapValues({ groupId, domain, nodeId, ttl: group.expiresAt }),
+      condition: formerGroupId
+        ? {
+            expression: 'groupId = :former',
+            expressionValues: util.dynamodb.toMapValues({ ':former': formerGroupId }),
+          }
+        : { expression: 'attribute_not_exists(pk)' },
+    },
+    {
+      table,
+      operation: 'PutItem',
+      key: util.dynamodb.toMapValues({ pk: `GROUP#${groupId}@${domain}`, sk: `NODE#${nodeId}` }),
+      attributeValues: util.dynamodb.toMapValues({
+        nodeId,
+        name: nodeName ? nodeName : nodeId,
+        groupId,
+        domain,
+        heartbeatIntervalSeconds: interval,
+        ttl,
+      }),
+    },
+  ];
+  if (formerGroupId && formerGroupId !== groupId) {
+    items.push({
+      table,
+      operation: 'DeleteItem',
+      key: util.dynamodb.toMapValues({ pk: `GROUP#${formerGroupId}@${domain}`, sk: `NODE#${nodeId}` }),
+    });
+    items.push({
+      table,
+      operation: 'DeleteItem',
+      key: util.dynamodb.toMapValues({ pk: nodeKey, sk: 'STATUS#LATEST' }),
+    });
+  }
+  return { operation: 'TransactWriteItems', transactItems: items };
+}
+
+export function response(ctx) {
+  if (ctx.error) {
+    const reasons = ctx.result && ctx.result.cancellationReasons ? ctx.result.cancellationReasons : [];
+    if (reasons[0] && reasons[0].type === 'ConditionalCheckFailed') {
+      util.error('The group does not exist or has ended. Disconnect.', 'GroupNotFound');
+    }
+    util.error('Another request of this node was faster. Try again.', 'Conflict');
+  }
+  return ctx.prev.result;
+}

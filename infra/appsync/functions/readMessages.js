@@ -1,0 +1,69 @@
+import { runtime, util } from '@aws-appsync/utils';
+
+/** The messages that are read at a time. */
+const PAGE = 1000;
+/** A number without a message counts as lost when a later one, or the last one given out, is this old. */
+const SETTLED_AFTER_MS = 5000;
+
+/**
+ * What is kept of the stream after `stash.after`, in order, up to the first number whose message may still be on its
+ * way. Leaves it in `stash.read`, and in `stash.next` how far that reaches. Can stand several times in a pipeline: it goes on where it
+ * ended, unless `stash.found` says that there is enough.
+ */
+export function request(ctx) {
+  const { groupId, domain } = ctx.args;
+  const { after, next, found } = ctx.stash;
+  if (found) {
+    runtime.earlyReturn();
+  }
+  const from = next > after ? next : after;
+  return {
+    operation: 'Query',
+    query: {
+      expression: 'pk = :pk AND sk BETWEEN :from AND :to',
+      expressionValues: util.dynamodb.toMapValues({
+        ':pk': `GROUP#${groupId}@${domain}`,
+        ':from': `MESSAGE#${`${from + 1}`.padStart(12, '0')}`,
+        ':to': 'MESSAGE#999999999999',
+      }),
+    },
+    consistentRead: true,
+    limit: PAGE,
+  };
+}
+
+export function response(ctx) {
+  if (ctx.error) {
+    util.error('The messages could not be read. Try again.', 'Unavailable');
+  }
+  const { after, group, since } = ctx.stash;
+  const nowMs = util.time.nowEpochMilliSeconds();
+  const settled = (at) => at + SETTLED_AFTER_MS <= nowMs;
+  const head = group.sequence ? group.sequence : 0;
+  const read = ctx.stash.read ? ctx.stash.read : [];
+  let next = ctx.stash.next > after ? ctx.stash.next : after;
+  let open = false;
+  for (const item of ctx.result.items) {
+    // In between, numbers are missing: lost, or on their way.
+    if (item.sequence > next + 1 && !settled(item.at)) {
+      open = true;
+    }
+    if (!open) {
+      next = item.sequence;
+      if (item.ttl * 1000 > nowMs) {
+        read.push(item);
+      }
+    }
+  }
+  const end = open || !ctx.result.nextToken;
+  if (end && !open && next < head && settled(group.sequencedAt)) {
+    next = head;
+  }
+  ctx.stash.read = read;
+  ctx.stash.next = next;
+  // Whoever asks from beyond the head learns the head, and nothing else.
+  const last = read.length > 0 ? read[read.length - 1].sequence : 0;
+  ctx.stash.head = head > last ? head : last;
+  ctx.stash.found = end || !since || read.some((item) => item.kind === 'events' && item.at > since);
+  return read;
+}

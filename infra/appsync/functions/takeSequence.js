@@ -1,0 +1,35 @@
+import { runtime, util } from '@aws-appsync/utils';
+
+/** Takes the group's next number, in the write that checks that the group is alive. */
+export function request(ctx) {
+  if (ctx.stash.replay) {
+    runtime.earlyReturn();
+  }
+  const { groupId, domain } = ctx.args;
+  const now = util.time.nowEpochSeconds();
+  return {
+    operation: 'UpdateItem',
+    key: util.dynamodb.toMapValues({ pk: `DOMAIN#${domain}`, sk: `GROUP#${groupId}#METADATA` }),
+    update: {
+      expression: 'SET #sequence = if_not_exists(#sequence, :zero) + :one, #sequencedAt = :nowMs',
+      expressionNames: { '#sequence': 'sequence', '#sequencedAt': 'sequencedAt' },
+      expressionValues: util.dynamodb.toMapValues({ ':zero': 0, ':one': 1, ':nowMs': util.time.nowEpochMilliSeconds() }),
+    },
+    condition: {
+      expression: 'attribute_exists(pk) AND expiresAt > :now AND hostFreshUntil > :now',
+      expressionValues: util.dynamodb.toMapValues({ ':now': now }),
+    },
+  };
+}
+
+export function response(ctx) {
+  if (ctx.error) {
+    if (ctx.error.type === 'DynamoDB:ConditionalCheckFailedException') {
+      util.error('The group does not exist or has ended. Disconnect.', 'GroupNotFound');
+    }
+    util.error('The message could not be accepted. Try again.', 'Conflict');
+  }
+  ctx.stash.group = ctx.result;
+  ctx.stash.sequence = ctx.result.sequence;
+  return ctx.result;
+}

@@ -1,0 +1,33 @@
+import { util } from '@aws-appsync/utils';
+
+/** Keeps a member alive. */
+export function request(ctx) {
+  const { groupId, domain, nodeId } = ctx.args;
+  const { group } = ctx.stash;
+  const now = util.time.nowEpochSeconds();
+  const until = nodeId === group.hostId ? group.expiresAt : now + 5 * +ctx.env.MEMBER_HEARTBEAT_SECONDS;
+  return {
+    operation: 'UpdateItem',
+    key: util.dynamodb.toMapValues({ pk: `GROUP#${groupId}@${domain}`, sk: `NODE#${nodeId}` }),
+    update: {
+      expression: 'SET #ttl = :until',
+      expressionNames: { '#ttl': 'ttl' },
+      expressionValues: util.dynamodb.toMapValues({ ':until': until < group.expiresAt ? until : group.expiresAt }),
+    },
+    condition: {
+      expression: 'attribute_exists(pk) AND #ttl > :now',
+      expressionNames: { '#ttl': 'ttl' },
+      expressionValues: util.dynamodb.toMapValues({ ':now': now }),
+    },
+  };
+}
+
+export function response(ctx) {
+  if (ctx.error) {
+    if (ctx.error.type === 'DynamoDB:ConditionalCheckFailedException') {
+      util.error('The node is not a member of the group, or has expired.', 'NodeNotFound');
+    }
+    util.error('The heartbeat could not be recorded. Try again.', 'Conflict');
+  }
+  return ctx.result;
+}

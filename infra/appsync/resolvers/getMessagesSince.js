@@ -1,0 +1,34 @@
+import { util } from '@aws-appsync/utils';
+
+/** checkGroupExists, readMessages. */
+export function request(ctx) {
+  if (ctx.args.sequence < 0) {
+    util.error('sequence is 0 or greater.', 'ValidationError');
+  }
+  ctx.stash.after = ctx.args.sequence;
+  return {};
+}
+
+export function response(ctx) {
+  const { groupId, domain } = ctx.args;
+  const { read, next, head } = ctx.stash;
+  const messages = [];
+  for (const item of read.filter((entry) => entry.kind !== 'void')) {
+    const { kind, sequence, messageId, message } = item;
+    const place = `${sequence}`.padStart(12, '0');
+    if (kind === 'status') {
+      const { nodeId, data, timestamp } = message;
+      messages.push({ groupId, domain, sequence, messageId, nodeStatus: message, nodeId, data, timestamp });
+    } else {
+      const { firedByNodeId, timestamp } = message;
+      const events = message.events.map((event, index) => ({
+        ...event,
+        cursor: `${place}:${`${index}`.padStart(3, '0')}`,
+      }));
+      const batchEvent = { ...message, events };
+      messages.push({ groupId, domain, sequence, messageId, batchEvent, events, firedByNodeId, timestamp });
+    }
+  }
+  const voids = read.filter((item) => item.kind === 'void').map((item) => item.sequence);
+  return { groupId, domain, messages, voids, next, head };
+}

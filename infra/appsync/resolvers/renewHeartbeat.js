@@ -1,0 +1,18 @@
+import { util } from '@aws-appsync/utils';
+
+/** checkGroupExists, extendHost. The group's end does not move. */
+export function request() {
+  return {};
+}
+
+export function response(ctx) {
+  const { groupId, domain } = ctx.args;
+  const interval = +ctx.env.HOST_HEARTBEAT_SECONDS;
+  return {
+    groupId,
+    domain,
+    expiresAt: util.time.epochMilliSecondsToISO8601(ctx.stash.group.expiresAt * 1000),
+    intervalSeconds: interval,
+    heartbeatIntervalSeconds: interval,
+  };
+}

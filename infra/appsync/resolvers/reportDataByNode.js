@@ -1,0 +1,57 @@
+import { util } from '@aws-appsync/utils';
+
+/** How many values a report may hold, and how long their keys and values may be, in characters. */
+const MAX_VALUES = 100;
+const MAX_KEY = 128;
+const MAX_VALUE = 4096;
+/** The longest id of a message, in characters. */
+const MAX_ID = 128;
+/** The longest message, in characters: AppSync delivers 240 KB, and a character may take three bytes. */
+const MAX_MESSAGE = 80000;
+
+/** checkMessageId, takeSequence, writeMessage, declareVoid. */
+export function request(ctx) {
+  const { groupId, domain, nodeId, data, messageId } = ctx.args;
+  const refuse = (what) => util.error(what, 'ValidationError');
+  if (messageId && messageId.length > MAX_ID) {
+    refuse(`messageId has at most ${MAX_ID} characters, not ${messageId.length}.`);
+  }
+  if (data.length > MAX_VALUES) {
+    refuse(`data has at most ${MAX_VALUES} values, not ${data.length}.`);
+  }
+  for (const { key, value } of data) {
+    if (key.length === 0 || key.length > MAX_KEY) {
+      refuse(`A key of data has 1 to ${MAX_KEY} characters, not ${key.length}.`);
+    }
+    if (value.length > MAX_VALUE) {
+      refuse(`A value of data has at most ${MAX_VALUE} characters, not ${value.length}.`);
+    }
+  }
+  const timestamp = util.time.nowISO8601();
+  const message = { nodeId, groupId, domain, data, timestamp };
+  const size = JSON.stringify(message).length;
+  if (size > MAX_MESSAGE) {
+    refuse(`A message has at most ${MAX_MESSAGE} characters, not ${size}.`);
+  }
+  ctx.stash.kind = 'status';
+  ctx.stash.message = message;
+  return {};
+}
+
+export function response(ctx) {
+  const { replay, message, sequence } = ctx.stash;
+  const { messageId } = ctx.args;
+  // Without group and domain a message reaches no subscriber: a repeated publish is answered, not delivered again.
+  const status = replay ? replay : message;
+  const { nodeId, groupId, domain, data, timestamp } = status;
+  return {
+    groupId: replay ? null : groupId,
+    domain: replay ? null : domain,
+    sequence: replay ? replay.sequence : sequence,
+    messageId,
+    nodeStatus: { nodeId, groupId, domain, data, timestamp },
+    nodeId,
+    data,
+    timestamp,
+  };
+}

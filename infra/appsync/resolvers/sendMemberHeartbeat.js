@@ -1,0 +1,19 @@
+import { util } from '@aws-appsync/utils';
+
+/** checkGroupExists, updateNodeTTL. */
+export function request() {
+  return {};
+}
+
+export function response(ctx) {
+  const { groupId, domain, nodeId } = ctx.args;
+  const interval = +ctx.env.MEMBER_HEARTBEAT_SECONDS;
+  return {
+    nodeId,
+    groupId,
+    domain,
+    expiresAt: util.time.epochMilliSecondsToISO8601(ctx.prev.result.ttl * 1000),
+    intervalSeconds: interval,
+    heartbeatIntervalSeconds: interval,
+  };
+}
