@@ -230,6 +230,9 @@ struct Measured {
     memory_mb: f64,
 }
 
+/// A line of the report: what it is called, and which number it shows.
+type Row = (&'static str, fn(&Measured) -> f64);
+
 async fn accepted(answer: oneshot::Receiver<Value>) {
     let answer = answer.await.expect("an answer");
     assert_eq!(answer["statusCode"], 200, "{answer}");
@@ -289,7 +292,7 @@ fn main() -> ExitCode {
     let node = runtime.block_on(measure(node_command, length));
     let rust = runtime.block_on(measure(Command::new(env!("CARGO_BIN_EXE_slack-events")), length));
     let mut table = String::new();
-    let rows: [(&str, fn(&Measured) -> f64); 6] = [
+    let rows: [Row; 6] = [
         ("first answer, ms (start included)", |measured| measured.start_ms),
         ("p50 at 200/s, ms", |measured| measured.p50_ms),
         ("p99 at 200/s, ms", |measured| measured.p99_ms),

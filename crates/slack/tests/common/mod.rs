@@ -341,6 +341,8 @@ struct AdmissionsState {
     instances: usize,
     admitted: BTreeMap<(usize, String), usize>,
     reconciled: usize,
+    /// Work that was done under the store's claim, of which the store could not be told.
+    unrecorded: usize,
 }
 
 pub struct Instance(Admissions, usize);
@@ -364,6 +366,10 @@ impl Admissions {
     pub fn reconciled(&self) -> usize {
         lock(&self.0).reconciled
     }
+
+    pub fn unrecorded(&self) -> usize {
+        lock(&self.0).unrecorded
+    }
 }
 
 impl Observer for Instance {
@@ -375,6 +381,9 @@ impl Observer for Instance {
                 *state.admitted.entry((self.1, key.to_string())).or_default() += 1;
             }
             Event::Reconciled { .. } => state.reconciled += 1,
+            Event::Unrecorded { key } if !state.admitted.contains_key(&(self.1, key.to_string())) => {
+                state.unrecorded += 1
+            }
             _ => {}
         }
     }

@@ -1,0 +1,105 @@
+// The console's Slack panel in a real browser: one reply a file, whatever is done to it.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { browse, eventually, json, open, start } from './support.mjs';
+
+let platform;
+let browser;
+let page;
+
+before(async () => {
+  platform = await start();
+  browser = await browse();
+  page = await open(browser, `${platform.url}/#slack`);
+  await page.locator('#slack-many').waitFor();
+});
+
+after(async () => {
+  await browser?.close();
+  await platform?.stop();
+});
+
+/** Clicks, and waits until the newest event has come to this verdict. Returns its row's text. */
+async function send(button, verdict) {
+  const known = await page.locator('#slack-events tr').count();
+  await page.locator(button).click();
+  const row = page.locator('#slack-events tr').first();
+  await page.waitForFunction(
+    ({ rows, text }) => {
+      const all = document.querySelectorAll('#slack-events tr');
+      const idle = !document.getElementById('slack-many').disabled;
+      return idle && all.length >= rows && all[0]?.dataset.verdict === text;
+    },
+    { rows: button === '#slack-again' ? known : known + 1, text: verdict },
+  );
+  return { id: await row.getAttribute('data-event'), text: await row.innerText() };
+}
+
+const choose = (name, value) => page.locator(`input[name=${name}][value="${value}"]`).check({ force: true });
+
+/** The files that were replied to. */
+async function replies() {
+  const outbox = await json(`${platform.url}/_local/outbox?sink=slack`);
+  return outbox.map(({ request }) => request.metadata.event_payload.file);
+}
+
+async function picture(name) {
+  if (process.env.SCREENSHOTS) await page.screenshot({ path: `${process.env.SCREENSHOTS}/${name}.png`, fullPage: true });
+}
+
+test('an event sent once gets one reply', async () => {
+  const { text } = await send('#slack-once', 'one a file');
+  assert.match(text, /1 × 200/);
+  assert.match(text, /Received report\.pdf \(application\/pdf, 1\.2 MB\)\./);
+  assert.equal((await replies()).length, 1);
+});
+
+test('the same event a hundred times at once, with several files, gets one reply a file', async () => {
+  await page.locator('#slack-files').fill('3');
+  const { text } = await send('#slack-many', 'one a file');
+  assert.match(text, /100 × 200/);
+  assert.match(text, /3 for 3 files/);
+  const again = await send('#slack-again', 'one a file');
+  assert.match(again.text, /200 × 200/);
+  await page.locator('#slack-files').fill('1');
+});
+
+test('another bot is answered, our own is not', async () => {
+  await choose('slack-uploader', 'bot');
+  await send('#slack-many', 'one a file');
+  await choose('slack-uploader', 'own');
+  const { text } = await send('#slack-many', 'ignored, as it should be');
+  assert.match(text, /100 × 200/);
+  await choose('slack-uploader', 'person');
+});
+
+test('with the store down, and with it back again, one reply appears', async () => {
+  await choose('slack-store', 'down');
+  await page.locator('#broken').filter({ hasText: 'Store' }).waitFor();
+  const { id, text } = await send('#slack-many', 'one a file');
+  assert.match(text, /100 × 200/);
+  await choose('slack-store', '');
+  await page.waitForFunction(() => document.getElementById('broken').hidden);
+  const again = await send('#slack-again', 'one a file');
+  await picture('slack');
+  assert.equal(again.id, id);
+  assert.match(again.text, /1 for 1 file/);
+});
+
+test('with answers of Slack lost, the reply is found and not repeated', async () => {
+  await choose('slack-api', 'accept_then_lose');
+  await send('#slack-once', 'one a file');
+  await choose('slack-api', '');
+  const before = await replies();
+  assert.equal(new Set(before).size, before.length, 'no file twice');
+  // Lambda's retry asks the thread and is content: nothing becomes a dead letter.
+  await eventually('the retry that finds the reply', async () => (await json(`${platform.url}/_local/log?text=found%20in%20its%20thread`)).length > 0);
+  assert.deepEqual(await replies(), before);
+});
+
+test('everything on the panel has a name and nothing went wrong in the browser', async () => {
+  const unnamed = await page.locator('#panel-slack').evaluate((panel) =>
+    [...panel.querySelectorAll('button, input, select')].filter((each) => !(each.labels?.length || each.textContent.trim() || each.ariaLabel)).map((each) => each.outerHTML));
+  assert.deepEqual(unnamed, []);
+  assert.deepEqual(page.problems, []);
+});
