@@ -1,7 +1,5 @@
 //! A feed server that misbehaves in every way we know of.
 
-mod support;
-
 use std::{
     io::Write,
     net::{IpAddr, Ipv4Addr, SocketAddr},

@@ -91,7 +91,7 @@ fn dice(seed: u64) -> impl Fn() -> f64 + Send + Sync {
 
 #[tokio::test]
 async fn with_destinations_that_fail_and_lose_answers_every_entry_is_posted_exactly_once() {
-    for seed in 0..6_u64 {
+    for seed in 0..3_u64 {
         let world = World { parallel: 2, ..World::new(Source::Github).await };
         let (mastodon, pushover) = (dice(seed), dice(seed + 1_000));
         let pick = |roll: f64| match roll {
@@ -130,7 +130,7 @@ async fn with_destinations_that_fail_and_lose_answers_every_entry_is_posted_exac
 
 #[tokio::test]
 async fn with_a_store_that_fails_now_and_then_every_entry_is_posted_exactly_once() {
-    for seed in 0..4_u64 {
+    for seed in 0..3_u64 {
         let world = World::new(Source::Github).await;
         world.show(atom(&[1]));
         world.run().await.unwrap();
@@ -158,7 +158,7 @@ async fn with_a_store_that_fails_now_and_then_every_entry_is_posted_exactly_once
 
 #[tokio::test]
 async fn overlapping_runs_post_every_entry_exactly_once() {
-    for round in 0..5_usize {
+    for round in 0..3_usize {
         let world = World { parallel: 3, ..World::new(Source::Github).await };
         world.show(atom(&[1]));
         world.run().await.unwrap();

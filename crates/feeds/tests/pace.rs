@@ -2,7 +2,10 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::{
+    io::{self, Write},
+    time::{Duration, Instant},
+};
 
 use feeds::entry::Source;
 use support::*;
@@ -27,7 +30,8 @@ async fn a_run_with_thirty_new_entries_is_within_the_plans_time() {
             assert_eq!((report.new, report.settled, report.owed), (NEW, NEW, 0));
         }
         let average = total / RUNS;
-        println!(
+        let _ = writeln!(
+            io::stdout(),
             "{source}: {NEW} new entries, 200 ms a request: {} ms a run on average (limit {} s)",
             average.as_millis(),
             limit.as_secs()
@@ -44,6 +48,6 @@ async fn a_poll_of_an_unchanged_feed_calls_the_store_twice_at_most() {
     world.run().await.unwrap();
     world.db.reset_calls();
     world.run().await.unwrap();
-    println!("a poll of an unchanged feed: {} calls to the store", world.db.calls().total());
+    let _ = writeln!(io::stdout(), "a poll of an unchanged feed: {} calls to the store", world.db.calls().total());
     assert!(world.db.calls().total() <= 2);
 }

@@ -1,7 +1,7 @@
 //! A world for the tests: the real subscriber and notifier, the real clients, an embedded table, and servers on loopback
 //! that play the feed, Mastodon and Pushover, with faults. Time is the test's own.
 
-#![allow(dead_code, reason = "each test uses what it needs of it")]
+#![allow(dead_code, unreachable_pub, missing_debug_implementations, reason = "each test uses what it needs of it")]
 
 use std::{
     collections::HashMap,
