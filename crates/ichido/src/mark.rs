@@ -83,6 +83,10 @@ impl<'o, S: Store> Mark<'o, S> {
                         self.inner.memory().note(&self.key, &record);
                         Marked::Duplicate
                     }
+                    // While the answer was on its way, another call of this instance was admitted without the store.
+                    _ if self.inner.memory().unwritten(&self.key, self.inner.clock.now()).is_some() => {
+                        Marked::Duplicate
+                    }
                     Admitted::Held(_) | Admitted::Won { .. } => {
                         let state = Known::Completed { outcome: Outcome::Nothing };
                         self.inner.remember(&self.key, state, None, request.expires_at);

@@ -33,6 +33,9 @@ const FIRST_POLL: Duration = Duration::from_millis(25);
 /// … but at least this often.
 const SLOWEST_POLL: Duration = Duration::from_secs(1);
 
+/// Why a claim is given back that was answered too late.
+const MEANWHILE: &str = "another call of the same instance was admitted without the store";
+
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Done<T> {
@@ -411,6 +414,30 @@ impl<'o, S: Store, P> Run<'o, S, P> {
                 return judged;
             }
         };
+        // While the answer was on its way, the store failed another call of this instance, which was admitted without it.
+        let meanwhile = self.inner.memory().unwritten(&self.key, self.inner.clock.now());
+        if let Some(meanwhile) = meanwhile {
+            match meanwhile.remembered.state {
+                Known::InFlight { until } if until <= self.inner.clock.now() => doubt = true,
+                Known::Uncertain => doubt = true,
+                Known::Failed { .. } => {}
+                Known::InFlight { .. } | Known::Completed { .. } => {
+                    let give_back = Settle {
+                        key: &self.key,
+                        owner: owner.clone(),
+                        fence,
+                        now: self.inner.clock.now(),
+                        to: Transition::Release { reason: MEANWHILE.to_owned(), uncertain: true },
+                        expires_at: request.expires_at,
+                    };
+                    // If the store cannot be told, the claim lapses with its lease.
+                    let _ = self.inner.ask(&self.key, "release", self.inner.store.settle(&give_back)).await;
+                    self.inner.reconcile_key(&self.key).await;
+                    let known = self.inner.memory().recall(&self.key, self.inner.clock.now());
+                    return self.judge_memory(&known.unwrap_or(meanwhile.remembered));
+                }
+            }
+        }
         {
             let mut memory = self.inner.memory();
             memory.withdraw(&self.key);

@@ -323,6 +323,24 @@ async fn the_fallback_remembers_what_it_accepted_though_another_instance_is_at_t
 }
 
 #[tokio::test]
+async fn a_claim_whose_answer_was_slow_finds_what_was_accepted_without_the_store_meanwhile() {
+    let (db, key) = (dynamo(), open("Ev1"));
+    let once = instance(&db);
+    db.faults().put(Rule::new(Fault::Late(Duration::from_secs(5))).call(1));
+    db.faults().put(Rule::new(Fault::Down).call(1));
+    let slow = run(&once, &key, "slow");
+    let meanwhile = async {
+        db.clock().wait(Duration::from_secs(1)).await;
+        run(&once, &key, "meanwhile").await.unwrap()
+    };
+    let (slow, meanwhile) = futures::join!(slow, meanwhile);
+    assert!(meanwhile.is_fresh() && !meanwhile.recorded);
+    let slow = slow.unwrap();
+    assert_eq!((slow.how, &slow.value), (How::Replayed, &meanwhile.value));
+    assert_eq!(run(&instance(&db), &key, "elsewhere").await.unwrap().value, meanwhile.value);
+}
+
+#[tokio::test]
 async fn an_attempt_without_the_store_that_came_to_nothing_is_overtaken_by_what_the_store_says() {
     let (db, key) = (dynamo(), open("Ev1"));
     let once = instance(&db);
