@@ -16,6 +16,7 @@ import { startFeed, type Feed } from './feed.ts';
 import { startLocalAws, until, type LocalAws } from './local-aws.ts';
 import { credentialsOf, forbidden, forgiveGetParameters, isAllowed, type Credentials } from './privileges.ts';
 import { fileEvent, sign, startSlack, type StandIn } from './slack.ts';
+import { keySet, tokenFor } from './tokens.ts';
 
 /** A deployment takes about 20 s on two idle cores; this is for busy ones. */
 const DEPLOY_MS = 600_000;
@@ -61,7 +62,7 @@ function command(name: string, env: Record<string, string>, ...args: string[]): 
       env: {
         ...process.env, BINARIES: binaries, ENV: 'local', CI: 'true',
         LOCAL_PARAMETERS: JSON.stringify({ SlackApiUrl: slack.url }), LOCAL_SlackSigningSecretParameter: signingSecret,
-        LOCAL_GithubFeedUrlParameter: feed.url, ...env,
+        LOCAL_GithubFeedUrlParameter: feed.url, LOCAL_JwtKeysParameter: keySet, ...env,
       },
     });
     let text = '';
@@ -90,19 +91,21 @@ async function liveVersion(fn: string): Promise<string | undefined> {
   return (await client().send(new lambda.GetAliasCommand({ FunctionName: fn, Name: 'live' }))).FunctionVersion;
 }
 
-/** A request to the deployed front door. */
-function post(route: string, body: string, headers: Record<string, string>): Promise<{ status: number; text: string }> {
+/** A request to the deployed front door; without a body it is a GET. */
+function request(route: string, headers: Record<string, string>, body?: string): Promise<{ status: number; text: string; headers: http.IncomingHttpHeaders }> {
   const door = new URL(outputs.HttpApiUrl!);
   return new Promise((resolve, reject) => {
-    const call = http.request(new URL(route, aws.url), { method: 'POST', headers: { ...headers, host: door.host } }, (answer) => {
+    const call = http.request(new URL(route, aws.url), { method: body === undefined ? 'GET' : 'POST', headers: { ...headers, host: door.host } }, (answer) => {
       let text = '';
       answer.on('data', (d) => (text += d));
-      answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text }));
+      answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text, headers: answer.headers }));
     });
     call.on('error', reject);
     call.end(body);
   });
 }
+
+const post = (route: string, body: string, headers: Record<string, string>) => request(route, headers, body);
 
 // ------------------------------------------------------------------------------------------------------------ the story
 
@@ -177,6 +180,26 @@ test('a signed Slack event gets one reply, and so does its duplicate', { timeout
   assert.ok(items.some((i) => i.event_key?.S === 'Ev0000DEPLOY'), `the record of the event: ${JSON.stringify(items)}`);
   assert.equal(slack.posts().length, 1, JSON.stringify(slack.posts()));
   assert.equal(slack.posts()[0]!.body.channel, 'C0001');
+});
+
+test('a transfer through the deployed API moves money once', { timeout: DEPLOY_MS }, async () => {
+  const [alice, bob] = ['did:key:z6MkAlice', 'did:key:z6MkBob'];
+  const as = (did: string) => ({ authorization: `Bearer ${tokenFor(did)}`, 'content-type': 'application/json' });
+  assert.equal((await request(`/tokens/balance/${alice}`, {})).status, 401, 'nobody in particular is refused');
+  for (const did of [alice, bob]) {
+    const opened = await post('/tokens/accounts', '', as(did));
+    assert.ok([200, 201].includes(opened.status), opened.text);
+  }
+  const body = JSON.stringify({ recipientDid: bob, amount: '100', message: 'lunch', idempotencyKey: 'deploy-1' });
+  const first = await post('/tokens/transfer', body, as(alice));
+  const second = await post('/tokens/transfer', body, as(alice));
+  assert.ok(first.status < 300, first.text);
+  assert.equal(second.text, first.text);
+  assert.equal(second.headers['idempotency-replayed'], 'true');
+  const balance = await request(`/tokens/balance/${bob}`, as(bob));
+  assert.match(balance.text, /"1100(\.0+)?"/, balance.text);
+  const history = await request(`/tokens/transactions/received/${bob}`, as(bob));
+  assert.equal(JSON.parse(history.text).transactions.filter((t: any) => t.kind === 'transfer').length, 1, history.text);
 });
 
 test('an alarm reaches whoever listens to the topic', { timeout: DEPLOY_MS }, async () => {
