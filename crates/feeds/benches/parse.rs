@@ -17,6 +17,9 @@ use feeds::{entry::Source, parse};
 const WARM_UP: usize = 200;
 const ROUNDS: usize = 2_000;
 
+/// What GitHub writes about a push.
+const PUSH: &str = "&lt;div class=&quot;push&quot;&gt;&lt;div class=&quot;body&quot;&gt;\n&lt;div class=&quot;d-flex flex-items-baseline border-bottom color-border-muted py-3&quot;&gt;\n  &lt;span class=&quot;mr-2&quot;&gt;&lt;a class=&quot;d-inline-block&quot; href=&quot;/masutaka&quot; rel=&quot;noreferrer&quot;&gt;&lt;img class=&quot;avatar avatar-user&quot; src=&quot;https://avatars.githubusercontent.com/u/170014?s=64&amp;amp;v=4&quot; width=&quot;32&quot; height=&quot;32&quot; alt=&quot;@masutaka&quot;&gt;&lt;/a&gt;&lt;/span&gt;\n  &lt;div class=&quot;d-flex flex-column width-full&quot;&gt;\n    &lt;div class=&quot;&quot;&gt;\n      &lt;a class=&quot;Link--primary no-underline wb-break-all text-bold d-inline-block&quot; href=&quot;/masutaka&quot; rel=&quot;noreferrer&quot;&gt;masutaka&lt;/a&gt; pushed to &lt;a class=&quot;branch-name&quot; href=&quot;/masutaka/repo/tree/main&quot; rel=&quot;noreferrer&quot;&gt;main&lt;/a&gt; in &lt;a class=&quot;Link--primary no-underline wb-break-all text-bold d-inline-block&quot; href=&quot;/masutaka/repo&quot; rel=&quot;noreferrer&quot;&gt;masutaka/repo&lt;/a&gt;\n &lt;span class=&quot;f6 color-fg-muted no-wrap ml-1&quot;&gt;&lt;relative-time tense=&quot;past&quot; datetime=&quot;2026-01-01T00:00:00-08:00&quot;&gt;Jan 1, 2026&lt;/relative-time&gt;&lt;/span&gt;&lt;/div&gt;&lt;/div&gt;&lt;/div&gt;&lt;/div&gt;&lt;/div&gt;";
+
 fn main() -> Result<(), Box<dyn Error>> {
     // cargo adds `--bench`.
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
@@ -70,7 +73,7 @@ fn atom(bytes: usize) -> String {
             id = 40_000_000_000_u64 - n,
             next = 40_000_000_001_u64 - n,
             m = 59 - n % 60,
-            content = "&lt;div class=&quot;push&quot;&gt;&lt;div class=&quot;body&quot;&gt;\n&lt;div class=&quot;d-flex flex-items-baseline border-bottom color-border-muted py-3&quot;&gt;\n  &lt;span class=&quot;mr-2&quot;&gt;&lt;a class=&quot;d-inline-block&quot; href=&quot;/masutaka&quot; rel=&quot;noreferrer&quot;&gt;&lt;img class=&quot;avatar avatar-user&quot; src=&quot;https://avatars.githubusercontent.com/u/170014?s=64&amp;amp;v=4&quot; width=&quot;32&quot; height=&quot;32&quot; alt=&quot;@masutaka&quot;&gt;&lt;/a&gt;&lt;/span&gt;\n  &lt;div class=&quot;d-flex flex-column width-full&quot;&gt;\n    &lt;div class=&quot;&quot;&gt;\n      &lt;a class=&quot;Link--primary no-underline wb-break-all text-bold d-inline-block&quot; href=&quot;/masutaka&quot; rel=&quot;noreferrer&quot;&gt;masutaka&lt;/a&gt; pushed to &lt;a class=&quot;branch-name&quot; href=&quot;/masutaka/repo/tree/main&quot; rel=&quot;noreferrer&quot;&gt;main&lt;/a&gt; in &lt;a class=&quot;Link--primary no-underline wb-break-all text-bold d-inline-block&quot; href=&quot;/masutaka/repo&quot; rel=&quot;noreferrer&quot;&gt;masutaka/repo&lt;/a&gt;\n &lt;span class=&quot;f6 color-fg-muted no-wrap ml-1&quot;&gt;&lt;relative-time tense=&quot;past&quot; datetime=&quot;2026-01-01T00:00:00-08:00&quot;&gt;Jan 1, 2026&lt;/relative-time&gt;&lt;/span&gt;&lt;/div&gt;&lt;/div&gt;&lt;/div&gt;&lt;/div&gt;&lt;/div&gt;",
+            content = PUSH,
         );
         n += 1;
     }
