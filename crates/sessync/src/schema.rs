@@ -96,4 +96,19 @@ mod tests {
         assert!(create.contains("PARTITION BY DATE(timestamp)\nCLUSTER BY session_id, developer_id"), "{create}");
         assert!(view.starts_with("CREATE OR REPLACE VIEW `p.d.t_once`"), "{view}");
     }
+
+    #[test]
+    fn the_ready_queries_use_the_partition_and_the_view() {
+        let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("queries");
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let sql = std::fs::read_to_string(&path).unwrap();
+            assert!(sql.contains("FROM `PROJECT.DATASET.TABLE_once`"), "{}", path.display());
+            assert!(sql.contains("WHERE timestamp >= TIMESTAMP_SUB("), "{}", path.display());
+            names.push(path.file_stem().unwrap().to_string_lossy().into_owned());
+        }
+        names.sort();
+        assert_eq!(names, ["activity", "developers", "errors", "messages", "sessions", "tools"]);
+    }
 }
