@@ -333,9 +333,11 @@ impl<S: Store> Inner<S> {
             };
         }
         let conflict = match answer {
-            // Somebody else is at it, or died at it. It was done here, so the store has to learn of it unless it
-            // learns of theirs: later.
-            Ok(Admitted::Held(Record { owner, state: State::Claimed { .. }, .. })) if owner != unwritten.owner => {
+            // Somebody else is at it, died at it or gave it back. It was done here, so the store has to learn of it unless
+            // it learns of theirs: later.
+            Ok(Admitted::Held(Record { owner, state: State::Claimed { .. } | State::Released { .. }, .. }))
+                if owner != unwritten.owner =>
+            {
                 writing.next = false;
                 return false;
             }
