@@ -110,12 +110,19 @@ impl<R: Read> Lines<R> {
             self.searched -= self.begin;
             self.begin = 0;
         }
-        if self.filled + CHUNK_BYTES > self.buffer.len() {
+        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+        // Small files get small buffers.
+        let wanted = self.filled + left.min(CHUNK_BYTES);
+        if wanted > self.buffer.len() {
             // Doubled for a long line, and never far beyond the limit.
-            let size = (self.filled + CHUNK_BYTES).max((self.buffer.len() * 2).min(self.limit + CHUNK_BYTES));
-            self.buffer.resize(size, 0);
+            let size = wanted.max((self.buffer.len() * 2).min(self.limit + CHUNK_BYTES));
+            if self.buffer.is_empty() {
+                self.buffer = vec![0; size];
+            } else {
+                self.buffer.resize(size, 0);
+            }
         }
-        let room = (self.buffer.len() - self.filled).min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let room = (self.buffer.len() - self.filled).min(left);
         let read = loop {
             match self.from.read(&mut self.buffer[self.filled..self.filled + room]) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
