@@ -14,10 +14,6 @@ const tablist = document.getElementById('tabs');
 start();
 
 async function start() {
-  kit.connect((state) => {
-    document.getElementById('connection').classList.toggle('live', state === 'live');
-    document.getElementById('connection-text').textContent = state === 'live' ? 'live' : 'the platform does not answer; reconnecting';
-  });
   const frame = await until(() => get('/_local/console'));
   const config = await get('/_local/config');
   const tabs = [
@@ -26,8 +22,15 @@ async function start() {
     { name: 'operations', title: 'Alarms and metrics', mount: operations },
   ];
   drawTabs(tabs);
-  window.addEventListener('hashchange', () => show(location.hash.slice(1), false));
-  show(location.hash.slice(1) || 'overview', false);
+  window.addEventListener('hashchange', () => show(location.hash.slice(1)));
+  // The overview listens from the start, whichever tab is shown first; then the stream begins with what is kept.
+  tabs[0].mounted = true;
+  tabs[0].mount(tabs[0].root);
+  show(location.hash.slice(1));
+  kit.connect((state) => {
+    document.getElementById('connection').classList.toggle('live', state === 'live');
+    document.getElementById('connection-text').textContent = state === 'live' ? 'live' : 'the platform does not answer; reconnecting';
+  });
 
   function drawTabs() {
     for (const tab of tabs) {
@@ -101,7 +104,7 @@ function overview(root, frame) {
   const clear = el('button', { onclick: () => { rows.length = 0; fill(feed); empty.hidden = false; } }, 'Clear');
 
   root.append(
-    el('ul', { class: 'counters', 'aria-label': 'Since this page was opened' },
+    el('ul', { class: 'counters', 'aria-label': 'Lately' },
       counter('arrived', 'arrived'), counter('new', 'new'), counter('duplicate', 'duplicates'),
       counter('inflight', 'in flight'), counter('out', 'went out'), counter('failed', 'failed')),
     el('div', { class: 'columns' },
@@ -161,11 +164,15 @@ function badge(event) {
       : ['', 'ran', `${event.function} in ${event.ms} ms${event.attempt > 1 ? `, attempt ${event.attempt}` : ''}`];
     case 'dead-letter': return ['bad', 'dead letter', `${event.function}: ${event.error} → ${event.queue}`];
     case 'log': return [event.level === 'ERROR' ? 'bad' : 'dup', event.level.toLowerCase(), `${event.function ?? ''} ${event.message ?? ''} ${event.error ?? ''}`];
-    case 'faults': return ['bad', 'faults', Object.keys(event.faults).length ? JSON.stringify(event.faults) : 'all healed'];
+    case 'faults': return Object.keys(event.faults).length ? ['bad', 'broken', wrong(event.faults)] : ['new', 'healed', 'nothing is broken on purpose'];
     case 'schedule': return ['', 'schedule', `${event.name} by ${event.by}`];
     case 'hang': return ['bad', 'hangs', `${NAMES[event.sink] ?? event.sink}: ${event.path}`];
     default: return ['', event.kind, code(summary(event))];
   }
+}
+
+function wrong(faults) {
+  return Object.entries(faults).map(([name, fault]) => `${NAMES[name] ?? name}: ${fault.mode.replaceAll('_', ' ')}${fault.status ? ` ${fault.status}` : ''}`).join('; ');
 }
 
 function summary(request) {

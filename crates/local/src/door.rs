@@ -23,10 +23,13 @@ pub const MAX_BODY: usize = 10 * 1024 * 1024;
 /// The id of the API, as the templates' default says.
 const API_ID: &str = "local";
 
+/// How loosely a route fits, and whether only by its `ANY`: the least wins.
+type Rank = (u32, bool);
+
 /// The route that matches, and what its `{…}` matched. Exact parts win over parameters, parameters over `{proxy+}`, a
 /// method over `ANY`.
 pub fn find<'a>(routes: &'a [Route], method: &Method, path: &str) -> Option<(&'a Route, BTreeMap<String, String>)> {
-    let mut best: Option<((u32, bool), &Route, BTreeMap<String, String>)> = None;
+    let mut best: Option<(Rank, &Route, BTreeMap<String, String>)> = None;
     for route in routes {
         if route.key == "$default" {
             if best.is_none() {
@@ -52,8 +55,7 @@ fn fits(pattern: &str, path: &str) -> Option<(u32, BTreeMap<String, String>)> {
     let mut parameters = BTreeMap::new();
     let mut looseness = 0;
     let mut parts = path.trim_start_matches('/').split('/');
-    let mut patterns = pattern.trim_start_matches('/').split('/').peekable();
-    while let Some(wanted) = patterns.next() {
+    for wanted in pattern.trim_start_matches('/').split('/') {
         if let Some(name) = wanted.strip_prefix('{').and_then(|name| name.strip_suffix("+}")) {
             let rest: Vec<&str> = parts.by_ref().collect();
             if rest.is_empty() || rest == [""] {

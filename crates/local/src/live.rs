@@ -68,6 +68,8 @@ impl Live {
     /// What is kept after an id, and everything from now on: nothing between the two is missed.
     pub fn follow(&self, after: u64) -> (Vec<Event>, broadcast::Receiver<Event>) {
         let kept = self.lock();
+        // An id from before a restart is of another counting.
+        let after = if after > kept.next { 0 } else { after };
         let past = kept.events.iter().filter(|event| event.id > after).cloned().collect();
         (past, self.sender.subscribe())
     }

@@ -234,8 +234,8 @@ mod tests {
         assert_eq!((schedules.list()[0].enabled, schedules.list()[0].expression.as_str()), (true, "rate(1 minute)"));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn what_is_due_fires_once() {
+    #[test]
+    fn what_is_due_fires_once() {
         let schedules = Schedules::new(vec![declared()], None).expect("schedules");
         let due_at = schedules.list()[0].next_ms.expect("a time");
         assert!(schedules.take_due(due_at - 1).is_empty());

@@ -176,7 +176,7 @@ impl StandIns {
         let mounted = |module: &&Arc<dyn StandIn>| {
             let below =
                 |mount: &&str| path.strip_prefix(*mount).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-            module.mounts().iter().any(|mount| below(&mount))
+            module.mounts().iter().any(below)
         };
         self.0.values().find(mounted).map(|module| (module.clone(), path))
     }

@@ -39,7 +39,7 @@ impl Store {
             None => Database::memory(),
         };
         let engine = Engine::new(opened.map_err(|error| Error::Open(error.to_string()))?);
-        let faulty = Faulty::new(Elsewhere(engine.clone()), ichido::SystemClock::default(), fastrand::u64(..));
+        let faulty = Faulty::new(Elsewhere(engine.clone()), ichido::SystemClock, fastrand::u64(..));
         Ok(Self { engine, faulty })
     }
 

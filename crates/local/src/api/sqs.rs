@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::response::Response;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
 use super::aws;
@@ -32,11 +32,7 @@ pub(super) fn call(platform: &Platform, operation: &str, body: &[u8]) -> Respons
     let queue = named.unwrap_or_default();
     let messages = platform.messages();
     if !messages.has(queue) {
-        return aws::error(
-            StatusCode::BAD_REQUEST,
-            "com.amazonaws.sqs#QueueDoesNotExist",
-            "The specified queue does not exist.",
-        );
+        return unknown_queue();
     }
     let receipt = request["ReceiptHandle"].as_str().unwrap_or_default();
     let seconds = |name: &str| request[name].as_u64().map(Duration::from_secs);
@@ -65,6 +61,15 @@ pub(super) fn call(platform: &Platform, operation: &str, body: &[u8]) -> Respons
         Ok(body) => aws::answer(&body),
         Err(error) => aws::error(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", &error.to_string()),
     }
+}
+
+/// Clients know it by the name that it had in the old protocol.
+fn unknown_queue() -> Response {
+    let kind = "com.amazonaws.sqs#QueueDoesNotExist";
+    let mut response = aws::error(StatusCode::BAD_REQUEST, kind, "The specified queue does not exist.");
+    let old = HeaderValue::from_static("AWS.SimpleQueueService.NonExistentQueue;Sender");
+    response.headers_mut().insert("x-amzn-query-error", old);
+    response
 }
 
 fn url(platform: &Platform, queue: &str) -> String {

@@ -45,7 +45,7 @@ fn api(platform: &Platform) -> Result<Api, Box<dyn std::error::Error>> {
                 let function = platform.functions().find("mesh-resolver");
                 let function = function.ok_or_else(|| LambdaError::new("mesh-resolver is not here"))?;
                 let invoked = platform.invoke(&function, payload, None).await;
-                invoked.result.map_err(|failure| LambdaError::new(failure.body().to_string()))
+                invoked.outcome.map_err(|failure| LambdaError::new(failure.body().to_string()))
             }
         })
         .api_keys([api_key(platform.ground())])
@@ -97,7 +97,9 @@ impl Tenant for Mesh {
 
     fn try_it(&self, ground: &Ground) -> Option<String> {
         let url = &ground.url;
-        let key = format!("$(curl -s {url}/_local/config | python3 -c 'import json,sys; print(json.load(sys.stdin)[\"apiKey\"])')");
+        let key = format!(
+            "$(curl -s {url}/_local/config | python3 -c 'import json,sys; print(json.load(sys.stdin)[\"apiKey\"])')"
+        );
         Some(format!(
             "curl {url}/graphql -H \"x-api-key: {key}\" --json '{{\"query\":\"mutation {{ createGroup(name: \\\"class\\\", hostId: \\\"h1\\\", domain: \\\"home\\\") {{ fullId expiresAt }} }}\"}}'"
         ))

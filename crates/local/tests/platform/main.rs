@@ -1,0 +1,26 @@
+//! The platform as its users meet it: a process of its own, on free ports, in a directory of its own, spoken to over its sockets.
+//!
+//! The process is this very test binary ([`workshop_process`]) with the [`workshop`] as its tenant, whose functions do on
+//! purpose what an application should not; the real binary is tested in `start`.
+
+mod aws;
+mod client;
+mod door;
+mod kill;
+mod lambda;
+mod local;
+mod outside;
+mod process;
+mod start;
+mod strangers;
+mod workshop;
+
+/// Not a test: the process that the tests start. Its arguments are in a variable, because the harness has its own.
+#[test]
+#[ignore = "the other tests start it as a process"]
+fn workshop_process() {
+    let Ok(arguments) = std::env::var(process::ARGUMENTS) else { return };
+    let arguments = std::iter::once("workshop").chain(arguments.split('\n').filter(|argument| !argument.is_empty()));
+    let code = ::local::run::main_with(vec![std::sync::Arc::new(workshop::Workshop)], arguments.map(Into::into));
+    std::process::exit(i32::from(code));
+}

@@ -1,0 +1,115 @@
+//! A running platform, and how it ends.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// How the arguments reach `workshop_process`.
+pub(crate) const ARGUMENTS: &str = "WORKSHOP_ARGUMENTS";
+/// Far longer than it takes: a debug build on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A platform that is killed when the test is over, however the test ends.
+pub(crate) struct Local {
+    child: Child,
+    pub(crate) url: String,
+    pub(crate) dynamodb_url: String,
+    pub(crate) tls_url: String,
+    /// What it said when it was ready.
+    pub(crate) announcement: String,
+}
+
+impl Local {
+    /// The workshop, keeping nothing, with nothing moving by itself.
+    pub(crate) fn start() -> Self {
+        Self::with(&["--memory", "--no-demo"])
+    }
+
+    /// The workshop with these options, on free ports.
+    pub(crate) fn with(arguments: &[&str]) -> Self {
+        Self::with_variables(arguments, &[])
+    }
+
+    /// The workshop with these options and variables.
+    pub(crate) fn with_variables(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(std::env::current_exe().expect("this binary"));
+        command.args(["--exact", "workshop_process", "--ignored", "--nocapture", "--quiet"]);
+        let ports = ["--port=0", "--dynamodb-port=0", "--tls-port=0"];
+        let all: Vec<&str> = ports.into_iter().chain(arguments.iter().copied()).collect();
+        command.env(ARGUMENTS, all.join("\n")).envs(variables.iter().copied());
+        Self::spawned(command)
+    }
+
+    /// The workshop with its data in `directory`.
+    pub(crate) fn keeping(directory: &Path, more: &[&str]) -> Self {
+        let data = format!("--data={}", directory.display());
+        let all: Vec<&str> = ["--no-demo", &data].into_iter().chain(more.iter().copied()).collect();
+        Self::with(&all)
+    }
+
+    /// Any command that announces itself like the platform.
+    pub(crate) fn spawned(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("a process");
+        let stdout = child.stdout.take().expect("its output");
+        let (sender, lines) = mpsc::channel();
+        // Reads on for as long as the process lives, so that it never waits for a reader.
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        let mut announcement = String::new();
+        while !announcement.contains("Ctrl-C stops it.") {
+            match lines.recv_timeout(PATIENCE) {
+                Ok(line) => announcement += &format!("{line}\n"),
+                Err(_) => {
+                    let _ = child.kill();
+                    panic!("the platform did not start; it said:\n{announcement}");
+                }
+            }
+        }
+        let address = |what: &str| {
+            let line = announcement.lines().find(|line| line.trim_start().starts_with(what)).expect("an address");
+            let start = line.find("http").expect("a URL");
+            line[start..].split_whitespace().next().expect("a URL").to_owned()
+        };
+        let (url, dynamodb_url, tls_url) = (address("console"), address("DynamoDB"), address("the same over TLS"));
+        Self { child, url, dynamodb_url, tls_url, announcement }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// kill -9.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("gone");
+    }
+
+    /// SIGTERM, as an init system or `kill` sends it; answers how the process ended.
+    pub(crate) fn terminate(mut self) -> ExitStatus {
+        let sent = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill");
+        assert!(sent.success());
+        self.child.wait().expect("its end")
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs the real binary to its end and answers its exit code and what it said on standard output and standard error.
+pub(crate) fn run_to_end(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ichido-local"));
+    let mut child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a process");
+    let (mut out, mut err) = (String::new(), String::new());
+    child.stdout.take().expect("output").read_to_string(&mut out).expect("text");
+    child.stderr.take().expect("errors").read_to_string(&mut err).expect("text");
+    (child.wait().expect("its end").code(), out, err)
+}

@@ -1,0 +1,116 @@
+//! The real binary: how it starts, what it says, how it ends.
+
+use std::net::TcpListener;
+use std::process::Command;
+
+use crate::process::{Local, run_to_end};
+
+fn real(arguments: &[&str]) -> Local {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ichido-local"));
+    command.args(["--port=0", "--dynamodb-port=0", "--tls-port=0"]).args(arguments);
+    Local::spawned(command)
+}
+
+#[tokio::test]
+async fn it_serves_explains_itself_and_stops_cleanly() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let local = real(&["--no-demo", &format!("--data={}", directory.path().display())]);
+    assert_eq!(local.get("/healthz").await["status"], "ok");
+    for said in ["console", "AWS_ENDPOINT_URL=http://127.0.0.1:", "DynamoDB, for tools", "cert.pem", "Try it:"] {
+        assert!(local.announcement.contains(said), "{said:?} is not in:\n{}", local.announcement);
+    }
+    assert!(directory.path().join("cert.pem").exists());
+    assert_eq!(local.terminate().code(), Some(0));
+    // And again, with what it had kept.
+    let again = real(&["--no-demo", &format!("--data={}", directory.path().display())]);
+    assert_eq!(again.terminate().code(), Some(0));
+}
+
+#[test]
+fn help_lists_every_option() {
+    let (code, out, _) = run_to_end(&["--help"]);
+    assert_eq!(code, Some(0));
+    for option in [
+        "--port",
+        "--dynamodb-port",
+        "--tls-port",
+        "--data",
+        "--memory",
+        "--no-demo",
+        "--github-feed",
+        "--hatebu-feed",
+        "--retry-scale",
+    ] {
+        assert!(out.contains(option), "{option}");
+    }
+}
+
+/// Exit code 1 and one sentence that holds `said`.
+fn refused(arguments: &[&str], said: &str) {
+    let (code, out, err) = run_to_end(arguments);
+    assert_eq!((code, out.as_str(), err.lines().count()), (Some(1), "", 1), "{err}");
+    assert!(err.starts_with("ichido-local: ") && err.contains(said), "{err}");
+}
+
+#[test]
+fn what_is_wrong_is_one_sentence_and_exit_code_1() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("its address").port();
+    let free = ["--port=0", "--dynamodb-port=0", "--tls-port=0", "--no-demo"];
+    let with = |more: &str| free.iter().copied().chain([more]).map(str::to_owned).collect::<Vec<_>>();
+    let refused =
+        |arguments: Vec<String>, said: &str| refused(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), said);
+
+    refused(vec![format!("--port={port}")], &format!("port {port} is taken"));
+    refused(vec!["--frobnicate".to_owned()], "--frobnicate");
+    refused(vec!["--retry-scale=fast".to_owned()], "a number from 0 to 1");
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file");
+    std::fs::write(&file, "not a directory").expect("a file");
+    refused(with(&format!("--data={}", file.display())), "cannot be used");
+
+    let newer = directory.path().join("newer");
+    std::fs::create_dir(&newer).expect("a directory");
+    std::fs::write(newer.join("format"), "999\n").expect("a format");
+    refused(with(&format!("--data={}", newer.display())), "format 999 by a newer version");
+}
+
+#[tokio::test]
+async fn two_processes_do_not_share_a_directory() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = format!("--data={}", directory.path().display());
+    let _first = Local::with(&["--no-demo", &data]);
+    refused(&["--port=0", "--dynamodb-port=0", "--tls-port=0", &data], "is in use by another ichido-local");
+}
+
+#[tokio::test]
+async fn a_wrong_variable_of_a_function_is_said_at_the_start() {
+    // An empty variable is a missing one.
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new(std::env::current_exe().expect("this binary"));
+    command.args(["--exact", "workshop_process", "--ignored", "--nocapture", "--quiet"]);
+    let arguments = ["--port=0", "--dynamodb-port=0", "--tls-port=0", "--memory"].join("\n");
+    command.env(crate::process::ARGUMENTS, arguments).env("WORKSHOP_ECHO__GREETING", "").current_dir(directory.path());
+    let output = command.output().expect("an end");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        said.contains(
+            "the function workshop-echo does not start: the environment is not complete: GREETING is missing"
+        ),
+        "{said}"
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn it_is_small_when_idle() {
+    const MOST_KB: u64 = 60 * 1024;
+    let local = real(&["--memory", "--no-demo"]);
+    local.get("/healthz").await;
+    let status = std::fs::read_to_string(format!("/proc/{}/status", local.pid())).expect("its status");
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its size");
+    let kb: u64 = resident.trim().trim_end_matches(" kB").parse().expect("a number");
+    assert!(kb < MOST_KB, "{kb} kB resident");
+}
