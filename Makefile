@@ -22,6 +22,10 @@ test: ## prove everything: Rust, infrastructure, resolvers, browser
 	@scripts/setup test
 	@scripts/test
 
+.PHONY: test-deploy
+test-deploy: ## deploy everything to a local AWS with the real CDK, and use it there
+	@scripts/test-deploy
+
 .PHONY: check
 check: ## format, clippy, licences and sources, generated files
 	@scripts/setup check
@@ -45,7 +49,7 @@ bench: ## benchmarks, compared side by side (BENCH=name for one)
 
 # --- ship it ----------------------------------------------------------------
 
-.PHONY: generate build synth diff deploy smoke secrets rollout rollback destroy cost
+.PHONY: generate build synth diff deploy smoke secrets destroy cost
 generate: ## CDK constructs from infra/templates
 	@scripts/generate
 build: ## all functions for Lambda (ARCH=arm64|x86_64)
@@ -60,10 +64,6 @@ smoke: ## call the deployed functions of ENV
 	@ENV=$(ENV) scripts/smoke
 secrets: ## set the secrets of ENV, without echo
 	@ENV=$(ENV) scripts/secrets
-rollout: ## move traffic to what was deployed, watched by alarms
-	@ENV=$(ENV) scripts/rollout
-rollback: ## back to the version before the last rollout
-	@ENV=$(ENV) scripts/rollback
 destroy: ## remove ENV
 	@ENV=$(ENV) scripts/destroy
 cost: ## what a month of ENV costs

@@ -21,8 +21,10 @@ fn host(group: &str, host: &str) -> Value {
 }
 
 fn events(group: &str, node: &str, names: &[&str]) -> Value {
-    let events: Vec<_> =
-        names.iter().map(|name| json!({"eventName": name, "payload": "{}", "firedAt": "2026-01-01T00:00:00.123Z"})).collect();
+    let events: Vec<_> = names
+        .iter()
+        .map(|name| json!({"eventName": name, "payload": "{}", "firedAt": "2026-01-01T00:00:00.123Z"}))
+        .collect();
     json!({"groupId": group, "domain": DOMAIN, "nodeId": node, "events": events})
 }
 
@@ -82,9 +84,7 @@ async fn a_new_group_is_made_after_the_old_one_has_ended() {
 #[tokio::test]
 async fn bad_arguments_are_named() {
     let mesh = Mesh::start().await;
-    let create = |name: &str, host: &str, domain: &str, seconds: Value| {
-        json!({"name": name, "hostId": host, "domain": domain, "seconds": seconds})
-    };
+    let create = |name: &str, host: &str, domain: &str, seconds: Value| json!({"name": name, "hostId": host, "domain": domain, "seconds": seconds});
     let long = "x".repeat(257);
     for (arguments, says) in [
         (create("", "h", "d", Value::Null), "name has 1 to 128 characters, not 0."),
@@ -204,7 +204,11 @@ async fn nothing_works_in_a_group_that_has_ended() {
         (RECORD, events(&group, "node-1", &["a"])),
     ] {
         let (kind, message) = mesh.refused(query, variables).await;
-        assert_eq!((kind.as_str(), message.as_str()), ("GroupNotFound", "The group does not exist or has ended. Disconnect."), "{query}");
+        assert_eq!(
+            (kind.as_str(), message.as_str()),
+            ("GroupNotFound", "The group does not exist or has ended. Disconnect."),
+            "{query}"
+        );
     }
     assert_eq!(mesh.ok(LIST_GROUPS, json!({"domain": DOMAIN})).await, json!([]));
 }

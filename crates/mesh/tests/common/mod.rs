@@ -91,7 +91,10 @@ impl Mesh {
     /// Everything in the table whose partition or sort key contains this.
     pub fn items_of(&self, part: &str) -> Vec<Value> {
         let items = self.db.items(self.db.table("MeshTable"));
-        items.into_iter().filter(|item| item["pk"].to_string().contains(part) || item["sk"].to_string().contains(part)).collect()
+        items
+            .into_iter()
+            .filter(|item| item["pk"].to_string().contains(part) || item["sk"].to_string().contains(part))
+            .collect()
     }
 }
 
