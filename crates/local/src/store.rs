@@ -89,13 +89,21 @@ impl Store {
     pub async fn sweep(self) {
         loop {
             tokio::time::sleep(SWEEP_EVERY).await;
-            let engine = self.engine.clone();
-            let swept = tokio::task::spawn_blocking(move || engine.database().sweep_ttl()).await;
-            match swept {
-                Ok(Ok(count)) if count > 0 => tracing::info!(count, "expired items were removed"),
-                Ok(Err(error)) => tracing::warn!(error = %error, "expired items could not be removed"),
-                _ => {}
+            self.sweep_once().await;
+        }
+    }
+
+    /// Removes what is expired; answers how many items that were.
+    async fn sweep_once(&self) -> usize {
+        let engine = self.engine.clone();
+        let swept = tokio::task::spawn_blocking(move || engine.database().sweep_ttl()).await;
+        match swept {
+            Ok(Ok(count)) => count,
+            Ok(Err(error)) => {
+                tracing::warn!(error = %error, "expired items could not be removed");
+                0
             }
+            Err(_) => 0,
         }
     }
 }
@@ -118,5 +126,56 @@ impl Dispatch for Elsewhere {
 
     fn follower(&self) -> Result<Box<dyn Dispatch>, NoFollower> {
         self.0.follower()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(ttl: Option<&str>) -> Table {
+        Table {
+            logical_id: "T".into(),
+            name: "things".into(),
+            create: json!({
+                "TableName": "things",
+                "BillingMode": "PAY_PER_REQUEST",
+                "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}],
+                "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
+            }),
+            ttl: ttl.map(str::to_owned),
+        }
+    }
+
+    #[tokio::test]
+    async fn expired_items_are_removed_and_others_are_not() {
+        let store = Store::open(&Data::in_memory().expect("data")).expect("a store");
+        store.make(&table(Some("ttl"))).expect("a table");
+        for (id, ttl) in [("expired", "1"), ("fresh", "99999999999")] {
+            let item = json!({"id": {"S": id}, "ttl": {"N": ttl}});
+            assert_eq!(store.perform("PutItem", &json!({"TableName": "things", "Item": item})).status, 200);
+        }
+        assert_eq!(store.sweep_once().await, 1);
+        let left: Value =
+            serde_json::from_slice(&store.perform("Scan", &json!({"TableName": "things"})).body).expect("JSON");
+        assert_eq!((&left["Count"], &left["Items"][0]["id"]["S"]), (&json!(1), &json!("fresh")));
+    }
+
+    #[test]
+    fn a_table_that_is_there_is_left_as_it_is_and_gets_its_ttl() {
+        let directory = tempfile::tempdir().expect("a directory");
+        {
+            let store = Store::open(&Data::open(directory.path()).expect("data")).expect("a store");
+            store.make(&table(None)).expect("a table");
+            let item = json!({"TableName": "things", "Item": {"id": {"S": "kept"}}});
+            assert_eq!(store.perform("PutItem", &item).status, 200);
+        }
+        let store = Store::open(&Data::open(directory.path()).expect("data")).expect("a store");
+        store.make(&table(Some("ttl"))).expect("the same table");
+        let left: Value =
+            serde_json::from_slice(&store.perform("Scan", &json!({"TableName": "things"})).body).expect("JSON");
+        assert_eq!(left["Count"], 1);
+        let ttl = store.perform("DescribeTimeToLive", &json!({"TableName": "things"}));
+        assert!(String::from_utf8_lossy(&ttl.body).contains("\"ttl\""));
     }
 }

@@ -28,8 +28,6 @@ use tokens::settings::Rules;
 use aws::{Aws, Instant as Nothing};
 use first_design::FirstDesign;
 
-type Client = aws_sdk_dynamodb::Client;
-
 /// How long each case runs, unless `--seconds` says otherwise.
 const SECONDS: u64 = 4;
 const HANDLER_CALLS: u32 = 2_000;

@@ -1,0 +1,76 @@
+// Two windows in one group, and every panel opened once.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { browse, eventually, open, start } from './support.mjs';
+
+let platform;
+let browser;
+before(async () => {
+  platform = await start();
+  browser = await browse();
+});
+after(async () => {
+  await browser?.close();
+  await platform?.stop();
+});
+
+async function window(name) {
+  const page = await open(browser, platform.url);
+  await page.getByRole('tab', { name: 'Mesh' }).click();
+  await page.fill('#mesh-name', name);
+  return page;
+}
+
+const state = (page, text) => page.locator('#mesh-state', { hasText: text }).waitFor();
+const said = (page, node) => page.locator(`#mesh-values tr[data-node="${node}"] .mesh-said`).textContent().catch(() => '');
+
+test('two windows hear each other, and the group ends for both', async () => {
+  const [teacher, pupil] = [await window('teacher'), await window('pupil')];
+  await teacher.click('#mesh-host');
+  await state(teacher, 'as teacher, its host');
+  await eventually('the group in the list', async () => {
+    await pupil.click('#mesh-find');
+    return (await pupil.locator('.mesh-join').count()) > 0;
+  });
+  await pupil.locator('.mesh-join').first().click();
+  await state(pupil, 'as pupil');
+
+  await pupil.fill('#mesh-value', '77');
+  await teacher.locator('#mesh-values tr[data-node="pupil"]', { hasText: '77' }).waitFor();
+  assert.equal(await said(teacher, 'pupil'), 'temperature = 77');
+  await teacher.fill('#mesh-event', 'start');
+  await teacher.click('#mesh-fire');
+  await pupil.locator('#mesh-log li', { hasText: 'teacher: start' }).waitFor();
+
+  await teacher.click('#mesh-dissolve');
+  await state(pupil, 'The group has ended (dissolved).');
+  assert.deepEqual([...teacher.problems, ...pupil.problems], []);
+});
+
+test('a group without WebSocket polls', async () => {
+  const [teacher, pupil] = [await window('teacher-2'), await window('pupil-2')];
+  await teacher.check('#mesh-polling');
+  await teacher.click('#mesh-host');
+  await state(teacher, 'as teacher-2, its host');
+  await eventually('the group in the list', async () => {
+    await pupil.click('#mesh-find');
+    return (await pupil.locator('.mesh-join').count()) > 0;
+  });
+  await pupil.locator('.mesh-join').first().click();
+  await state(pupil, 'as pupil-2');
+  await pupil.click('#mesh-fire');
+  await teacher.locator('#mesh-log li', { hasText: 'pupil-2: hello' }).waitFor();
+});
+
+test('every panel opens without a complaint', async () => {
+  const page = await open(browser, platform.url);
+  const tabs = page.getByRole('tab');
+  const count = await tabs.count();
+  assert.ok(count >= 6, `${count} tabs`);
+  for (let at = 0; at < count; at += 1) {
+    await tabs.nth(at).click();
+    await page.locator('[role=tabpanel]:visible h2').first().waitFor();
+  }
+  // Without sample data there are no accounts yet, and the browser says so of every balance that is not there.
+  assert.deepEqual(page.problems.filter((problem) => !problem.startsWith('Failed to load resource')), []);
+});
