@@ -11,7 +11,7 @@
 //! letters; none vanishes (`tests/interrupted.rs`). At a destination that can be asked it is never twice.
 //!
 //! Domain modules are plain functions over data; [`fetch`], [`state`], [`mastodon`], [`pushover`] and [`invoke`]
-//! talk to the outside; [`functions`] reads the environment and wires things up.
+//! talk to the outside; [`mod@functions`] reads the environment and wires things up.
 
 pub mod destination;
 pub mod entry;

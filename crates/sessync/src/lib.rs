@@ -1,7 +1,7 @@
 //! sessync: every line of Claude Code's session logs in BigQuery, once.
 //!
 //! A run finds a project's log files ([`discovery`]), reads what is new in them ([`files`], [`reader`],
-//! [`line`]), leaves out the lines that are uploaded already ([`digest`], [`seen`]), takes out the secrets
+//! [`mod@line`]), leaves out the lines that are uploaded already ([`digest`], [`seen`]), takes out the secrets
 //! ([`redact`]) and sends the rest in batches ([`row`], [`upload`], [`bigquery`]).
 //!
 //! The promise: a line is at the destination once. Before a batch is sent, its intent is on the disk

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | the table's keys | S | the key's text; the sort key's fixed value |
 //! | `ttl` (or its name) | N | seconds since the epoch, rounded up; absent: for ever |
-//! | `ichido_format` | N | [`FORMAT`](crate::record::FORMAT) |
+//! | `ichido_format` | N | [the format](crate::record::FORMAT) |
 //! | `ichido_state` | S | `claimed`, `completed`, `failed`, `released` |
 //! | `ichido_owner` | S | the token of the call that holds or held it |
 //! | `ichido_fence` | N | counts the claims |
