@@ -1,10 +1,14 @@
 // Slack: send a file event as Slack would, as often as you like, and watch that one reply appears a file.
 
 const MANY = 100;
+/** Slack repeats what is refused, with growing pauses; ours are shorter. */
+const REPEATS = 3;
+const PAUSE_MS = 500;
 const MAX_FILES = 10;
 const STORE = [['', 'healthy'], ['down', 'down'], ['throttle', 'throttled'], ['lose_answers', 'answers lost']];
 const SLACK = [['', 'healthy'], ['accept_then_lose', 'accepts, answer lost'], ['ratelimit', 'rate-limits'], ['refuse', 'refuses']];
-const UPLOADERS = [['person', 'a person'], ['bot', 'another bot'], ['own', 'our own bot']];
+// The first is the ordinary case, so it has no value: the kit colours the others.
+const UPLOADERS = [['', 'a person'], ['bot', 'another bot'], ['own', 'our own bot']];
 const KINDS = [['report.pdf', 'application/pdf', 1_250_000], ['notes.txt', 'text/plain', 4_200], ['photo.png', 'image/png', 820_000]];
 /** Our bot in the local workspace (crates/local/src/tenants/slack.rs). */
 const OWN = { bot_id: 'B00000000', user: 'U00000000' };
@@ -15,8 +19,8 @@ export function mount(root, kit) {
   const events = [];
 
   const files = el('input', { type: 'number', id: 'slack-files', min: '1', max: String(MAX_FILES), value: '1' });
-  let uploader = 'person';
-  const who = choices('Uploaded by', 'slack-uploader', UPLOADERS, (chosen) => { uploader = chosen; }, 'person');
+  let uploader = '';
+  const who = choices('Uploaded by', 'slack-uploader', UPLOADERS, (chosen) => { uploader = chosen; });
   const once = el('button', { id: 'slack-once', onclick: () => run(newEvent(), 1) }, 'Send once');
   const many = el('button', { id: 'slack-many', class: 'primary', onclick: () => run(newEvent(), MANY) }, `Send ${MANY} times at once`);
   const again = el('button', { id: 'slack-again', disabled: true, onclick: () => run(events[0], MANY) }, `Send the last one ${MANY} times more`);
@@ -48,7 +52,7 @@ export function mount(root, kit) {
       el('h2', { id: 'slack-events-title' }, 'One reply a file'),
       empty,
       el('div', { class: 'scroll' }, el('table', {},
-        el('thead', {}, el('tr', {}, ['event', 'deliveries', 'answers', 'replies', ''].map((name) => el('th', { scope: 'col' }, name)))), table))));
+        el('thead', {}, el('tr', {}, ['event', 'deliveries', 'answers', 'replies', ''].map((name) => el('th', { scope: 'col', class: name === 'deliveries' ? 'number' : '' }, name)))), table))));
 
   on('faults', ({ faults: all }) => reflect(all));
   faults.get().then(reflect);
@@ -72,12 +76,12 @@ export function mount(root, kit) {
       const [name, mimetype, size] = KINDS[at % KINDS.length];
       return { id: `F${id}${at}`, name, mimetype, size };
     });
-    const by = { person: { user: 'U0ALICE' }, bot: STRANGER, own: OWN }[uploader];
+    const by = { '': { user: 'U0ALICE' }, bot: STRANGER, own: OWN }[uploader];
     const body = JSON.stringify({
       type: 'event_callback', team_id: 'T0LOCAL', api_app_id: 'A0LOCAL', event_id: `Ev${id}`, event_time: Math.floor(Date.now() / 1000),
       event: { type: 'message', subtype: 'file_share', channel: 'C0LOCAL', channel_type: 'channel', ts, event_ts: ts, files: list, ...by },
     });
-    const event = { id: `Ev${id}`, body, files: list, own: uploader === 'own', sent: 0, answers: new Map(), replies: new Map(), row: undefined };
+    const event = { id: `Ev${id}`, body, files: list, own: uploader === 'own', sent: 0, repeated: 0, answers: new Map(), replies: new Map(), row: undefined };
     events.unshift(event);
     return event;
   }
@@ -94,7 +98,7 @@ export function mount(root, kit) {
       draw(event);
       await Promise.all(Array.from({ length: times }, async () => {
         event.sent += 1;
-        const { status } = await fetch('/slack/events', { method: 'POST', headers, body: event.body });
+        const status = await deliver(event, headers);
         event.answers.set(status, (event.answers.get(status) ?? 0) + 1);
         draw(event);
       }));
@@ -102,6 +106,17 @@ export function mount(root, kit) {
       announce(`${event.id}: ${answers(event)}; ${replies(event)}`);
     });
     for (const button of [once, many, again]) button.disabled = false;
+  }
+
+  /** Delivers as Slack does: what is refused with a 5xx is repeated. Returns the last status. */
+  async function deliver(event, headers) {
+    for (let attempt = 0; ; attempt += 1) {
+      const retry = attempt === 0 ? {} : { 'x-slack-retry-num': String(attempt), 'x-slack-retry-reason': 'http_error' };
+      const { status } = await fetch('/slack/events', { method: 'POST', headers: { ...headers, ...retry }, body: event.body });
+      if (status < 500 || attempt === REPEATS) return status;
+      event.repeated += 1;
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS * (attempt + 1)));
+    }
   }
 
   // The outbox is the truth: what Slack has accepted.
@@ -120,7 +135,7 @@ export function mount(root, kit) {
   }
   on('outbox', ({ sink }) => { if (sink === 'slack' && events.length > 0) setTimeout(count, 50); });
 
-  const answers = (event) => [...event.answers].sort().map(([status, times]) => `${times} × ${status}`).join(', ') || 'none yet';
+  const answers = (event) => [...event.answers].sort().map(([status, times]) => `${times} × ${status}`).join(', ') + (event.repeated ? `, ${event.repeated} repeated` : '') || 'none yet';
   const counts = (event) => [...event.replies.values()].map((texts) => texts.length);
   const replies = (event) => `${counts(event).reduce((sum, each) => sum + each, 0)} for ${event.files.length} ${event.files.length === 1 ? 'file' : 'files'}`;
 
