@@ -8,6 +8,7 @@
 //! not keep the others from theirs.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use function::{Aws, Env, Handler};
@@ -120,13 +121,17 @@ impl Files {
         for (name, value) in records::attributes(upload, Some(file), asked.request_id, now) {
             run = run.attribute(name, value);
         }
+        // Without the store the thread is asked by the work itself, not by a probe.
+        let found = AtomicBool::new(false);
+        let found = &found;
         let done = run
             .probe(|claim| async move { self.find(of, &claim).await })
-            .work(|claim| async move { self.perform(of, &claim).await })
+            .work(|claim| async move { self.perform(of, &claim, found).await })
             .await;
         match done {
             Ok(done) => {
                 let how = match done.how {
+                    How::Fresh if found.load(Ordering::Relaxed) => "found in its thread",
                     How::Fresh => "replied",
                     How::Replayed => "done before",
                     How::Probed => "found in its thread",
@@ -153,11 +158,12 @@ impl Files {
         found
     }
 
-    async fn perform(&self, of: Of<'_>, claim: &Claim) -> Result<Value, Failure<effect::Error>> {
+    async fn perform(&self, of: Of<'_>, claim: &Claim, found: &AtomicBool) -> Result<Value, Failure<effect::Error>> {
         // A claim without the store (its fence is 0) says nothing about other instances; the thread does.
         if claim.fence() == 0
             && let Probed::Done(outcome) = self.find(of, claim).await.map_err(Failure::Retry)?
         {
+            found.store(true, Ordering::Relaxed);
             return Ok(outcome);
         }
         self.effect.perform(of, claim).await
