@@ -1,7 +1,7 @@
 // The console's Slack panel in a real browser: one reply a file, whatever is done to it.
 import assert from 'node:assert/strict';
 import { after, afterEach, before, test } from 'node:test';
-import { browse, eventually, json, open, start } from './support.mjs';
+import { browse, json, open, start } from './support.mjs';
 
 let platform;
 let browser;
