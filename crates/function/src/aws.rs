@@ -70,6 +70,16 @@ impl Aws {
         Self::new(config)
     }
 
+    /// As the SDK finds it, but at one endpoint, and in `region` if the process names none: the operator's tool.
+    pub async fn of_process_at(endpoint: Option<&str>, region: &'static str) -> Self {
+        let regions = aws_config::meta::region::RegionProviderChain::default_provider().or_else(region);
+        let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(https()).region(regions);
+        if let Some(endpoint) = endpoint {
+            loader = loader.endpoint_url(endpoint);
+        }
+        Self::new(loader.load().await)
+    }
+
     /// At one endpoint with credentials that mean nothing: the local platform, a test's server.
     pub fn at(endpoint: &str) -> Self {
         let credentials = Credentials::new("local", "local", None, None, "local");
@@ -92,6 +102,11 @@ impl Aws {
             ssm: OnceLock::new(),
             secrets: Mutex::default(),
         }))
+    }
+
+    /// What clients are made of, for those that no function needs: the operator's tool makes its own of it.
+    pub fn config(&self) -> &SdkConfig {
+        &self.0.config
     }
 
     /// The same clients, but with this one for DynamoDB: how faults and counters get in between. Secrets are fetched anew.

@@ -32,6 +32,16 @@ pub enum Environment {
 }
 
 impl Environment {
+    /// As `make … ENV=…` spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Environment::Local => "local",
+            Environment::Dev => "dev",
+            Environment::Staging => "staging",
+            Environment::Prod => "prod",
+        }
+    }
+
     /// What ends every name.
     pub fn suffix(self) -> &'static str {
         match self {
@@ -86,6 +96,8 @@ pub struct Context<'a> {
     pub aws: Aws,
     shared: Shared,
     out: &'a mut (dyn Write + Send),
+    /// Whether a person watches what is written.
+    terminal: bool,
 }
 
 impl std::fmt::Debug for Context<'_> {
@@ -96,16 +108,17 @@ impl std::fmt::Debug for Context<'_> {
 
 impl<'a> Context<'a> {
     pub async fn new(shared: &Shared, out: &'a mut (dyn Write + Send)) -> Self {
+        // The local platform asks for no credentials; another endpoint gets those of the process.
         let aws = match &shared.endpoint_url {
-            Some(endpoint) => Aws::at(endpoint),
-            None => Aws::of_process().await,
+            Some(endpoint) if !has_credentials() => Aws::at(endpoint),
+            endpoint => Aws::of_process_at(endpoint.as_deref(), template::REGION).await,
         };
-        Self::with(shared, aws, out)
+        Context { terminal: io::stdout().is_terminal(), ..Self::with(shared, aws, out) }
     }
 
     /// With clients of the caller's: tests.
     pub fn with(shared: &Shared, aws: Aws, out: &'a mut (dyn Write + Send)) -> Self {
-        Context { aws, shared: shared.clone(), out }
+        Context { aws, shared: shared.clone(), out, terminal: false }
     }
 
     /// The name of a table in the chosen environment, unless it is given.
@@ -119,6 +132,34 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// The chosen environment; on the local platform, `local`.
+    pub fn environment(&self) -> Result<Environment, Error> {
+        match (self.shared.env, &self.shared.endpoint_url) {
+            (Some(env), _) => Ok(env),
+            (None, Some(_)) => Ok(Environment::Local),
+            (None, None) => Err(Error::NoEnvironment),
+        }
+    }
+
+    /// What ends the names of functions, schedules, queues and alarms. The local platform's names end in nothing.
+    pub fn suffix(&self) -> Result<&'static str, Error> {
+        match (self.shared.env, &self.shared.endpoint_url) {
+            (Some(env), _) => Ok(env.suffix()),
+            (None, Some(_)) => Ok(""),
+            (None, None) => Err(Error::NoEnvironment),
+        }
+    }
+
+    /// Whether a person watches what is written, and it may be overwritten.
+    pub fn terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// The CloudWatch client.
+    pub fn cloudwatch(&self) -> aws_sdk_cloudwatch::Client {
+        aws_sdk_cloudwatch::Client::new(self.aws.config())
+    }
+
     pub fn json(&self) -> bool {
         self.shared.json
     }
@@ -126,6 +167,12 @@ impl<'a> Context<'a> {
     /// Writes a line for a person.
     pub fn line(&mut self, text: impl std::fmt::Display) -> Result<(), Error> {
         Ok(writeln!(self.out, "{text}")?)
+    }
+
+    /// Writes text as it is, at once: what a live view overwrites.
+    pub fn write(&mut self, text: &str) -> Result<(), Error> {
+        self.out.write_all(text.as_bytes())?;
+        Ok(self.out.flush()?)
     }
 
     /// Writes JSON for a machine.
@@ -148,4 +195,11 @@ impl<'a> Context<'a> {
         io::stdin().lock().read_line(&mut answer)?;
         if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { Err(Error::NotConfirmed) }
     }
+}
+
+/// Whether the process brings credentials of its own.
+fn has_credentials() -> bool {
+    ["AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE"]
+        .iter()
+        .any(|name| std::env::var_os(name).is_some())
 }
