@@ -547,7 +547,14 @@ impl<S: Store> Settling<'_, S> {
     fn claim(&self, lease: Duration) -> Claim {
         let Held { fence, lease_end, in_store, .. } = *self.held;
         let owner = self.held.owner.clone();
-        let renewer = Renewer { inner: self.inner.clone(), key: self.key.clone(), owner, fence, in_store };
+        let renewer = Renewer {
+            inner: self.inner.clone(),
+            key: self.key.clone(),
+            owner,
+            fence,
+            in_store,
+            digests: self.digests.cloned(),
+        };
         Claim::new(self.key.clone(), fence, Lease::new(lease_end, lease, Box::new(renewer)))
     }
 
@@ -717,6 +724,7 @@ struct Renewer<S> {
     owner: Owner,
     fence: u64,
     in_store: bool,
+    digests: Option<Digests>,
 }
 
 impl<S: Store> crate::claim::Renew for Renewer<S> {
@@ -739,7 +747,8 @@ impl<S: Store> crate::claim::Renew for Renewer<S> {
             };
             match self.inner.ask(&self.key, "renew", self.inner.store.settle(&request)).await {
                 Ok(Timed { answer: Settled::Done, .. }) => {
-                    self.inner.remember(&self.key, Known::InFlight { until: lease_until }, None, request.expires_at);
+                    let state = Known::InFlight { until: lease_until };
+                    self.inner.remember(&self.key, state, self.digests.clone(), request.expires_at);
                     Ok(lease_end)
                 }
                 Ok(Timed { answer: Settled::Lost(_), .. }) => {

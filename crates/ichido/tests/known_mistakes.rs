@@ -6,8 +6,8 @@ use std::time::Duration;
 use ichido::dynamodb::{DynamoDb, Table};
 use ichido::observe::Event;
 use ichido::{
-    Claim, Clock, Done, Error, Failure, How, Key, MAX_CLOCK_SKEW, Marked, Namespace, Observer, Once, Outage, Probed,
-    State, record, store,
+    Claim, Clock, DigestKey, Done, Error, Failure, How, Key, MAX_CLOCK_SKEW, Marked, Namespace, Observer, Once, Outage,
+    Probed, State, record, store,
 };
 use serde_json::json;
 use testkit::faults::{Fault, Rule};
@@ -225,6 +225,25 @@ async fn the_fallback_remembers_what_the_store_accepted() {
     assert_eq!(once.mark(&open("Ev3")).await.unwrap(), Marked::Duplicate, "seen as a duplicate, so known");
     let replay = run(&once, &open("Ev2"), "second").await.unwrap();
     assert_eq!((replay.how, replay.value), (How::Replayed, first.value));
+}
+
+#[tokio::test]
+async fn the_fallback_remembers_the_payload_of_a_claim_that_was_renewed() {
+    let db = dynamo();
+    let once = instance(&db);
+    let payload = |amount: &str| DigestKey::new(b"k").digests().field("amount", amount).build();
+    let work = once.run(&open("Ev1")).digests(payload("100")).work(|claim| {
+        let (db, once) = (&db, &once);
+        async move {
+            claim.renew().await.unwrap();
+            db.faults().down();
+            let other = once.run(&open("Ev1")).digests(payload("101"));
+            let meanwhile = other.work(|_| async { Ok::<u32, Failure<String>>(2) }).await;
+            assert!(matches!(meanwhile, Err(Error::Mismatch { .. })), "{meanwhile:?}");
+            Ok::<u32, Failure<String>>(1)
+        }
+    });
+    work.await.unwrap();
 }
 
 #[tokio::test]
