@@ -30,8 +30,9 @@ use crate::now_ms;
 const WAITS: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(120)];
 /// Invocations under way at once; more wait their turn, in memory and on disk.
 const AT_ONCE: usize = 100;
-/// After an interrupted attempt's deadline, its lease is over for everybody.
-const GRACE: Duration = Duration::from_secs(1);
+/// So long after an attempt's deadline its lease is over for everybody: leases reach a little beyond the deadline, and
+/// clocks may differ by the library's bound.
+const GRACE: Duration = Duration::from_secs(2 * ichido::MAX_CLOCK_SKEW.as_secs() + 1);
 /// The kind of failure that says: somebody else is at it.
 const IN_FLIGHT: &str = "InFlight";
 
@@ -240,7 +241,7 @@ impl Queue {
 fn wait(failed: u32, failure: &Failure, timeout: Duration, scale: f64) -> Duration {
     let lambda = WAITS[usize::try_from(failed.saturating_sub(1)).unwrap_or(usize::MAX).min(WAITS.len() - 1)];
     let scaled = lambda.mul_f64(scale);
-    if failure.kind == IN_FLIGHT { scaled.max(timeout.min(lambda)) } else { scaled }
+    if failure.kind == IN_FLIGHT { scaled.max(timeout.min(lambda) + GRACE) } else { scaled }
 }
 
 async fn sleep_until(due_ms: u64) {
@@ -324,7 +325,7 @@ mod tests {
         let timeout = Duration::from_secs(30);
         assert_eq!(wait(1, &failure("Slack"), timeout, 0.02), Duration::from_millis(1_200));
         assert_eq!(wait(2, &failure("Slack"), timeout, 0.02), Duration::from_millis(2_400));
-        assert_eq!(wait(1, &failure("InFlight"), timeout, 0.02), timeout);
-        assert_eq!(wait(1, &failure("InFlight"), Duration::from_secs(900), 0.02), Duration::from_secs(60));
+        assert_eq!(wait(1, &failure("InFlight"), timeout, 0.02), timeout + GRACE);
+        assert_eq!(wait(1, &failure("InFlight"), Duration::from_secs(900), 0.02), Duration::from_secs(60) + GRACE);
     }
 }
