@@ -1,9 +1,20 @@
 //! The templates' alarms, evaluated over what CloudWatch would have been sent.
 //!
-//! A pure function of the alarm, its datapoints and the time: the last N periods, M of which must breach, missing ones
-//! treated as the alarm says. The period under way counts, so that an alarm is seen to ring while one watches.
+//! [`evaluate`] is a pure function of an alarm, the datapoints in its evaluation range and the state before; it decides
+//! as CloudWatch documents it:
+//! - More datapoints are fetched than the alarm has evaluation periods. If at least that many are real, the newest real
+//!   ones decide, and how missing data is treated does not matter.
+//! - Otherwise all real ones count, and as few missing ones as possible are filled in, as the alarm says.
+//! - `missing` and `ignore` ring before there are enough datapoints if what there is breaches and is old enough.
+//! - `ignore` keeps the state before: [`Alarms`] remembers it between evaluations. So does every alarm on a metric of
+//!   DynamoDB, whatever it says.
+//!
+//! Two things are ours. CloudWatch does not say how many datapoints it fetches: here it is [`EXTRA`] more than the
+//! evaluation periods, as in its own examples. And the minute under way counts, so that an alarm is seen to ring while
+//! one watches; windows move by the minute.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 use template::Alarm;
@@ -11,6 +22,9 @@ use template::Alarm;
 use crate::metrics::{Id, Metrics, Minute, percentile};
 
 const SECONDS_PER_MINUTE: u64 = 60;
+const MS_PER_MINUTE: u64 = 60_000;
+/// Datapoints that are fetched beyond the evaluation periods, in case some of those are missing.
+const EXTRA: u32 = 2;
 
 /// What an alarm says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,23 +44,66 @@ impl State {
     }
 }
 
-/// The state of an alarm whose datapoints, newest first, are these; `None` is a period without data. `before` is its state until now.
-pub fn evaluate(alarm: &Alarm, datapoints: &[Option<f64>], before: State) -> State {
-    let present = datapoints.iter().flatten().count();
-    if present == 0 {
+/// How an alarm takes a period without data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missing {
+    Breaching,
+    NotBreaching,
+    Ignore,
+    Missing,
+}
+
+impl Missing {
+    fn of(alarm: &Alarm) -> Self {
         match alarm.missing_data.as_str() {
-            "breaching" => return State::Alarm,
-            "notBreaching" => return State::Ok,
-            "ignore" => return before,
-            _ => return State::InsufficientData,
+            // CloudWatch's own rule: its metrics come and go.
+            _ if alarm.namespace == "AWS/DynamoDB" => Self::Ignore,
+            "breaching" => Self::Breaching,
+            "notBreaching" => Self::NotBreaching,
+            "ignore" => Self::Ignore,
+            _ => Self::Missing,
         }
     }
-    let breaching = datapoints.iter().filter(|point| match point {
-        Some(value) => breaches(alarm, *value),
-        None => alarm.missing_data == "breaching",
-    });
-    let needed = usize::try_from(alarm.datapoints_to_alarm).unwrap_or(usize::MAX);
-    if breaching.count() >= needed { State::Alarm } else { State::Ok }
+}
+
+/// How many datapoints are fetched for an alarm.
+pub fn evaluation_range(alarm: &Alarm) -> u32 {
+    alarm.evaluation_periods.saturating_add(EXTRA)
+}
+
+/// The state of an alarm whose datapoints in the evaluation range, newest first, are these; `None` is a period without
+/// data. `before` is its state until now.
+pub fn evaluate(alarm: &Alarm, range: &[Option<f64>], before: State) -> State {
+    let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    let (periods, to_alarm) = (count(alarm.evaluation_periods), count(alarm.datapoints_to_alarm));
+    let decided = |rings: bool| if rings { State::Alarm } else { State::Ok };
+    let missing = Missing::of(alarm);
+    let real: Vec<bool> = range.iter().flatten().map(|value| breaches(alarm, *value)).collect();
+    if real.is_empty() {
+        return match missing {
+            Missing::Breaching => State::Alarm,
+            Missing::NotBreaching => State::Ok,
+            Missing::Ignore => before,
+            Missing::Missing => State::InsufficientData,
+        };
+    }
+    let breaching = real.iter().take(periods).filter(|breaches| **breaches).count();
+    if real.len() >= periods {
+        return decided(breaching >= to_alarm);
+    }
+    let filled = periods - real.len();
+    match missing {
+        Missing::Breaching => decided(breaching + filled >= to_alarm),
+        Missing::NotBreaching => decided(breaching >= to_alarm),
+        _ if breaching >= to_alarm || breaching < real.len() => decided(breaching >= to_alarm),
+        // Too few, and all of them breach.
+        Missing::Ignore => before,
+        Missing::Missing => {
+            // How many periods ago the oldest one was, the newest counting as one.
+            let age = range.iter().rposition(Option::is_some).map_or(0, |at| at + 1);
+            decided(age >= to_alarm)
+        }
+    }
 }
 
 fn breaches(alarm: &Alarm, value: f64) -> bool {
@@ -81,13 +138,13 @@ fn datapoint(statistic: &str, minutes: &[Minute]) -> Option<f64> {
     }
 }
 
-/// The datapoints that an alarm looks at, newest first.
+/// The datapoints in an alarm's evaluation range, newest first. Only the series with exactly its dimensions counts.
 pub fn datapoints(alarm: &Alarm, metrics: &Metrics, now_ms: u64) -> Vec<Option<f64>> {
     let id =
         Id { namespace: alarm.namespace.clone(), name: alarm.metric.clone(), dimensions: alarm.dimensions.clone() };
     let period = (alarm.period.as_secs() / SECONDS_PER_MINUTE).max(1);
-    let end = now_ms / 60_000 + 1;
-    (0..u64::from(alarm.evaluation_periods))
+    let end = now_ms / MS_PER_MINUTE + 1;
+    (0..u64::from(evaluation_range(alarm)))
         .map(|back| {
             let to = end.saturating_sub(back * period);
             datapoint(&alarm.statistic, &metrics.minutes(&id, to.saturating_sub(period), to))
@@ -95,36 +152,114 @@ pub fn datapoints(alarm: &Alarm, metrics: &Metrics, now_ms: u64) -> Vec<Option<f
         .collect()
 }
 
-/// All alarms as `/_local/alarms` shows them.
-pub fn shown(alarms: &[Alarm], metrics: &Metrics, now_ms: u64) -> Value {
-    alarms
-        .iter()
-        .map(|alarm| {
-            let points = datapoints(alarm, metrics, now_ms);
-            let state = evaluate(alarm, &points, State::Ok);
-            let runbook = alarm.description.split_once("Runbook ").map(|(_, path)| path.trim_end_matches('.'));
-            json!({
-                "name": alarm.name, "state": state.as_str(), "description": alarm.description, "runbook": runbook,
-                "namespace": alarm.namespace, "metric": alarm.metric, "dimensions": alarm.dimensions,
-                "statistic": alarm.statistic, "periodSeconds": alarm.period.as_secs(),
-                "evaluationPeriods": alarm.evaluation_periods, "datapointsToAlarm": alarm.datapoints_to_alarm,
-                "comparison": alarm.comparison, "threshold": alarm.threshold, "treatMissingData": alarm.missing_data,
-                "datapoints": points,
-            })
-        })
-        .collect()
+/// What a budget's notification says when this much was spent, and this much is forecast for its month.
+pub fn budget_rings(budget: &Value, notification: &Value, actual: f64, forecast: f64) -> bool {
+    let number = |value: &Value| value.as_f64().or_else(|| value.as_str()?.parse().ok()).unwrap_or(f64::NAN);
+    let spent = if notification["NotificationType"] == "FORECASTED" { forecast } else { actual };
+    let threshold = number(&notification["Threshold"]);
+    let threshold = match notification["ThresholdType"].as_str() {
+        Some("ABSOLUTE_VALUE") => threshold,
+        _ => number(&budget["BudgetLimit"]["Amount"]) * threshold / 100.0,
+    };
+    match notification["ComparisonOperator"].as_str() {
+        Some("GREATER_THAN") => spent > threshold,
+        Some("LESS_THAN") => spent < threshold,
+        _ => spent == threshold,
+    }
 }
 
-/// How far back alarms look at most.
-pub fn longest(alarms: &[Alarm]) -> Duration {
-    alarms.iter().map(|alarm| alarm.period * alarm.evaluation_periods).max().unwrap_or_default()
+/// An alarm as it stands.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub alarm: Alarm,
+    pub state: State,
+    /// Since when, in the time of metrics.
+    pub since_ms: u64,
+    /// Its evaluation range, newest first.
+    pub datapoints: Vec<Option<f64>>,
+    /// The state before, if this very look changed it.
+    pub was: Option<State>,
+}
+
+/// All alarms, and what each said last.
+#[derive(Debug)]
+pub struct Alarms {
+    alarms: Vec<Alarm>,
+    /// By name; a look is short, and one at a time, so that each change is seen once.
+    states: Mutex<BTreeMap<String, (State, u64)>>,
+}
+
+impl Alarms {
+    pub fn new(alarms: Vec<Alarm>) -> Self {
+        Self { alarms, states: Mutex::default() }
+    }
+
+    /// Evaluates all alarms at `now_ms` and remembers what they say.
+    pub fn look(&self, metrics: &Metrics, now_ms: u64) -> Vec<Seen> {
+        let mut states = self.lock();
+        let look = |alarm: &Alarm| {
+            let datapoints = datapoints(alarm, metrics, now_ms);
+            // A new alarm has no data yet, on AWS as well.
+            let known = states.get(&alarm.name).copied();
+            let before = known.map_or(State::InsufficientData, |(state, _)| state);
+            let state = evaluate(alarm, &datapoints, before);
+            let since_ms = known.filter(|_| state == before).map_or(now_ms, |(_, since)| since);
+            let was = (state != before).then_some(before);
+            states.insert(alarm.name.clone(), (state, since_ms));
+            Seen { alarm: alarm.clone(), state, since_ms, datapoints, was }
+        };
+        self.alarms.iter().map(look).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, (State, u64)>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seen {
+    /// Where its page is.
+    pub fn runbook(&self) -> Option<&str> {
+        self.alarm.description.split_once("Runbook ").map(|(_, path)| path.trim_end_matches('.'))
+    }
+
+    /// Why, in CloudWatch's manner.
+    pub fn reason(&self) -> String {
+        let real = self.datapoints.iter().flatten().count();
+        let shown: Vec<String> = self
+            .datapoints
+            .iter()
+            .map(|point| point.map_or_else(|| "-".to_owned(), |value| format!("{}", (value * 100.0).round() / 100.0)))
+            .collect();
+        let Alarm { datapoints_to_alarm, evaluation_periods, comparison, threshold, missing_data, .. } = &self.alarm;
+        format!(
+            "{real} datapoints [{}], newest first; {datapoints_to_alarm} of {evaluation_periods} must be \
+             {comparison} {threshold}; missing data is {missing_data}",
+            shown.join(" ")
+        )
+    }
+
+    /// As `/_local/alarms` shows it.
+    pub fn shown(&self) -> Value {
+        let alarm = &self.alarm;
+        json!({
+            "name": alarm.name, "state": self.state.as_str(), "since": telemetry::rfc3339(self.since_ms),
+            "reason": self.reason(), "description": alarm.description, "runbook": self.runbook(),
+            "namespace": alarm.namespace, "metric": alarm.metric, "dimensions": alarm.dimensions,
+            "statistic": alarm.statistic, "periodSeconds": alarm.period.as_secs(),
+            "evaluationPeriods": alarm.evaluation_periods, "datapointsToAlarm": alarm.datapoints_to_alarm,
+            "comparison": alarm.comparison, "threshold": alarm.threshold, "treatMissingData": alarm.missing_data,
+            "datapoints": self.datapoints,
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::time::Duration;
 
     use super::*;
+
+    const MINUTE: u64 = MS_PER_MINUTE;
 
     fn alarm(periods: u32, to_alarm: u32, missing: &str) -> Alarm {
         Alarm {
@@ -144,40 +279,120 @@ mod tests {
         }
     }
 
+    fn id(dimensions: &[(&str, &str)]) -> Id {
+        let dimensions = dimensions.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Id { namespace: "N".into(), name: "M".into(), dimensions }
+    }
+
+    /// `0 - X`, oldest first, as CloudWatch's documentation writes it.
+    fn range(text: &str) -> Vec<Option<f64>> {
+        let point = |letter| match letter {
+            "0" => Some(0.0),
+            "X" => Some(3.0),
+            _ => None,
+        };
+        let mut points: Vec<Option<f64>> = text.split_whitespace().map(point).collect();
+        points.reverse();
+        points
+    }
+
+    /// What the four ways to treat missing data come to, before being `InsufficientData` so that "retain" shows.
+    fn all_four(to_alarm: u32, points: &str) -> [State; 4] {
+        ["missing", "ignore", "breaching", "notBreaching"]
+            .map(|missing| evaluate(&alarm(3, to_alarm, missing), &range(points), State::InsufficientData))
+    }
+
+    const OK: State = State::Ok;
+    const ALARM: State = State::Alarm;
+    const RETAINED: State = State::InsufficientData;
+
     #[test]
-    fn m_of_n_periods_must_breach() {
-        let two_of_three = alarm(3, 2, "notBreaching");
+    fn three_of_three_is_cloudwatchs_own_table() {
         for (points, expected) in [
-            ([Some(3.0), Some(0.0), Some(5.0)], State::Alarm),
-            ([Some(3.0), Some(0.0), Some(1.0)], State::Ok),
-            ([Some(3.0), None, Some(3.0)], State::Alarm),
-            ([Some(9.0), None, None], State::Ok),
-            ([None, None, None], State::Ok),
+            ("0 - X - X", [OK, OK, OK, OK]),
+            ("0 - - - -", [OK, OK, OK, OK]),
+            ("- - - - -", [State::InsufficientData, RETAINED, ALARM, OK]),
+            ("0 X X - X", [ALARM, ALARM, ALARM, ALARM]),
+            ("- - X - -", [ALARM, RETAINED, ALARM, OK]),
+            // "Avoiding premature transitions": the next one may be fine.
+            ("- - - X -", [OK, RETAINED, ALARM, OK]),
+            ("- - X - 0", [OK, OK, OK, OK]),
         ] {
-            assert_eq!(evaluate(&two_of_three, &points, State::Ok), expected, "{points:?}");
+            assert_eq!(all_four(3, points), expected, "{points}");
         }
     }
 
     #[test]
-    fn missing_data_is_what_the_alarm_says_it_is() {
-        let nothing = [None];
-        assert_eq!(evaluate(&alarm(1, 1, "breaching"), &nothing, State::Ok), State::Alarm);
-        assert_eq!(evaluate(&alarm(1, 1, "missing"), &nothing, State::Ok), State::InsufficientData);
-        assert_eq!(evaluate(&alarm(1, 1, "ignore"), &nothing, State::Alarm), State::Alarm);
-        assert_eq!(evaluate(&alarm(2, 2, "breaching"), &[None, Some(3.0)], State::Ok), State::Alarm);
+    fn two_of_three_is_cloudwatchs_own_table() {
+        for (points, expected) in [
+            ("0 - X - X", [ALARM, ALARM, ALARM, ALARM]),
+            ("0 0 X 0 X", [ALARM, ALARM, ALARM, ALARM]),
+            ("0 - X - -", [OK, OK, ALARM, OK]),
+            ("- - - - 0", [OK, OK, ALARM, OK]),
+            ("- - - X -", [ALARM, RETAINED, ALARM, OK]),
+            ("X X 0 0 0", [OK, OK, OK, OK]),
+        ] {
+            assert_eq!(all_four(2, points), expected, "{points}");
+        }
+    }
+
+    #[test]
+    fn every_comparison_is_what_its_name_says() {
+        for (comparison, at_2, at_3, at_4) in [
+            ("GreaterThanThreshold", OK, OK, ALARM),
+            ("GreaterThanOrEqualToThreshold", OK, ALARM, ALARM),
+            ("LessThanThreshold", ALARM, OK, OK),
+            ("LessThanOrEqualToThreshold", ALARM, ALARM, OK),
+        ] {
+            let alarm = Alarm { comparison: comparison.into(), ..alarm(1, 1, "missing") };
+            let state = |value| evaluate(&alarm, &[Some(value), None, None], OK);
+            assert_eq!([state(2.0), state(3.0), state(4.0)], [at_2, at_3, at_4], "{comparison}");
+        }
     }
 
     #[test]
     fn an_alarm_rings_and_stops_as_time_passes() {
-        let (metrics, alarm) = (Metrics::default(), alarm(3, 2, "notBreaching"));
-        let id = Id { namespace: "N".into(), name: "M".into(), dimensions: BTreeMap::new() };
-        let minute = 60_000;
-        let state = |now| shown(std::slice::from_ref(&alarm), &metrics, now)[0]["state"].clone();
-        metrics.put(&id, "Count", 100 * minute, Some(3.0));
-        assert_eq!(state(100 * minute), "OK", "one period does not ring");
-        metrics.put(&id, "Count", 106 * minute, Some(3.0));
-        assert_eq!(state(106 * minute), "ALARM");
-        assert_eq!(state(116 * minute), "OK", "the first period is out of sight");
+        let (metrics, alarms) = (Metrics::default(), Alarms::new(vec![alarm(3, 2, "notBreaching")]));
+        let state = |minute| alarms.look(&metrics, minute * MINUTE)[0].state;
+        metrics.put(&id(&[]), "Count", 100 * MINUTE, Some(3.0));
+        assert_eq!(state(100), OK, "one period does not ring");
+        metrics.put(&id(&[]), "Count", 106 * MINUTE, Some(3.0));
+        assert_eq!(state(106), ALARM);
+        assert_eq!(state(124), ALARM, "both are still in the evaluation range of 25 minutes");
+        assert_eq!(state(125), OK, "the first one has left it");
+    }
+
+    #[test]
+    fn ignored_silence_keeps_the_state_that_was_remembered() {
+        let (metrics, alarms) = (Metrics::default(), Alarms::new(vec![alarm(1, 1, "ignore")]));
+        let look = |minute| alarms.look(&metrics, minute * MINUTE).remove(0);
+        assert_eq!(look(1).state, State::InsufficientData, "nothing is known of a new alarm");
+        metrics.put(&id(&[]), "Count", 10 * MINUTE, Some(3.0));
+        let rings = look(10);
+        assert_eq!((rings.state, rings.was), (ALARM, Some(State::InsufficientData)));
+        let later = look(100);
+        assert_eq!((later.state, later.was, later.since_ms), (ALARM, None, 10 * MINUTE), "no data, and it rings on");
+        metrics.put(&id(&[]), "Count", 101 * MINUTE, Some(0.0));
+        assert_eq!((look(101).state, look(101).was), (OK, None), "a change is told once");
+    }
+
+    #[test]
+    fn dynamodbs_own_metrics_ignore_silence_whatever_the_alarm_says() {
+        let alarm = Alarm { namespace: "AWS/DynamoDB".into(), ..alarm(1, 1, "breaching") };
+        assert_eq!(evaluate(&alarm, &[None, None, None], OK), OK);
+    }
+
+    #[test]
+    fn only_the_series_with_exactly_the_alarms_dimensions_counts() {
+        let metrics = Metrics::default();
+        let alarm = Alarm { dimensions: id(&[("FunctionName", "f")]).dimensions, ..alarm(1, 1, "notBreaching") };
+        let other = [vec![], vec![("FunctionName", "g")], vec![("FunctionName", "f"), ("Resource", "f:live")]];
+        for dimensions in &other {
+            metrics.put(&id(dimensions), "Count", MINUTE, Some(9.0));
+        }
+        assert_eq!(datapoints(&alarm, &metrics, MINUTE), [None, None, None]);
+        metrics.put(&id(&[("FunctionName", "f")]), "Count", MINUTE, Some(9.0));
+        assert_eq!(datapoints(&alarm, &metrics, MINUTE), [Some(9.0), None, None]);
     }
 
     #[test]

@@ -41,8 +41,20 @@ pub struct Live {
 struct Kept {
     next: u64,
     events: VecDeque<Event>,
-    lines: VecDeque<String>,
+    lines: VecDeque<Line>,
+    next_line: u64,
     line_bytes: usize,
+}
+
+/// A log line of a function.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Counts from one.
+    pub id: u64,
+    /// When it was written, in epoch milliseconds.
+    pub at_ms: u64,
+    pub function: Option<String>,
+    pub text: String,
 }
 
 impl Default for Live {
@@ -79,10 +91,13 @@ impl Live {
         {
             let mut kept = self.lock();
             kept.line_bytes += line.len();
-            kept.lines.push_back(line.to_owned());
+            kept.next_line += 1;
+            let id = kept.next_line;
+            let function = read["function"].as_str().map(str::to_owned);
+            kept.lines.push_back(Line { id, at_ms: now_ms(), function, text: line.to_owned() });
             while kept.line_bytes > KEPT_LOG_BYTES {
                 let Some(oldest) = kept.lines.pop_front() else { break };
-                kept.line_bytes -= oldest.len();
+                kept.line_bytes -= oldest.text.len();
             }
         }
         let of = |name: &str| read[name].clone();
@@ -108,8 +123,13 @@ impl Live {
     /// The log lines that hold `text`, oldest first.
     pub fn lines(&self, text: &str) -> Vec<Value> {
         let kept = self.lock();
-        let matching = kept.lines.iter().filter(|line| line.contains(text));
-        matching.filter_map(|line| serde_json::from_str(line).ok()).collect()
+        let matching = kept.lines.iter().filter(|line| line.text.contains(text));
+        matching.filter_map(|line| serde_json::from_str(&line.text).ok()).collect()
+    }
+
+    /// The first `most` of the log lines that match, oldest first.
+    pub fn find_lines(&self, matches: impl Fn(&Line) -> bool, most: usize) -> Vec<Line> {
+        self.lock().lines.iter().filter(|line| matches(line)).take(most).cloned().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {

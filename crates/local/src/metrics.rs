@@ -2,8 +2,12 @@
 //! AWS's services send of themselves.
 //!
 //! Bounded: values are kept by the minute for a few hours, percentiles come from the last values of a series.
+//!
+//! Metrics have a time of their own, which a person may move forward ([`Metrics::advance`]): an alarm that looks at
+//! fifteen minutes rings and stops in seconds. Nothing else lives in that time: no schedule fires, no lease ends sooner.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -55,13 +59,33 @@ pub struct Minute {
 
 /// All series.
 #[derive(Debug, Default)]
-pub struct Metrics(Mutex<BTreeMap<Id, Series>>);
+pub struct Metrics {
+    series: Mutex<BTreeMap<Id, Series>>,
+    /// How far the time of metrics is ahead of the clock.
+    ahead_ms: AtomicU64,
+}
 
 impl Metrics {
+    /// The time of metrics and alarms, in epoch milliseconds.
+    pub fn now_ms(&self) -> u64 {
+        self.moved(now_ms())
+    }
+
+    /// Moves the time of metrics forward, and answers how far it is ahead of the clock by now.
+    pub fn advance(&self, by: Duration) -> Duration {
+        let by = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        let before = self.ahead_ms.fetch_add(by, Ordering::Relaxed);
+        Duration::from_millis(before.saturating_add(by))
+    }
+
+    fn moved(&self, at_ms: u64) -> u64 {
+        at_ms.saturating_add(self.ahead_ms.load(Ordering::Relaxed))
+    }
+
     /// Takes an EMF line; false if it is none.
     pub fn line(&self, line: &Value) -> bool {
         let Some(directives) = line["_aws"]["CloudWatchMetrics"].as_array() else { return false };
-        let at_ms = line["_aws"]["Timestamp"].as_u64().unwrap_or_else(now_ms);
+        let at_ms = self.moved(line["_aws"]["Timestamp"].as_u64().unwrap_or_else(now_ms));
         for directive in directives {
             let namespace = directive["Namespace"].as_str().unwrap_or_default();
             for names in directive["Dimensions"].as_array().into_iter().flatten() {
@@ -95,7 +119,7 @@ impl Metrics {
                 name: metric.into(),
                 dimensions: dimensions.clone(),
             };
-            let now = now_ms();
+            let now = self.now_ms();
             self.put(&id("Invocations"), "Count", now, Some(1.0));
             self.put(&id("Errors"), "Count", now, Some(f64::from(u8::from(failed))));
             self.put(&id("Duration"), "Milliseconds", now, Some(took.as_secs_f64() * 1e3));
@@ -110,7 +134,7 @@ impl Metrics {
             name: metric.into(),
             dimensions: dimensions.clone(),
         };
-        let now = now_ms();
+        let now = self.now_ms();
         self.put(&id("Count"), "Count", now, Some(1.0));
         self.put(&id("4xx"), "Count", now, Some(f64::from(u8::from((400..500).contains(&status)))));
         self.put(&id("5xx"), "Count", now, Some(f64::from(u8::from(status >= 500))));
@@ -124,7 +148,7 @@ impl Metrics {
             name: "ApproximateNumberOfMessagesVisible".into(),
             dimensions: BTreeMap::from([("QueueName".to_owned(), queue.to_owned())]),
         };
-        self.put(&id, "Count", now_ms(), Some(visible as f64));
+        self.put(&id, "Count", self.now_ms(), Some(visible as f64));
     }
 
     /// Adds values.
@@ -167,7 +191,7 @@ impl Metrics {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Id, Series>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.series.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -244,6 +268,21 @@ mod tests {
         let sums: Vec<f64> = metrics.minutes(&id, 0, 10).iter().map(|minute| minute.sum).collect();
         assert_eq!(sums, [3.0, 3.0]);
         assert_eq!(metrics.minutes(&id, 2, 10).len(), 1);
+    }
+
+    #[test]
+    fn time_moved_forward_moves_what_is_measured_from_then_on() {
+        let metrics = Metrics::default();
+        metrics.line(&line(60_000, json!(1)));
+        assert_eq!(metrics.advance(Duration::from_secs(300)), Duration::from_secs(300));
+        metrics.line(&line(60_000, json!(1)));
+        let id = Id {
+            namespace: "Ichido".into(),
+            name: "Deliveries".into(),
+            dimensions: BTreeMap::from([("FunctionName".into(), "github-notifier".into())]),
+        };
+        let minutes: Vec<u64> = metrics.minutes(&id, 0, 10).iter().map(|minute| minute.minute).collect();
+        assert_eq!(minutes, [1, 6]);
     }
 
     #[test]

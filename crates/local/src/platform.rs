@@ -9,10 +9,11 @@ use function::{Aws, Env};
 use serde_json::{Map, Value, json};
 use telemetry::Sink;
 use telemetry::trace::Trace;
-use template::{Alarm, Route, Template};
+use template::{Route, Template};
 use testkit::Outside;
 use tokio::sync::watch;
 
+use crate::alarms::{Alarms, Seen, State};
 use crate::data::Data;
 use crate::faults::Faults;
 use crate::functions::{DoesNotStart, Functions, Invoked};
@@ -27,7 +28,7 @@ use crate::store::Store;
 use crate::tenant::{Ground, Panel, Tenant};
 use crate::{data, journal, schedules, store};
 
-/// How often queues' lengths are measured.
+/// How often queues' lengths are measured and alarms are looked at.
 const MEASURE_EVERY: Duration = Duration::from_secs(10);
 
 /// Why the platform does not start: one sentence each.
@@ -62,7 +63,7 @@ struct Inner {
     messages: Arc<Messages>,
     schedules: Schedules,
     routes: Vec<Route>,
-    alarms: Vec<Alarm>,
+    alarms: Alarms,
     stand_ins: StandIns,
     faults: Faults,
     outbox: Outbox,
@@ -154,7 +155,7 @@ impl Platform {
             messages,
             schedules,
             routes,
-            alarms,
+            alarms: Alarms::new(alarms),
             stand_ins,
             faults,
             outbox,
@@ -212,11 +213,39 @@ impl Platform {
 
     async fn measure(self) {
         loop {
-            for queue in self.0.messages.queues() {
-                self.0.metrics.queue(queue, self.0.messages.count(queue).0);
-            }
+            self.look_at_alarms();
             tokio::time::sleep(MEASURE_EVERY).await;
         }
+    }
+
+    /// What SQS would report of its queues.
+    pub fn measure_queues(&self) {
+        for queue in self.0.messages.queues() {
+            self.0.metrics.queue(queue, self.0.messages.count(queue).0);
+        }
+    }
+
+    /// Evaluates all alarms, and tells which of them begin and cease to ring.
+    pub fn look_at_alarms(&self) -> Vec<Seen> {
+        self.measure_queues();
+        let seen = self.0.alarms.look(&self.0.metrics, self.0.metrics.now_ms());
+        for changed in &seen {
+            if changed.state == State::Alarm || changed.was == Some(State::Alarm) {
+                self.tell_alarm(changed);
+            }
+        }
+        seen
+    }
+
+    fn tell_alarm(&self, seen: &Seen) {
+        let Some(was) = seen.was else { return };
+        self.0.live.tell(
+            "alarm",
+            json!({
+                "name": seen.alarm.name, "state": seen.state.as_str(), "was": was.as_str(), "runbook": seen.runbook(),
+                "description": seen.alarm.description,
+            }),
+        );
     }
 
     /// Runs a schedule's function now and waits for it.
@@ -302,10 +331,6 @@ impl Platform {
 
     pub fn routes(&self) -> &[Route] {
         &self.0.routes
-    }
-
-    pub fn alarms(&self) -> &[Alarm] {
-        &self.0.alarms
     }
 
     pub fn stand_ins(&self) -> &StandIns {

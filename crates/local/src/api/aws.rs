@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, Request, StatusCode};
 use serde_json::{Value, json};
 
-use super::{dynamodb, read, sqs, ssm};
+use super::{cloudwatch, dynamodb, logs, read, sqs, ssm};
 use crate::platform::Platform;
 
 /// The largest call: 16 MB is DynamoDB's.
@@ -40,6 +40,8 @@ pub(super) async fn call(platform: &Platform, headers: &HeaderMap, body: Bytes) 
         "DynamoDB_20120810" => dynamodb::call(platform, operation, body).await,
         "AmazonSSM" => ssm::call(platform, operation, &body),
         "AmazonSQS" => sqs::call(platform, operation, &body),
+        "GraniteServiceVersion20100801" => cloudwatch::call_json(platform, operation, &body),
+        "Logs_20140328" => logs::call(platform, operation, &body),
         _ => refuse(target),
     }
 }

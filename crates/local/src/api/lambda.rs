@@ -1,4 +1,4 @@
-//! The Lambda Invoke API.
+//! The Lambda Invoke API, and what the operator's tool reads of functions: one version, `1`, which `live` points at.
 
 use std::sync::Arc;
 
@@ -13,6 +13,9 @@ use super::{MAX_REQUEST, read};
 use crate::door;
 use crate::functions::{Function, MAX_ASYNC_PAYLOAD, MAX_SYNC_PAYLOAD};
 use crate::platform::Platform;
+
+/// The one version that runs here.
+const VERSION: &str = "1";
 
 /// `?Qualifier=live`
 #[derive(Deserialize)]
@@ -85,6 +88,82 @@ pub(super) async fn invoke(
             }
         }
     }
+}
+
+/// `GET /2015-03-31/functions/NAME`
+pub(super) async fn function(
+    State(platform): State<Platform>,
+    Path(name): Path<String>,
+    Query(query): Query<Qualified>,
+) -> Response {
+    shown(
+        &platform,
+        &name,
+        query.qualifier.as_deref(),
+        |function| json!({"Configuration": described(function, "$LATEST"), "Code": {"RepositoryType": "local"}, "Tags": {}}),
+    )
+}
+
+/// `GET /2015-03-31/functions/NAME/configuration`
+pub(super) async fn configuration(
+    State(platform): State<Platform>,
+    Path(name): Path<String>,
+    Query(query): Query<Qualified>,
+) -> Response {
+    let version = if query.qualifier.is_some() { VERSION } else { "$LATEST" };
+    shown(&platform, &name, query.qualifier.as_deref(), |function| described(function, version))
+}
+
+/// `GET /2015-03-31/functions/NAME/versions`
+pub(super) async fn versions(State(platform): State<Platform>, Path(name): Path<String>) -> Response {
+    shown(
+        &platform,
+        &name,
+        None,
+        |function| json!({ "Versions": [described(function, "$LATEST"), described(function, VERSION)] }),
+    )
+}
+
+/// `GET /2015-03-31/functions/NAME/aliases`
+pub(super) async fn aliases(State(platform): State<Platform>, Path(name): Path<String>) -> Response {
+    shown(&platform, &name, None, |function| json!({ "Aliases": [live(function)] }))
+}
+
+/// `GET /2015-03-31/functions/NAME/aliases/live`
+pub(super) async fn alias(State(platform): State<Platform>, Path((name, alias)): Path<(String, String)>) -> Response {
+    if alias != "live" {
+        let message =
+            format!("Cannot find alias arn: {}", template::arn("lambda", &format!("function:{name}:{alias}")));
+        return error(StatusCode::NOT_FOUND, "ResourceNotFoundException", &message);
+    }
+    shown(&platform, &name, None, live)
+}
+
+fn shown(platform: &Platform, name: &str, qualifier: Option<&str>, show: impl FnOnce(&Function) -> Value) -> Response {
+    match find(platform, name, qualifier) {
+        Ok(function) => {
+            let body = show(&function).to_string();
+            (StatusCode::OK, [("content-type", "application/json")], body).into_response()
+        }
+        Err(refusal) => refusal,
+    }
+}
+
+/// Everything but the variables' values: some name what is nobody else's business.
+fn described(function: &Function, version: &str) -> Value {
+    let declared = &function.declared;
+    let arn = template::arn("lambda", &format!("function:{}", declared.name));
+    let arn = if version == "$LATEST" { arn } else { format!("{arn}:{version}") };
+    json!({
+        "FunctionName": declared.name, "FunctionArn": arn, "Runtime": "provided.al2023", "Handler": "bootstrap",
+        "Timeout": declared.timeout.as_secs(), "MemorySize": declared.memory_mb, "Version": version, "State": "Active",
+        "LastUpdateStatus": "Successful", "PackageType": "Zip", "Architectures": ["arm64"],
+    })
+}
+
+fn live(function: &Function) -> Value {
+    let arn = template::arn("lambda", &format!("function:{}:live", function.declared.name));
+    json!({"AliasArn": arn, "Name": "live", "FunctionVersion": VERSION, "Description": "", "RevisionId": VERSION})
 }
 
 /// The old asynchronous API, which nobody should use.

@@ -13,11 +13,14 @@ use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 
+use crate::alarms::Seen;
 use crate::functions::Invoked;
 use crate::live;
 use crate::platform::Platform;
 use crate::schedules::Error;
-use crate::{alarms as evaluator, now_ms};
+
+/// How far the time of alarms moves in one step: a day.
+const MOST_MINUTES: u64 = 24 * 60;
 
 pub(super) async fn health(State(platform): State<Platform>) -> Response {
     if platform.is_ready() {
@@ -91,20 +94,29 @@ pub(super) async fn put_faults(State(platform): State<Platform>, body: axum::bod
 }
 
 pub(super) async fn metrics(State(platform): State<Platform>) -> Json<Value> {
-    measure_queues(&platform);
+    platform.measure_queues();
     Json(platform.metrics().shown())
 }
 
 pub(super) async fn alarms(State(platform): State<Platform>) -> Json<Value> {
-    measure_queues(&platform);
-    Json(evaluator::shown(platform.alarms(), platform.metrics(), now_ms()))
+    Json(platform.look_at_alarms().iter().map(Seen::shown).collect())
 }
 
-/// Whoever looks now should see the queues as they are now.
-fn measure_queues(platform: &Platform) {
-    for queue in platform.messages().queues() {
-        platform.metrics().queue(queue, platform.messages().count(queue).0);
-    }
+/// `POST /_local/alarms/advance?minutes=5`: moves the time of metrics and alarms forward, and nothing else.
+pub(super) async fn advance_alarms(
+    State(platform): State<Platform>,
+    Query(query): Query<HashMap<String, String>>,
+) -> Response {
+    let minutes = query.get("minutes").and_then(|minutes| minutes.parse::<u64>().ok());
+    let Some(minutes) = minutes.filter(|minutes| (1..=MOST_MINUTES).contains(minutes)) else {
+        let message = format!("say how far: ?minutes=5 (1 to {MOST_MINUTES})");
+        return refused(StatusCode::BAD_REQUEST, &message);
+    };
+    // What was true until now was seen until now: without a look an alarm that ignores silence would forget it.
+    platform.look_at_alarms();
+    let ahead = platform.metrics().advance(Duration::from_secs(minutes * 60));
+    let alarms: Value = platform.look_at_alarms().iter().map(Seen::shown).collect();
+    Json(json!({"aheadSeconds": ahead.as_secs(), "alarms": alarms})).into_response()
 }
 
 /// The log lines that hold `?text=`, oldest first: a key, a trace id, a function.

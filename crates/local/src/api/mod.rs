@@ -1,9 +1,13 @@
 //! Everything that answers at the main port, and the DynamoDB endpoint for tools.
 
 mod aws;
+mod cbor;
+mod cloudwatch;
 mod dynamodb;
 mod lambda;
 mod local;
+mod logs;
+mod scheduler;
 mod sqs;
 mod ssm;
 
@@ -36,12 +40,18 @@ pub fn router(platform: &Platform) -> Router {
         .route("/_local/faults", get(local::faults).put(local::put_faults))
         .route("/_local/metrics", get(local::metrics))
         .route("/_local/alarms", get(local::alarms))
+        .route("/_local/alarms/advance", post(local::advance_alarms))
         .route("/_local/events", get(local::events))
         .route("/_local/log", get(local::log))
         .route("/_local/functions", get(local::functions))
         .route("/_local/queues", get(local::queues))
         .route("/_local/console", get(local::console))
         .route("/2015-03-31/functions/{name}/invocations", post(lambda::invoke))
+        .route("/2015-03-31/functions/{name}", get(lambda::function))
+        .route("/2015-03-31/functions/{name}/configuration", get(lambda::configuration))
+        .route("/2015-03-31/functions/{name}/versions", get(lambda::versions))
+        .route("/2015-03-31/functions/{name}/aliases", get(lambda::aliases))
+        .route("/2015-03-31/functions/{name}/aliases/{alias}", get(lambda::alias))
         .route("/2015-03-31/functions/{name}/invoke-async", put(lambda::refuse))
         .fallback(rest)
         .with_state(platform.clone());
@@ -76,7 +86,14 @@ async fn rest(State(platform): State<Platform>, Extension(peer): Extension<Peer>
     if parts.method == Method::POST && parts.headers.contains_key("x-amz-target") {
         return aws::call(&platform, &parts.headers, body).await;
     }
+    if let Some(operation) = parts.uri.path().strip_prefix("/service/GraniteServiceVersion20100801/operation/") {
+        return cloudwatch::call_cbor(&platform, operation, &body);
+    }
     if let Some(service) = aws::rest_service(&parts.headers) {
+        if service == "scheduler" {
+            let query = parts.uri.query().unwrap_or_default();
+            return scheduler::call(&platform, &parts.method, parts.uri.path(), query, &body);
+        }
         return aws::refuse(&format!("{service}: {} {}", parts.method, parts.uri.path()));
     }
     door::serve(&platform, parts.method, &parts.uri, &parts.headers, &peer.0.ip().to_string(), body).await
