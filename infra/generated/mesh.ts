@@ -170,6 +170,11 @@ export interface MeshProps {
   readonly checkMessageIdStepFile?: string;
   /**
    * A step of pipelines
+   * @default 'functions/checkStanding.js'
+   */
+  readonly checkStandingStepFile?: string;
+  /**
+   * A step of pipelines
    * @default 'functions/declareVoid.js'
    */
   readonly declareVoidStepFile?: string;
@@ -195,6 +200,11 @@ export interface MeshProps {
   readonly putMemberStepFile?: string;
   /**
    * A step of pipelines
+   * @default 'functions/readEvents.js'
+   */
+  readonly readEventsStepFile?: string;
+  /**
+   * A step of pipelines
    * @default 'functions/readMembership.js'
    */
   readonly readMembershipStepFile?: string;
@@ -203,6 +213,11 @@ export interface MeshProps {
    * @default 'functions/readMessages.js'
    */
   readonly readMessagesStepFile?: string;
+  /**
+   * A step of pipelines
+   * @default 'functions/readStatus.js'
+   */
+  readonly readStatusStepFile?: string;
   /**
    * A step of pipelines
    * @default 'functions/takeSequence.js'
@@ -294,13 +309,16 @@ export class Mesh extends Construct {
       sendMemberHeartbeatResolverFile: props.sendMemberHeartbeatResolverFile ?? 'resolvers/sendMemberHeartbeat.js',
       checkGroupExistsStepFile: props.checkGroupExistsStepFile ?? 'functions/checkGroupExists.js',
       checkMessageIdStepFile: props.checkMessageIdStepFile ?? 'functions/checkMessageId.js',
+      checkStandingStepFile: props.checkStandingStepFile ?? 'functions/checkStanding.js',
       declareVoidStepFile: props.declareVoidStepFile ?? 'functions/declareVoid.js',
       extendHostStepFile: props.extendHostStepFile ?? 'functions/extendHost.js',
       listMembersStepFile: props.listMembersStepFile ?? 'functions/listMembers.js',
       listStatusesStepFile: props.listStatusesStepFile ?? 'functions/listStatuses.js',
       putMemberStepFile: props.putMemberStepFile ?? 'functions/putMember.js',
+      readEventsStepFile: props.readEventsStepFile ?? 'functions/readEvents.js',
       readMembershipStepFile: props.readMembershipStepFile ?? 'functions/readMembership.js',
       readMessagesStepFile: props.readMessagesStepFile ?? 'functions/readMessages.js',
+      readStatusStepFile: props.readStatusStepFile ?? 'functions/readStatus.js',
       takeSequenceStepFile: props.takeSequenceStepFile ?? 'functions/takeSequence.js',
       updateNodeTtlStepFile: props.updateNodeTtlStepFile ?? 'functions/updateNodeTTL.js',
       writeMessageStepFile: props.writeMessageStepFile ?? 'functions/writeMessage.js',
@@ -375,6 +393,7 @@ export class Mesh extends Construct {
         'MEMBER_HEARTBEAT_SECONDS': `${props.meshMemberHeartbeatSeconds!}`,
         'POLLING_INTERVAL_SECONDS': `${props.meshPollingIntervalSeconds!}`,
         'MESSAGE_RETENTION_SECONDS': `${props.meshMessageRetentionSeconds!}`,
+        'MESH_MAX_CONNECTION_TIME_MINUTES': `${props.meshMaxConnectionTimeMinutes!}`,
       },
     });
 
@@ -444,32 +463,6 @@ export class Mesh extends Construct {
       apiId: meshApi.attrApiId,
       description: 'For the clients of the mesh',
       expires: props.meshApiKeyExpires!,
-    });
-
-    const meshApiKeyAlarm = new cloudwatch.CfnAlarm(this, 'MeshApiKeyAlarm', {
-      alarmName: `mesh-api-key${props.suffix!}`,
-      alarmDescription: 'Clients are being refused; the API key may have ended. Runbook docs/runbooks/mesh-api-key.md',
-      namespace: 'AWS/AppSync',
-      metricName: '4XXError',
-      dimensions: [
-        {
-          name: 'GraphQLAPIId',
-          value: meshApi.attrApiId,
-        },
-      ],
-      statistic: 'Sum',
-      period: 300,
-      evaluationPeriods: 3,
-      datapointsToAlarm: 3,
-      comparisonOperator: 'GreaterThanOrEqualToThreshold',
-      threshold: 100,
-      treatMissingData: 'notBreaching',
-      alarmActions: [
-        props.alarmTopicArn!,
-      ],
-      okActions: [
-        props.alarmTopicArn!,
-      ],
     });
 
     const meshApiLogGroup = new logs.CfnLogGroup(this, 'MeshApiLogGroup', {
@@ -562,6 +555,8 @@ export class Mesh extends Construct {
           'MESH_MAX_CONNECTION_TIME_MINUTES': `${props.meshMaxConnectionTimeMinutes!}`,
           'HOST_HEARTBEAT_SECONDS': `${props.meshHostHeartbeatSeconds!}`,
           'POLLING_INTERVAL_SECONDS': `${props.meshPollingIntervalSeconds!}`,
+          'MESSAGE_RETENTION_SECONDS': `${props.meshMessageRetentionSeconds!}`,
+          'MESH_API_KEY_EXPIRES': `${props.meshApiKeyExpires!}`,
           'LOG_LEVEL': props.logLevel!,
         },
       },
@@ -585,6 +580,32 @@ export class Mesh extends Construct {
       dataSourceName: meshNoneSource.attrName,
     });
     createDomainResolver.addResourceDependency(meshSchema);
+
+    const meshApiKeyAlarm = new cloudwatch.CfnAlarm(this, 'MeshApiKeyAlarm', {
+      alarmName: `mesh-api-key${props.suffix!}`,
+      alarmDescription: 'The API key of the mesh ends within 30 days. Runbook docs/runbooks/mesh-api-key.md',
+      namespace: 'Ichido',
+      metricName: 'MeshApiKeyDaysLeft',
+      dimensions: [
+        {
+          name: 'FunctionName',
+          value: meshResolverFunction.ref,
+        },
+      ],
+      statistic: 'Minimum',
+      period: 3600,
+      evaluationPeriods: 1,
+      datapointsToAlarm: 1,
+      comparisonOperator: 'LessThanThreshold',
+      threshold: 30,
+      treatMissingData: 'ignore',
+      alarmActions: [
+        props.alarmTopicArn!,
+      ],
+      okActions: [
+        props.alarmTopicArn!,
+      ],
+    });
 
     const meshConflictsAlarm = new cloudwatch.CfnAlarm(this, 'MeshConflictsAlarm', {
       alarmName: `mesh-conflicts${props.suffix!}`,
@@ -707,6 +728,7 @@ export class Mesh extends Construct {
                 Sid: 'Table',
                 Effect: 'Allow',
                 Action: [
+                  'dynamodb:BatchGetItem',
                   'dynamodb:ConditionCheckItem',
                   'dynamodb:DeleteItem',
                   'dynamodb:GetItem',
@@ -777,6 +799,17 @@ export class Mesh extends Construct {
       code: props.checkMessageIdStepFile!,
     });
 
+    const checkStandingStep = new appsync.CfnFunctionConfiguration(this, 'CheckStandingStep', {
+      apiId: meshApi.attrApiId,
+      name: 'checkStanding',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.checkStandingStepFile!,
+    });
+
     const createGroupResolver = new appsync.CfnResolver(this, 'CreateGroupResolver', {
       apiId: meshApi.attrApiId,
       typeName: 'Mutation',
@@ -841,20 +874,6 @@ export class Mesh extends Construct {
     });
     getGroupResolver.addResourceDependency(meshSchema);
 
-    const getNodeStatusResolver = new appsync.CfnResolver(this, 'GetNodeStatusResolver', {
-      apiId: meshApi.attrApiId,
-      typeName: 'Query',
-      fieldName: 'getNodeStatus',
-      runtime: {
-        name: 'APPSYNC_JS',
-        runtimeVersion: '1.0.0',
-      },
-      code: props.getNodeStatusResolverFile!,
-      kind: 'UNIT',
-      dataSourceName: meshTableSource.attrName,
-    });
-    getNodeStatusResolver.addResourceDependency(meshSchema);
-
     const leaveGroupResolver = new appsync.CfnResolver(this, 'LeaveGroupResolver', {
       apiId: meshApi.attrApiId,
       typeName: 'Mutation',
@@ -916,6 +935,17 @@ export class Mesh extends Construct {
       code: props.putMemberStepFile!,
     });
 
+    const readEventsStep = new appsync.CfnFunctionConfiguration(this, 'ReadEventsStep', {
+      apiId: meshApi.attrApiId,
+      name: 'readEvents',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.readEventsStepFile!,
+    });
+
     const readMembershipStep = new appsync.CfnFunctionConfiguration(this, 'ReadMembershipStep', {
       apiId: meshApi.attrApiId,
       name: 'readMembership',
@@ -936,6 +966,17 @@ export class Mesh extends Construct {
         runtimeVersion: '1.0.0',
       },
       code: props.readMessagesStepFile!,
+    });
+
+    const readStatusStep = new appsync.CfnFunctionConfiguration(this, 'ReadStatusStep', {
+      apiId: meshApi.attrApiId,
+      name: 'readStatus',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.readStatusStepFile!,
     });
 
     const takeSequenceStep = new appsync.CfnFunctionConfiguration(this, 'TakeSequenceStep', {
@@ -1005,9 +1046,12 @@ export class Mesh extends Construct {
       pipelineConfig: {
         functions: [
           checkGroupExistsStep.attrFunctionId,
-          readMessagesStep.attrFunctionId,
-          readMessagesStep.attrFunctionId,
-          readMessagesStep.attrFunctionId,
+          readEventsStep.attrFunctionId,
+          readEventsStep.attrFunctionId,
+          readEventsStep.attrFunctionId,
+          readEventsStep.attrFunctionId,
+          readEventsStep.attrFunctionId,
+          readEventsStep.attrFunctionId,
         ],
       },
     });
@@ -1031,6 +1075,25 @@ export class Mesh extends Construct {
       },
     });
     getMessagesSinceResolver.addResourceDependency(meshSchema);
+
+    const getNodeStatusResolver = new appsync.CfnResolver(this, 'GetNodeStatusResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Query',
+      fieldName: 'getNodeStatus',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.getNodeStatusResolverFile!,
+      kind: 'PIPELINE',
+      pipelineConfig: {
+        functions: [
+          readStatusStep.attrFunctionId,
+          checkStandingStep.attrFunctionId,
+        ],
+      },
+    });
+    getNodeStatusResolver.addResourceDependency(meshSchema);
 
     const joinGroupResolver = new appsync.CfnResolver(this, 'JoinGroupResolver', {
       apiId: meshApi.attrApiId,

@@ -2,11 +2,12 @@
 //!
 //! The record of host and domain is the first item of the transaction that makes the group, so of any number of
 //! simultaneous calls one makes it and the others find it. A record whose group is over is replaced in the same way.
+//! A host that finds its group but has joined another one since, or has left it, becomes its member again.
 
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::{Delete, Put, TransactWriteItem};
+use aws_sdk_dynamodb::types::{ConditionCheck, Delete, Put, TransactWriteItem};
 use ichido::dynamodb::{Join, Recorded, Table, Verdict, classify};
 use ichido::{Clock, Namespace, Timestamp, store};
 use serde::Deserialize;
@@ -61,6 +62,13 @@ pub async fn create(
         hosts.key([&arguments.domain, &arguments.host_id]).map_err(|error| Refusal::Validation(format!("{error}.")))?;
     let mut replaces: Option<Recorded> = None;
     let mut pause = FIRST_PAUSE;
+    let mut refusal = Refusal::Conflict;
+    let there = table::get(client, &settings.table, records.primary_key(&key)).await.map_err(unavailable)?;
+    if let Some(there) = there.and_then(|record| table::read_text(&record, "groupId"))
+        && let Some(group) = living(client, settings, clock, &arguments.domain, &there).await?
+    {
+        return enter(client, settings, clock, group).await;
+    }
     for _ in 0..ATTEMPTS {
         let now = clock.now();
         let group = new_group(settings, arguments, lifetime, now);
@@ -85,19 +93,23 @@ pub async fn create(
             }
             Ok(Verdict::Replay(recorded) | Verdict::Mismatch { recorded, .. }) => {
                 let there = table::read_text(&recorded.item, "groupId").unwrap_or_default();
-                match table::get_group(client, &settings.table, &group.domain, &there).await.map_err(unavailable)? {
-                    Some(group) if group.is_alive(clock.now()) => return Ok(group),
+                match living(client, settings, clock, &group.domain, &there).await? {
+                    Some(group) => return enter(client, settings, clock, group).await,
                     // It was dissolved, or its host went silent: the record outlived what it stands for.
-                    _ => replaces = Some(recorded),
+                    None => replaces = Some(recorded),
                 }
             }
+            // Nobody refuses a group for good, so nobody puts up a fence; if there is one, nothing is behind it.
+            Ok(Verdict::Fenced(recorded)) => replaces = Some(recorded),
             Ok(Verdict::NotOurs) => {
                 if let Err(error) = answer {
-                    metric::CONFLICTS.add(1);
                     let cancelled =
                         error.as_service_error().is_some_and(|error| error.is_transaction_canceled_exception());
-                    if !cancelled && !classify(error).is_transient() {
-                        return Err(Refusal::Unavailable);
+                    refusal = if cancelled { Refusal::Conflict } else { Refusal::Unavailable };
+                    if cancelled {
+                        metric::CONFLICTS.add(1);
+                    } else if !classify(error).is_transient() {
+                        return Err(refusal);
                     }
                 }
                 clock.sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
@@ -106,7 +118,39 @@ pub async fn create(
             Err(_) => return Err(Refusal::Unavailable),
         }
     }
-    Err(Refusal::Conflict)
+    Err(refusal)
+}
+
+/// The group, if it is alive.
+async fn living(
+    client: &Client,
+    settings: &Settings,
+    clock: &dyn Clock,
+    domain: &str,
+    group_id: &str,
+) -> Result<Option<Group>, Refusal> {
+    let group = table::get_group(client, &settings.table, domain, group_id).await.map_err(unavailable)?;
+    Ok(group.filter(|group| group.is_alive(clock.now())))
+}
+
+/// Sees to it that the host is a member of the group that it has.
+async fn enter(client: &Client, settings: &Settings, clock: &dyn Clock, group: Group) -> Result<Group, Refusal> {
+    let Group { group_id, domain, host_id, .. } = &group;
+    let membership = table::get(client, &settings.table, table::membership_key(domain, host_id));
+    let former = membership.await.map_err(unavailable)?.and_then(|item| table::read_text(&item, "groupId"));
+    if former.as_deref() == Some(group_id) {
+        return Ok(group);
+    }
+    let mut items = vec![alive(&settings.table, &group, clock.now())];
+    items.extend(host_items(&settings.table, &group, former.as_deref()));
+    match client.transact_write_items().set_transact_items(Some(items)).send().await {
+        Ok(_) => Ok(group),
+        // Its group has ended, or it has joined another one, this very moment.
+        Err(error) => match error.as_service_error() {
+            Some(error) if error.is_transaction_canceled_exception() => Err(Refusal::Conflict),
+            _ => Err(Refusal::Unavailable),
+        },
+    }
 }
 
 fn unavailable(_: store::Error) -> Refusal {
@@ -130,25 +174,49 @@ fn new_group(settings: &Settings, arguments: &Arguments, lifetime: Duration, now
 
 /// A domain has only so many groups. The index lags, so this is a bound for floods, not to the last group.
 async fn too_many(client: &Client, settings: &Settings, domain: &str, now: Timestamp) -> Result<(), Refusal> {
-    let query = client
-        .query()
-        .table_name(&settings.table)
-        .index_name("GSI1")
-        .key_condition_expression("GSI1PK = :domain AND begins_with(GSI1SK, :prefix)")
-        .filter_expression("expiresAt > :now AND hostFreshUntil > :now")
-        .expression_attribute_values(":domain", text(format!("DOMAIN#{domain}")))
-        .expression_attribute_values(":prefix", text("GROUP#"))
-        .expression_attribute_values(":now", number(now.as_secs()))
-        .select(aws_sdk_dynamodb::types::Select::Count);
-    let output = query.send().await.map_err(|error| unavailable(classify(error)))?;
-    if usize::try_from(output.count).unwrap_or(0) < MAX_GROUPS_A_DOMAIN {
-        return Ok(());
+    let oldest = iso(Timestamp::from_millis(now.as_millis().saturating_sub(longest_millis(settings))));
+    let mut living = 0;
+    let mut from = None;
+    loop {
+        let query = client
+            .query()
+            .table_name(&settings.table)
+            .index_name("GSI1")
+            // Groups that ended long ago may still lie in the table: what is older than a group can be is not read.
+            .key_condition_expression("GSI1PK = :domain AND GSI1SK BETWEEN :from AND :to")
+            .filter_expression("expiresAt > :now AND hostFreshUntil > :now")
+            .expression_attribute_values(":domain", text(format!("DOMAIN#{domain}")))
+            .expression_attribute_values(":from", text(format!("GROUP#{oldest}")))
+            .expression_attribute_values(":to", text("GROUP#~"))
+            .expression_attribute_values(":now", number(now.as_secs()))
+            .select(aws_sdk_dynamodb::types::Select::Count)
+            .set_exclusive_start_key(from);
+        let page = query.send().await.map_err(|error| unavailable(classify(error)))?;
+        living += usize::try_from(page.count).unwrap_or(0);
+        from = page.last_evaluated_key;
+        if living >= MAX_GROUPS_A_DOMAIN {
+            let most = format!("The domain has {MAX_GROUPS_A_DOMAIN} groups, the most that it may have.");
+            return Err(Refusal::Validation(most));
+        }
+        if from.is_none() {
+            return Ok(());
+        }
     }
-    Err(Refusal::Validation(format!("The domain has {MAX_GROUPS_A_DOMAIN} groups, the most that it may have.")))
+}
+
+fn longest_millis(settings: &Settings) -> u64 {
+    u64::try_from(settings.longest.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The group, its host as its first member, and what the host leaves for it.
 fn group_items(table: &str, group: &Group, former: Option<&str>) -> Vec<TransactWriteItem> {
+    let mut items = vec![put(table, table::write_group(group), Some("attribute_not_exists(pk)"), None)];
+    items.extend(host_items(table, group, former));
+    items
+}
+
+/// The host as a member, and what it leaves for it.
+fn host_items(table: &str, group: &Group, former: Option<&str>) -> Vec<TransactWriteItem> {
     let Group { group_id, domain, host_id, expires_at, .. } = group;
     let mut node = table::node_key(domain, group_id, host_id);
     node.extend([
@@ -170,11 +238,7 @@ fn group_items(table: &str, group: &Group, former: Option<&str>) -> Vec<Transact
         Some(former) => ("groupId = :former", Some(Item::from([(":former".to_owned(), text(former))]))),
         None => ("attribute_not_exists(pk)", None),
     };
-    let mut items = vec![
-        put(table, table::write_group(group), "attribute_not_exists(pk)", None),
-        put(table, membership, unchanged.0, unchanged.1),
-        put(table, node, "attribute_not_exists(pk)", None),
-    ];
+    let mut items = vec![put(table, membership, Some(unchanged.0), unchanged.1), put(table, node, None, None)];
     if let Some(former) = former {
         items.push(delete(table, table::node_key(domain, former, host_id)));
         items.push(delete(table, table::status_key(domain, host_id)));
@@ -182,11 +246,22 @@ fn group_items(table: &str, group: &Group, former: Option<&str>) -> Vec<Transact
     items
 }
 
-fn put(table: &str, item: Item, condition: &str, values: Option<Item>) -> TransactWriteItem {
+/// The group is alive, as a condition.
+fn alive(table: &str, group: &Group, now: Timestamp) -> TransactWriteItem {
+    let check = ConditionCheck::builder()
+        .table_name(table)
+        .set_key(Some(table::group_key(&group.domain, &group.group_id)))
+        .condition_expression("attribute_exists(pk) AND expiresAt > :now AND hostFreshUntil > :now")
+        .expression_attribute_values(":now", number(now.as_secs()));
+    #[expect(clippy::expect_used, reason = "table name, key and condition are set above")]
+    TransactWriteItem::builder().condition_check(check.build().expect("table name, key and condition are set")).build()
+}
+
+fn put(table: &str, item: Item, condition: Option<&str>, values: Option<Item>) -> TransactWriteItem {
     let put = Put::builder()
         .table_name(table)
         .set_item(Some(item))
-        .condition_expression(condition)
+        .set_condition_expression(condition.map(str::to_owned))
         .set_expression_attribute_values(values);
     #[expect(clippy::expect_used, reason = "table name and item are set above")]
     TransactWriteItem::builder().put(put.build().expect("table name and item are set")).build()

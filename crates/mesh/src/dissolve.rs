@@ -6,6 +6,9 @@
 //! 3. messages and recognised publishes go: whatever was written before its node went is found now, from the base table;
 //! 4. the record of its host goes, if it still stands for this group; and last the group itself, by which a repeated call
 //!    finds out what is left to do.
+//!
+//! With a `messageId`, one record of it stays for as long as messages are kept: by it the same call, repeated, is recognised
+//! and does not notify again. It is written last, so that a call which died before it is carried on, and does notify.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::SdkError;
@@ -13,10 +16,10 @@ use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{DeleteRequest, ReturnValue, WriteRequest};
 use ichido::dynamodb::classify;
-use ichido::{Clock, Namespace, store};
-use serde::Deserialize;
+use ichido::{Clock, Namespace, Timestamp, store};
+use serde::{Deserialize, Serialize};
 
-use crate::group::Refusal;
+use crate::group::{MAX_DOMAIN_CHARS, MAX_ID_CHARS, MAX_MESSAGE_ID_CHARS, Refusal, check_length};
 use crate::settings::Settings;
 use crate::table::{self, Item, number, read_number, read_text, text};
 
@@ -32,24 +35,97 @@ pub struct Arguments {
     pub group_id: String,
     pub domain: String,
     pub host_id: String,
+    pub message_id: Option<String>,
 }
 
-/// Dissolves the group; the number that the notification has in the group's stream.
+/// The notification of a group's end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// Its number in the group's stream.
+    pub sequence: u64,
+    pub at: Timestamp,
+    /// It has been given before: nobody is notified again.
+    pub is_replay: bool,
+}
+
+/// Dissolves the group.
 pub async fn dissolve(
     client: &Client,
     settings: &Settings,
     clock: &dyn Clock,
     arguments: &Arguments,
-) -> Result<u64, Refusal> {
+) -> Result<Notice, Refusal> {
+    let Arguments { group_id, domain, host_id, message_id } = arguments;
+    check_length("groupId", group_id, MAX_ID_CHARS)?;
+    check_length("domain", domain, MAX_DOMAIN_CHARS)?;
+    check_length("hostId", host_id, MAX_ID_CHARS)?;
+    let record = match message_id {
+        Some(message_id) => {
+            check_length("messageId", message_id, MAX_MESSAGE_ID_CHARS)?;
+            Some(table::published_key(domain, group_id, host_id, message_id))
+        }
+        None => None,
+    };
+    if let Some(key) = &record
+        && let Some(notice) = known(client, settings, clock, key.clone()).await?
+    {
+        return Ok(notice);
+    }
     let sequence = end(client, settings, clock, arguments).await?;
     clear(client, settings, clock, arguments).await.map_err(|_| Refusal::Unavailable)?;
+    let notice = Notice { sequence, at: clock.now(), is_replay: false };
+    if let Some(key) = record {
+        remember(client, settings, key, &notice).await.map_err(|_| Refusal::Unavailable)?;
+    }
     telemetry::metric::GROUPS_DISSOLVED.add(1);
-    Ok(sequence)
+    Ok(notice)
+}
+
+/// What an outcome says of itself: the kind of its message, and the notice.
+#[derive(Deserialize, Serialize)]
+struct Outcome {
+    kind: String,
+    sequence: u64,
+    at: u64,
+}
+
+const KIND: &str = "dissolve";
+
+/// The notice of an earlier call with this `messageId`.
+async fn known(client: &Client, settings: &Settings, clock: &dyn Clock, key: Item) -> Result<Option<Notice>, Refusal> {
+    let record = table::get(client, &settings.table, key).await.map_err(|_| Refusal::Unavailable)?;
+    let Some(record) = record.filter(|record| read_number(record, "ttl").unwrap_or(0) > clock.now().as_secs()) else {
+        return Ok(None);
+    };
+    let outcome = read_text(&record, "ichido_outcome").unwrap_or_default();
+    match serde_json::from_str::<Outcome>(&outcome) {
+        Ok(outcome) if outcome.kind == KIND => {
+            Ok(Some(Notice { sequence: outcome.sequence, at: Timestamp::from_millis(outcome.at), is_replay: true }))
+        }
+        _ => Err(Refusal::Validation("messageId was used before, for another message.".into())),
+    }
+}
+
+/// The record of a publish, in the library's format, as `writeMessage.js` writes it.
+async fn remember(client: &Client, settings: &Settings, key: Item, notice: &Notice) -> Result<(), store::Error> {
+    let Notice { sequence, at, .. } = notice;
+    let outcome = Outcome { kind: KIND.to_owned(), sequence: *sequence, at: at.as_millis() };
+    let mut item = key;
+    item.extend([
+        ("ichido_format".into(), number(1)),
+        ("ichido_state".into(), text("completed")),
+        ("ichido_owner".into(), text(uuid::Uuid::new_v4().to_string())),
+        ("ichido_fence".into(), number(1)),
+        ("ichido_updated_at".into(), number(at.as_millis())),
+        ("ichido_outcome".into(), text(serde_json::to_string(&outcome).unwrap_or_default())),
+        ("ttl".into(), number((*at + settings.retention).as_secs_ceil())),
+    ]);
+    client.put_item().table_name(&settings.table).set_item(Some(item)).send().await.map(|_| ()).map_err(classify)
 }
 
 /// Step 1. A group that has ended, but is not cleared away, may be dissolved again: that is how a call goes on.
 async fn end(client: &Client, settings: &Settings, clock: &dyn Clock, arguments: &Arguments) -> Result<u64, Refusal> {
-    let Arguments { group_id, domain, host_id } = arguments;
+    let Arguments { group_id, domain, host_id, .. } = arguments;
     let now = clock.now();
     let update = client
         .update_item()
@@ -99,7 +175,7 @@ async fn clear(
     clock: &dyn Clock,
     arguments: &Arguments,
 ) -> Result<(), store::Error> {
-    let Arguments { group_id, domain, host_id } = arguments;
+    let Arguments { group_id, domain, host_id, .. } = arguments;
     let table = &settings.table;
     for node in of_group(client, table, domain, group_id, "NODE#").await? {
         let Some(node_id) = read_text(&node, "nodeId") else { continue };

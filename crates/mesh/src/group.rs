@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 pub const MAX_DOMAIN_CHARS: usize = 256;
 /// The longest id of a node or host, in characters.
 pub const MAX_ID_CHARS: usize = 128;
+/// The longest id that a publisher gives a message, in characters.
+pub const MAX_MESSAGE_ID_CHARS: usize = 100;
 /// The longest name of a group, in characters.
 pub const MAX_NAME_CHARS: usize = 128;
 /// The most living groups of a domain.

@@ -1,12 +1,15 @@
 //! `leaveGroup`: node, membership and status go, and only this node's.
+//!
+//! All three in one transaction. A node that has joined another group meanwhile keeps what it has there.
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{Delete, TransactWriteItem};
 use ichido::Clock;
-use ichido::dynamodb::classify;
 use serde::Deserialize;
 
-use crate::group::Refusal;
+use crate::group::{MAX_DOMAIN_CHARS, MAX_ID_CHARS, Refusal, check_length};
 use crate::settings::Settings;
 use crate::table::{self, Item, read_number, text};
 
@@ -27,6 +30,9 @@ pub async fn leave(
     arguments: &Arguments,
 ) -> Result<(), Refusal> {
     let Arguments { group_id, domain, node_id } = arguments;
+    check_length("groupId", group_id, MAX_ID_CHARS)?;
+    check_length("domain", domain, MAX_DOMAIN_CHARS)?;
+    check_length("nodeId", node_id, MAX_ID_CHARS)?;
     let now = clock.now();
     let group = table::get_group(client, &settings.table, domain, group_id).await.map_err(|_| Refusal::Unavailable)?;
     if !group.is_some_and(|group| group.is_alive(now)) {
@@ -46,25 +52,25 @@ pub async fn leave(
         delete(table, table::status_key(domain, node_id), None),
     ];
     let answer = client.transact_write_items().set_transact_items(Some(items)).send().await;
-    match answer {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let moved = error.as_service_error().is_some_and(|error| match error {
-                aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError::TransactionCanceledException(
-                    cancelled,
-                ) => cancelled.cancellation_reasons().first().and_then(|reason| reason.code()) == Some("ConditionalCheckFailed"),
-                _ => false,
-            });
-            if !moved {
-                return Err(match classify(error).is_transient() {
-                    true => Refusal::Conflict,
-                    false => Refusal::Unavailable,
-                });
-            }
-            // Its membership is elsewhere by now: only the node here is left to remove.
+    let Err(error) = answer else { return Ok(()) };
+    match reasons(&error).as_slice() {
+        // Its membership is elsewhere by now: only the node here is left to remove.
+        [Some("ConditionalCheckFailed"), ..] => {
             let delete = client.delete_item().table_name(table).set_key(Some(node_key));
             delete.send().await.map(|_| ()).map_err(|_| Refusal::Unavailable)
         }
+        reasons if reasons.contains(&Some("TransactionConflict")) => Err(Refusal::Conflict),
+        _ => Err(Refusal::Unavailable),
+    }
+}
+
+/// Why a transaction was cancelled, an entry an item; nothing if it was not.
+fn reasons(error: &SdkError<TransactWriteItemsError>) -> Vec<Option<&str>> {
+    match error.as_service_error() {
+        Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
+            cancelled.cancellation_reasons().iter().map(|reason| reason.code()).collect()
+        }
+        _ => Vec::new(),
     }
 }
 

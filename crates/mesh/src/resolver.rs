@@ -16,6 +16,8 @@ use crate::group::{Group, iso};
 use crate::settings::Settings;
 use crate::{create, dissolve, leave};
 
+const SECONDS_A_DAY: u64 = 86_400;
+
 /// What `lambda.js` sends.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "field", content = "arguments")]
@@ -48,6 +50,9 @@ pub fn handler(settings: Settings, client: Client, clock: Arc<dyn Clock>) -> Han
 
 async fn answer(settings: &Settings, client: &Client, clock: &dyn Clock, payload: Value) -> Result<Value, Error> {
     let started = clock.now();
+    if let Some(expires) = settings.api_key_expires {
+        metric::MESH_API_KEY_DAYS_LEFT.add(expires.saturating_sub(started.as_secs()) / SECONDS_A_DAY);
+    }
     let request: Request = serde_json::from_value(payload).map_err(|error| Error::failed("Event", error))?;
     let value = match request {
         Request::Create(arguments) => {
@@ -61,9 +66,9 @@ async fn answer(settings: &Settings, client: &Client, clock: &dyn Clock, payload
                 "message": "The node has left the group.",
             })
         }),
-        Request::Dissolve(arguments) => dissolve::dissolve(client, settings, clock, &arguments)
-            .await
-            .map(|sequence| dissolved(&arguments, sequence, clock.now())),
+        Request::Dissolve(arguments) => {
+            dissolve::dissolve(client, settings, clock, &arguments).await.map(|notice| dissolved(&arguments, &notice))
+        }
     };
     metric::MESH_LATENCY.took(clock.now().since(started));
     Ok(match value {
@@ -92,16 +97,19 @@ fn show(settings: &Settings, group: &Group) -> Value {
     })
 }
 
-fn dissolved(arguments: &dissolve::Arguments, sequence: u64, now: Timestamp) -> Value {
-    let dissolve::Arguments { group_id, domain, .. } = arguments;
+fn dissolved(arguments: &dissolve::Arguments, notice: &dissolve::Notice) -> Value {
+    let dissolve::Arguments { group_id, domain, message_id, .. } = arguments;
     let message = "The host has dissolved the group.";
+    // Without group and domain a message reaches no subscriber: a repeated publish is answered, not delivered again.
+    let (to_group, to_domain) = if notice.is_replay { (None, None) } else { (Some(group_id), Some(domain)) };
     json!({
-        "groupId": group_id,
-        "domain": domain,
-        "sequence": sequence,
+        "groupId": to_group,
+        "domain": to_domain,
+        "sequence": notice.sequence,
+        "messageId": message_id,
         "groupDissolve": { "groupId": group_id, "domain": domain, "message": message },
         "message": message,
-        "timestamp": iso(now),
+        "timestamp": iso(notice.at),
     })
 }
 

@@ -15,6 +15,10 @@ pub struct Settings {
     pub longest: Duration,
     pub host_heartbeat: Duration,
     pub polling_interval: Duration,
+    /// How long messages, and publishes that are recognised again, are kept.
+    pub retention: Duration,
+    /// When the API key ends, in seconds since the epoch.
+    pub api_key_expires: Option<u64>,
 }
 
 impl Settings {
@@ -30,12 +34,16 @@ impl Settings {
             vars.invalid("HOST_HEARTBEAT_SECONDS", "1 to 3600 seconds");
         }
         let polling: u64 = vars.parsed("POLLING_INTERVAL_SECONDS", 2);
+        let retention: u64 = vars.parsed("MESSAGE_RETENTION_SECONDS", 120);
+        let key: u64 = vars.parsed("MESH_API_KEY_EXPIRES", 0);
         vars.finish()?;
         Ok(Self {
             table,
             longest: Duration::from_secs(minutes * 60),
             host_heartbeat: Duration::from_secs(heartbeat),
             polling_interval: Duration::from_secs(polling),
+            retention: Duration::from_secs(retention),
+            api_key_expires: (key > 0).then_some(key),
         })
     }
 }

@@ -6,13 +6,13 @@
 //! | the group of a host (the library's record) | `HOST#{domain}#{hostId}` | `METADATA` | ends with the group |
 //! | a member | `GROUP#{groupId}@{domain}` | `NODE#{nodeId}` | |
 //! | a message, or a void number | `GROUP#{groupId}@{domain}` | `MESSAGE#{sequence}` | |
-//! | a publish that is recognised again | `GROUP#{groupId}@{domain}` | `PUBLISHED#{messageId}#{nodeId}` | |
+//! | a publish that is recognised again (the library's record) | `GROUP#{groupId}@{domain}` | `PUBLISHED#{nodeId}#{messageId}` | |
 //! | which group a node is in | `NODE#{nodeId}@{domain}` | `MEMBERSHIP` | |
 //! | a node's last report | `NODE#{nodeId}@{domain}` | `STATUS#LATEST` | `GSI1PK` = the group, `GSI1SK` = `STATUS#{nodeId}` |
 //!
 //! The seed's `NODE#{nodeId}` has the domain behind it here: nodes of two domains that chose one id are two nodes.
-//! `%` and `@` in a node's id are escaped in that key, so that no two pairs of id and domain are one key. Group ids are
-//! made here and contain neither.
+//! `%` and `@` in a node's id are escaped in that key, so that no two pairs of id and domain are one key; `%` and `#` in the
+//! key of a publish, for the same reason. Group ids are made here and contain none of them.
 
 use std::collections::HashMap;
 
@@ -48,6 +48,11 @@ pub(crate) fn group_partition(domain: &str, group_id: &str) -> String {
 
 pub(crate) fn node_key(domain: &str, group_id: &str, node_id: &str) -> Item {
     key(group_partition(domain, group_id), format!("NODE#{node_id}"))
+}
+
+pub(crate) fn published_key(domain: &str, group_id: &str, node_id: &str, message_id: &str) -> Item {
+    let node_id = node_id.replace('%', "%25").replace('#', "%23");
+    key(group_partition(domain, group_id), format!("PUBLISHED#{node_id}#{message_id}"))
 }
 
 fn node_partition(domain: &str, node_id: &str) -> String {
@@ -126,6 +131,7 @@ mod tests {
     fn no_two_pairs_of_node_and_domain_are_one_key() {
         assert_ne!(membership_key("b@c", "a"), membership_key("c", "a@b"));
         assert_ne!(membership_key("d", "a%40b"), membership_key("d", "a@b"));
+        assert_ne!(published_key("d", "g", "a#b", "c"), published_key("d", "g", "a", "b#c"));
         assert_eq!(membership_key("192.168.1.1", "node-001")["pk"], text("NODE#node-001@192.168.1.1"));
     }
 }

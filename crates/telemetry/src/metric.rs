@@ -247,5 +247,7 @@ pub const GROUPS_CREATED: Metric = Metric::count("GroupsCreated");
 pub const GROUPS_DISSOLVED: Metric = Metric::count("GroupsDissolved");
 /// Requests refused; also by `ErrorType`.
 pub const MESH_REFUSALS: Metric = Metric::count("MeshRefusals");
+/// Days until the API key of the mesh ends.
+pub const MESH_API_KEY_DAYS_LEFT: Metric = Metric::gauge("MeshApiKeyDaysLeft");
 /// How long a mesh operation took; also by `Operation`.
 pub const MESH_LATENCY: Metric = Metric::millis("MeshLatency");

@@ -6,9 +6,10 @@ export function request(ctx) {
   if (!messageId) {
     runtime.earlyReturn();
   }
+  const node = nodeId.split('%').join('%25').split('#').join('%23');
   return {
     operation: 'GetItem',
-    key: util.dynamodb.toMapValues({ pk: `GROUP#${groupId}@${domain}`, sk: `PUBLISHED#${messageId}#${nodeId}` }),
+    key: util.dynamodb.toMapValues({ pk: `GROUP#${groupId}@${domain}`, sk: `PUBLISHED#${node}#${messageId}` }),
     consistentRead: true,
   };
 }
@@ -18,7 +19,13 @@ export function response(ctx) {
     util.error('The message could not be looked up. Try again.', 'Unavailable');
   }
   if (ctx.result && ctx.result.ttl > util.time.nowEpochSeconds()) {
-    ctx.stash.replay = JSON.parse(ctx.result.ichido_outcome);
+    const { kind, message } = ctx.stash;
+    const replay = JSON.parse(ctx.result.ichido_outcome);
+    const content = (one) => JSON.stringify(kind === 'status' ? one.data : one.events);
+    if (replay.kind !== kind || content(replay) !== content(message)) {
+      util.error('messageId was used before, for another message.', 'ValidationError');
+    }
+    ctx.stash.replay = replay;
   }
   return ctx.prev.result;
 }

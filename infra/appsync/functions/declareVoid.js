@@ -1,33 +1,58 @@
 import { runtime, util } from '@aws-appsync/utils';
 
-/** A number was taken, but its message was refused: says so in the stream, so that nobody waits for it. */
+/**
+ * A number was taken, but its message was refused: says so in the stream, so that nobody waits for it. In one transaction that checks
+ * that the group is alive, so that nothing comes after its end.
+ */
 export function request(ctx) {
   if (!ctx.stash.failure) {
     runtime.earlyReturn();
   }
   const { groupId, domain } = ctx.args;
   const { sequence } = ctx.stash;
+  const table = ctx.env.TABLE_NAME;
+  const now = util.time.nowEpochSeconds();
   return {
-    operation: 'PutItem',
-    key: util.dynamodb.toMapValues({
-      pk: `GROUP#${groupId}@${domain}`,
-      sk: `MESSAGE#${`${sequence}`.padStart(12, '0')}`,
-    }),
-    attributeValues: util.dynamodb.toMapValues({
-      kind: 'void',
-      sequence,
-      at: util.time.nowEpochMilliSeconds(),
-      ttl: util.time.nowEpochSeconds() + +ctx.env.MESSAGE_RETENTION_SECONDS,
-    }),
-    // The transaction may have been committed though its answer was lost.
-    condition: { expression: 'attribute_not_exists(pk)' },
+    operation: 'TransactWriteItems',
+    transactItems: [
+      {
+        table,
+        operation: 'ConditionCheck',
+        key: util.dynamodb.toMapValues({ pk: `DOMAIN#${domain}`, sk: `GROUP#${groupId}#METADATA` }),
+        condition: {
+          expression: 'attribute_exists(pk) AND expiresAt > :now AND hostFreshUntil > :now',
+          expressionValues: util.dynamodb.toMapValues({ ':now': now }),
+        },
+      },
+      {
+        table,
+        operation: 'PutItem',
+        key: util.dynamodb.toMapValues({
+          pk: `GROUP#${groupId}@${domain}`,
+          sk: `MESSAGE#${`${sequence}`.padStart(12, '0')}`,
+        }),
+        attributeValues: util.dynamodb.toMapValues({
+          kind: 'void',
+          sequence,
+          at: util.time.nowEpochMilliSeconds(),
+          ttl: now + +ctx.env.MESSAGE_RETENTION_SECONDS,
+        }),
+        condition: { expression: 'attribute_not_exists(pk)' },
+      },
+    ],
   };
 }
 
 export function response(ctx) {
-  const { failure } = ctx.stash;
-  if (failure) {
-    util.error(failure.message, failure.type);
+  const reasons = ctx.error && ctx.result && ctx.result.cancellationReasons ? ctx.result.cancellationReasons : [];
+  const refused = (reason) => reason && reason.type === 'ConditionalCheckFailed';
+  if (refused(reasons[1])) {
+    // Only this request writes under this number: its message is there, and only the answer was lost.
+    return ctx.prev.result;
   }
-  return ctx.prev.result;
+  if (refused(reasons[0])) {
+    util.error('The group does not exist or has ended. Disconnect.', 'GroupNotFound');
+  }
+  const { failure } = ctx.stash;
+  util.error(failure.message, failure.type);
 }

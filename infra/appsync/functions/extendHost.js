@@ -31,7 +31,10 @@ export function response(ctx) {
     if (ctx.error.type === 'DynamoDB:ConditionalCheckFailedException') {
       util.error('The group does not exist or has ended. Disconnect.', 'GroupNotFound');
     }
-    util.error('The heartbeat could not be recorded. Try again.', 'Conflict');
+    if (ctx.error.type === 'DynamoDB:TransactionConflictException') {
+      util.error('Other requests were faster. Try again.', 'Conflict');
+    }
+    util.error('The heartbeat could not be recorded. Try again.', 'Unavailable');
   }
   ctx.stash.group = ctx.result;
   return ctx.result;

@@ -78,7 +78,10 @@ export function response(ctx) {
     if (reasons[0] && reasons[0].type === 'ConditionalCheckFailed') {
       util.error('The group does not exist or has ended. Disconnect.', 'GroupNotFound');
     }
-    util.error('Another request of this node was faster. Try again.', 'Conflict');
+    if (reasons.some((reason) => reason.type === 'ConditionalCheckFailed' || reason.type === 'TransactionConflict')) {
+      util.error('Other requests were faster. Try again.', 'Conflict');
+    }
+    util.error('The node could not be written. Try again.', 'Unavailable');
   }
   return ctx.prev.result;
 }

@@ -1,4 +1,4 @@
-import { runtime, util } from '@aws-appsync/utils';
+import { util } from '@aws-appsync/utils';
 
 /** The messages that are read at a time. */
 const PAGE = 1000;
@@ -7,23 +7,17 @@ const SETTLED_AFTER_MS = 5000;
 
 /**
  * What is kept of the stream after `stash.after`, in order, up to the first number whose message may still be on its
- * way. Leaves it in `stash.read`, and in `stash.next` how far that reaches. Can stand several times in a pipeline: it goes on where it
- * ended, unless `stash.found` says that there is enough.
+ * way. Leaves it in `stash.read`, in `stash.next` how far that reaches, and in `stash.head` how far the group is.
  */
 export function request(ctx) {
   const { groupId, domain } = ctx.args;
-  const { after, next, found } = ctx.stash;
-  if (found) {
-    runtime.earlyReturn();
-  }
-  const from = next > after ? next : after;
   return {
     operation: 'Query',
     query: {
       expression: 'pk = :pk AND sk BETWEEN :from AND :to',
       expressionValues: util.dynamodb.toMapValues({
         ':pk': `GROUP#${groupId}@${domain}`,
-        ':from': `MESSAGE#${`${from + 1}`.padStart(12, '0')}`,
+        ':from': `MESSAGE#${`${ctx.stash.after + 1}`.padStart(12, '0')}`,
         ':to': 'MESSAGE#999999999999',
       }),
     },
@@ -36,12 +30,12 @@ export function response(ctx) {
   if (ctx.error) {
     util.error('The messages could not be read. Try again.', 'Unavailable');
   }
-  const { after, group, since } = ctx.stash;
+  const { after, group } = ctx.stash;
   const nowMs = util.time.nowEpochMilliSeconds();
   const settled = (at) => at + SETTLED_AFTER_MS <= nowMs;
   const head = group.sequence ? group.sequence : 0;
-  const read = ctx.stash.read ? ctx.stash.read : [];
-  let next = ctx.stash.next > after ? ctx.stash.next : after;
+  const read = [];
+  let next = after;
   let open = false;
   for (const item of ctx.result.items) {
     // In between, numbers are missing: lost, or on their way.
@@ -55,8 +49,7 @@ export function response(ctx) {
       }
     }
   }
-  const end = open || !ctx.result.nextToken;
-  if (end && !open && next < head && settled(group.sequencedAt)) {
+  if (!open && !ctx.result.nextToken && next < head && settled(group.sequencedAt)) {
     next = head;
   }
   ctx.stash.read = read;
@@ -64,6 +57,5 @@ export function response(ctx) {
   // Whoever asks from beyond the head learns the head, and nothing else.
   const last = read.length > 0 ? read[read.length - 1].sequence : 0;
   ctx.stash.head = head > last ? head : last;
-  ctx.stash.found = end || !since || read.some((item) => item.kind === 'events' && item.at > since);
   return read;
 }

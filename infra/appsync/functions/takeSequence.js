@@ -1,18 +1,25 @@
 import { runtime, util } from '@aws-appsync/utils';
 
-/** Takes the group's next number, in the write that checks that the group is alive. */
+/** Takes the group's next number, in the write that checks that the group is alive. The group knows its last number of an event. */
 export function request(ctx) {
   if (ctx.stash.replay) {
     runtime.earlyReturn();
   }
   const { groupId, domain } = ctx.args;
+  const isEvents = ctx.stash.kind === 'events';
   const now = util.time.nowEpochSeconds();
   return {
     operation: 'UpdateItem',
     key: util.dynamodb.toMapValues({ pk: `DOMAIN#${domain}`, sk: `GROUP#${groupId}#METADATA` }),
     update: {
-      expression: 'SET #sequence = if_not_exists(#sequence, :zero) + :one, #sequencedAt = :nowMs',
-      expressionNames: { '#sequence': 'sequence', '#sequencedAt': 'sequencedAt' },
+      expression: `SET #sequence = if_not_exists(#sequence, :zero) + :one, #sequencedAt = :nowMs${
+        isEvents ? ', #eventSequence = if_not_exists(#sequence, :zero) + :one' : ''
+      }`,
+      expressionNames: {
+        '#sequence': 'sequence',
+        '#sequencedAt': 'sequencedAt',
+        ...(isEvents ? { '#eventSequence': 'eventSequence' } : {}),
+      },
       expressionValues: util.dynamodb.toMapValues({ ':zero': 0, ':one': 1, ':nowMs': util.time.nowEpochMilliSeconds() }),
     },
     condition: {
@@ -27,7 +34,10 @@ export function response(ctx) {
     if (ctx.error.type === 'DynamoDB:ConditionalCheckFailedException') {
       util.error('The group does not exist or has ended. Disconnect.', 'GroupNotFound');
     }
-    util.error('The message could not be accepted. Try again.', 'Conflict');
+    if (ctx.error.type === 'DynamoDB:TransactionConflictException') {
+      util.error('Other requests were faster. Try again.', 'Conflict');
+    }
+    util.error('The message could not be accepted. Try again.', 'Unavailable');
   }
   ctx.stash.group = ctx.result;
   ctx.stash.sequence = ctx.result.sequence;

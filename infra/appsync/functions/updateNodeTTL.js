@@ -27,7 +27,10 @@ export function response(ctx) {
     if (ctx.error.type === 'DynamoDB:ConditionalCheckFailedException') {
       util.error('The node is not a member of the group, or has expired.', 'NodeNotFound');
     }
-    util.error('The heartbeat could not be recorded. Try again.', 'Conflict');
+    if (ctx.error.type === 'DynamoDB:TransactionConflictException') {
+      util.error('Other requests were faster. Try again.', 'Conflict');
+    }
+    util.error('The heartbeat could not be recorded. Try again.', 'Unavailable');
   }
   return ctx.result;
 }

@@ -40,6 +40,8 @@ export function request(ctx) {
         at: util.time.nowEpochMilliSeconds(),
         ttl: kept,
       }),
+      // A number that was declared void stays so.
+      condition: { expression: 'attribute_not_exists(pk)' },
     },
   ];
   if (kind === 'status') {
@@ -66,14 +68,17 @@ export function request(ctx) {
     items.push({
       table,
       operation: 'PutItem',
-      key: util.dynamodb.toMapValues({ pk, sk: `PUBLISHED#${messageId}#${nodeId}` }),
+      key: util.dynamodb.toMapValues({
+        pk,
+        sk: `PUBLISHED#${nodeId.split('%').join('%25').split('#').join('%23')}#${messageId}`,
+      }),
       attributeValues: util.dynamodb.toMapValues({
         ichido_format: 1,
         ichido_state: 'completed',
         ichido_owner: util.autoId(),
         ichido_fence: 1,
         ichido_updated_at: util.time.nowEpochMilliSeconds(),
-        ichido_outcome: JSON.stringify({ ...message, sequence }),
+        ichido_outcome: JSON.stringify({ ...message, kind, sequence }),
         ttl: kept,
       }),
       condition: {
@@ -93,8 +98,10 @@ export function response(ctx) {
     const refused = (reason) => reason && reason.type === 'ConditionalCheckFailed';
     if (refused(reasons[0])) {
       ctx.stash.failure = { message: 'The node is not a member of the group, or has expired.', type: 'NodeNotFound' };
+    } else if (reasons.some((reason) => refused(reason) || reason.type === 'TransactionConflict')) {
+      ctx.stash.failure = { message: 'Other requests were faster. Try again.', type: 'Conflict' };
     } else {
-      ctx.stash.failure = { message: 'The message could not be written. Try again.', type: 'Conflict' };
+      ctx.stash.failure = { message: 'The message could not be written. Try again.', type: 'Unavailable' };
     }
   }
   return ctx.prev.result;

@@ -2,19 +2,20 @@ import { util } from '@aws-appsync/utils';
 
 /** The events of one answer. */
 const MAX_EVENTS = 100;
+/** A number without a message counts as lost when a later message is this old. */
+const SETTLED_AFTER_MS = 5000;
 
 /**
- * checkGroupExists, readMessages (three times: a time may be far back). `since` is a cursor, `SEQUENCE:INDEX`, after whose event
- * the answer begins, or a time.
+ * checkGroupExists, readEvents (several times: there may be many reports between two events). `since` is a cursor, `SEQUENCE:INDEX`,
+ * after whose event the answer begins, or a time.
  */
 export function request(ctx) {
   const { since } = ctx.args;
   if (util.matches('^[0-9]{12}:[0-9]{3}$', since)) {
-    const sequence = +since.split(':')[0];
-    ctx.stash.after = sequence > 0 ? sequence - 1 : 0;
+    ctx.stash.after = +since.split(':')[0];
     ctx.stash.cursor = since;
-  } else if (util.matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[+-][0-9]{2}:?[0-9]{2})$', since)) {
-    ctx.stash.after = 0;
+  } else if (util.matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-][0-9]{2}:?[0-9]{2})$', since)) {
+    ctx.stash.after = 1;
     ctx.stash.since = util.time.parseISO8601ToEpochMilliSeconds(since);
     ctx.stash.cursor = '';
   } else {
@@ -24,16 +25,28 @@ export function request(ctx) {
 }
 
 export function response(ctx) {
-  const { read, since, cursor } = ctx.stash;
+  const { read, since, cursor, after } = ctx.stash;
+  const now = util.time.nowEpochMilliSeconds();
+  const inOrder = (read ? read : []).sort((a, b) => a.sequence - b.sequence);
   const events = [];
-  for (const item of read.filter((entry) => entry.kind === 'events' && (!since || entry.at > since))) {
-    const place = `${item.sequence}`.padStart(12, '0');
-    item.message.events.forEach((event, index) => {
-      const here = `${place}:${`${index}`.padStart(3, '0')}`;
-      if (here > cursor && events.length < MAX_EVENTS) {
-        events.push({ ...event, cursor: here });
-      }
-    });
+  let last = cursor ? after : after - 1;
+  let open = false;
+  for (const item of inOrder) {
+    const isKept = item.ttl * 1000 > now && (!since || item.at > since);
+    // In between, numbers are missing: lost, or on their way. Whoever went on would never see the latter.
+    if (isKept && item.sequence > last + 1 && item.at + SETTLED_AFTER_MS > now) {
+      open = true;
+    }
+    last = item.sequence;
+    if (isKept && !open && item.kind === 'events') {
+      const place = `${item.sequence}`.padStart(12, '0');
+      item.message.events.forEach((event, index) => {
+        const here = `${place}:${`${index}`.padStart(3, '0')}`;
+        if (here > cursor && events.length < MAX_EVENTS) {
+          events.push({ ...event, cursor: here });
+        }
+      });
+    }
   }
   return events;
 }

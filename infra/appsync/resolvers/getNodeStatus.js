@@ -1,26 +1,25 @@
 import { util } from '@aws-appsync/utils';
 
-/** A node's last report, or null. */
+/** The longest ids and domain, in characters of any script. */
+const MAX_ID = 128;
+const MAX_DOMAIN = 256;
+
+/** readStatus, checkStanding. A member's last report, or null. */
 export function request(ctx) {
-  const { nodeId, domain } = ctx.args;
-  return {
-    operation: 'GetItem',
-    key: util.dynamodb.toMapValues({
-      pk: `NODE#${nodeId.split('%').join('%25').split('@').join('%40')}@${domain}`,
-      sk: 'STATUS#LATEST',
-    }),
-    consistentRead: true,
+  const { nodeId, domain, groupId } = ctx.args;
+  const bounded = (what, text, most) => {
+    if (!text || (text.length > most && !util.matches(`^[\\s\\S]{1,${most}}$`, text))) {
+      util.error(`${what} has 1 to ${most} characters, not ${text.length}.`, 'ValidationError');
+    }
   };
+  bounded('nodeId', nodeId, MAX_ID);
+  bounded('domain', domain, MAX_DOMAIN);
+  if (groupId) {
+    bounded('groupId', groupId, MAX_ID);
+  }
+  return {};
 }
 
 export function response(ctx) {
-  if (ctx.error) {
-    util.error('The status could not be read. Try again.', 'Unavailable');
-  }
-  const { groupId } = ctx.args;
-  const status = ctx.result;
-  if (!status || status.ttl <= util.time.nowEpochSeconds() || (groupId && groupId !== status.groupId)) {
-    return null;
-  }
-  return status;
+  return ctx.prev.result;
 }

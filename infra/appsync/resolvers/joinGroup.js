@@ -1,17 +1,20 @@
 import { util } from '@aws-appsync/utils';
 
-/** The longest id and name of a node, in characters. */
+/** The longest id and name of a node, in characters of any script. */
 const MAX_ID = 128;
 const MAX_NAME = 128;
 
 /** checkGroupExists, readMembership, listMembers, putMember. Joining twice is fine. */
 export function request(ctx) {
   const { nodeId, nodeName } = ctx.args;
-  if (!nodeId || nodeId.length > MAX_ID) {
-    util.error(`nodeId has 1 to ${MAX_ID} characters, not ${nodeId.length}.`, 'ValidationError');
-  }
-  if (nodeName && nodeName.length > MAX_NAME) {
-    util.error(`nodeName has at most ${MAX_NAME} characters, not ${nodeName.length}.`, 'ValidationError');
+  const bounded = (what, text, most) => {
+    if (!text || (text.length > most && !util.matches(`^[\\s\\S]{1,${most}}$`, text))) {
+      util.error(`${what} has 1 to ${most} characters, not ${text.length}.`, 'ValidationError');
+    }
+  };
+  bounded('nodeId', nodeId, MAX_ID);
+  if (nodeName) {
+    bounded('nodeName', nodeName, MAX_NAME);
   }
   return {};
 }

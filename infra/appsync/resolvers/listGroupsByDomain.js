@@ -1,13 +1,29 @@
 import { util } from '@aws-appsync/utils';
 
-/** The living groups of a domain, oldest first. The index may lag a moment behind. */
+/** The longest domain, in characters of any script. */
+const MAX_DOMAIN = 256;
+
+/**
+ * The living groups of a domain, oldest first. The index may lag a moment behind. Groups that ended long ago may still lie in the table:
+ * what is older than the longest life of a group is not read.
+ */
 export function request(ctx) {
+  const { domain } = ctx.args;
+  if (!domain || (domain.length > MAX_DOMAIN && !util.matches(`^[\\s\\S]{1,${MAX_DOMAIN}}$`, domain))) {
+    util.error(`domain has 1 to ${MAX_DOMAIN} characters, not ${domain.length}.`, 'ValidationError');
+  }
+  const longest = +ctx.env.MESH_MAX_CONNECTION_TIME_MINUTES * 60 * 1000;
+  const oldest = util.time.epochMilliSecondsToISO8601(util.time.nowEpochMilliSeconds() - longest);
   return {
     operation: 'Query',
     index: 'GSI1',
     query: {
-      expression: 'GSI1PK = :domain AND begins_with(GSI1SK, :prefix)',
-      expressionValues: util.dynamodb.toMapValues({ ':domain': `DOMAIN#${ctx.args.domain}`, ':prefix': 'GROUP#' }),
+      expression: 'GSI1PK = :domain AND GSI1SK BETWEEN :from AND :to',
+      expressionValues: util.dynamodb.toMapValues({
+        ':domain': `DOMAIN#${domain}`,
+        ':from': `GROUP#${oldest}`,
+        ':to': 'GROUP#~',
+      }),
     },
     limit: 1000,
   };

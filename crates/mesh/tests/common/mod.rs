@@ -19,7 +19,7 @@ pub struct Mesh {
     pub clock: ManualClock,
 }
 
-fn workspace() -> PathBuf {
+pub fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
@@ -32,14 +32,14 @@ impl Mesh {
             longest: Duration::from_secs(600),
             host_heartbeat: Duration::from_secs(15),
             polling_interval: Duration::from_secs(2),
+            retention: Duration::from_secs(120),
+            api_key_expires: None,
         };
         let handler = mesh::resolver::handler(settings, db.client(), Arc::new(clock.clone()));
         let yaml = std::fs::read_to_string(workspace().join("infra/templates/mesh.yaml")).expect("the template");
-        let files = template::file_parameters(&yaml, &workspace().join("infra/appsync")).expect("the files");
-        let parameters: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
         let now = clock.clone();
         let api = Api::builder()
-            .template(yaml, &parameters)
+            .template(yaml, &[])
             .code_dir(workspace().join("infra/appsync"))
             .dynamodb(db.client())
             .lambda("mesh-resolver", move |payload| {
@@ -50,6 +50,7 @@ impl Mesh {
                 }
             })
             .api_keys([KEY])
+            .seed(5)
             .clock(move || i64::try_from(now.now_ms()).unwrap_or(i64::MAX))
             .build()
             .expect("an API");
@@ -110,8 +111,8 @@ pub const JOIN: &str = "mutation ($groupId: ID!, $domain: String!, $nodeId: ID!,
     id name groupId domain expiresAt heartbeatIntervalSeconds useWebSocket pollingIntervalSeconds } }";
 pub const LEAVE: &str = "mutation ($groupId: ID!, $domain: String!, $nodeId: ID!) {
   leaveGroup(groupId: $groupId, domain: $domain, nodeId: $nodeId) { peerId groupId domain message } }";
-pub const DISSOLVE: &str = "mutation ($groupId: ID!, $domain: String!, $hostId: ID!) {
-  dissolveGroup(groupId: $groupId, domain: $domain, hostId: $hostId) { groupId domain sequence message groupDissolve { groupId domain message } } }";
+pub const DISSOLVE: &str = "mutation ($groupId: ID!, $domain: String!, $hostId: ID!, $messageId: ID) {
+  dissolveGroup(groupId: $groupId, domain: $domain, hostId: $hostId, messageId: $messageId) { groupId domain sequence messageId message groupDissolve { groupId domain message } } }";
 pub const RENEW: &str = "mutation ($groupId: ID!, $domain: String!, $hostId: ID!) {
   renewHeartbeat(groupId: $groupId, domain: $domain, hostId: $hostId) { groupId domain expiresAt intervalSeconds heartbeatIntervalSeconds } }";
 pub const BEAT: &str = "mutation ($groupId: ID!, $domain: String!, $nodeId: ID!) {

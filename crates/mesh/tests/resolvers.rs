@@ -1,0 +1,693 @@
+//! Every resolver file by itself, in the engine: what it asks of DynamoDB, what it makes of the answer, what it refuses. The requests
+//! are snapshots: a change of one is a change of the table's traffic, and somebody should look at it.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use appsync::engine::Ending;
+use common::{DOMAIN, Mesh};
+use serde_json::{Value, json};
+
+/// 2026-01-01T00:00:00Z, when the tests' clock begins.
+const NOW: u64 = 1_767_225_600;
+
+/// Every case of every file: (file, handler, claim, ctx).
+fn cases() -> Vec<(&'static str, &'static str, &'static str, Value)> {
+    let mut cases = Vec::new();
+    cases.extend(steps());
+    cases.extend(message_steps());
+    cases.extend(queries());
+    cases.extend(mutations());
+    cases
+}
+
+type Case = (&'static str, &'static str, &'static str, Value);
+
+fn group() -> Value {
+    json!({
+        "groupId": "g1", "domain": DOMAIN, "name": "class", "hostId": "host-1", "createdAt": "2026-01-01T00:00:00.000Z",
+        "expiresAt": NOW + 600, "hostFreshUntil": NOW + 75, "useWebSocket": true, "sequence": 7, "sequencedAt": (NOW - 1) * 1000,
+    })
+}
+
+fn ended() -> Value {
+    let mut group = group();
+    group["hostFreshUntil"] = json!(NOW);
+    group
+}
+
+fn args() -> Value {
+    json!({"groupId": "g1", "domain": DOMAIN, "nodeId": "node-1", "hostId": "host-1"})
+}
+
+fn with(mut base: Value, more: Value) -> Value {
+    if let (Value::Object(base), Value::Object(more)) = (&mut base, more) {
+        base.extend(more);
+    }
+    base
+}
+
+fn failed(kind: &str) -> Value {
+    json!({"type": format!("DynamoDB:{kind}"), "message": "of no concern to a client"})
+}
+
+fn cancelled(reasons: &[&str]) -> Value {
+    let reasons: Vec<_> = reasons.iter().map(|reason| json!({"type": reason, "message": ""})).collect();
+    json!({"keys": null, "cancellationReasons": reasons})
+}
+
+fn status_message() -> Value {
+    json!({"nodeId": "node-1", "groupId": "g1", "domain": DOMAIN, "timestamp": "2026-01-01T00:00:00.000Z",
+           "data": [{"key": "temperature", "value": "20"}]})
+}
+
+fn events_message() -> Value {
+    let event = |name: &str| {
+        json!({"name": name, "firedByNodeId": "node-1", "groupId": "g1", "domain": DOMAIN, "payload": "{}",
+               "timestamp": "2026-01-01T00:00:00.123Z"})
+    };
+    json!({"firedByNodeId": "node-1", "groupId": "g1", "domain": DOMAIN, "timestamp": "2026-01-01T00:00:00.000Z",
+           "events": [event("start"), event("stop")]})
+}
+
+fn item(kind: &str, sequence: u64, age_ms: u64) -> Value {
+    let message = match kind {
+        "status" => status_message(),
+        "events" => events_message(),
+        _ => Value::Null,
+    };
+    json!({"kind": kind, "sequence": sequence, "message": message, "messageId": null, "at": NOW * 1000 - age_ms, "ttl": NOW + 60})
+}
+
+/// The steps that look at groups and members.
+fn steps() -> Vec<Case> {
+    let file = "functions/checkGroupExists.js";
+    let mut cases = vec![
+        (file, "request", "reads the group consistently", json!({"args": args()})),
+        (file, "request", "a domain too long", json!({"args": with(args(), json!({"domain": "x".repeat(257)}))})),
+        (file, "request", "a domain of any script", json!({"args": with(args(), json!({"domain": "𠮷".repeat(256)}))})),
+        (file, "request", "no group id", json!({"args": with(args(), json!({"groupId": ""}))})),
+        (file, "response", "alive", json!({"args": args(), "result": group()})),
+        (file, "response", "its host is silent", json!({"args": args(), "result": ended()})),
+        (file, "response", "not there", json!({"args": args(), "result": null})),
+        (file, "response", "the store fails", json!({"args": args(), "error": failed("InternalServerError")})),
+    ];
+    let file = "functions/checkStanding.js";
+    let tables = |group: Value, node: Value| json!({"data": {"MeshV2Table": [group, node]}});
+    let status = with(status_message(), json!({"ttl": NOW + 600}));
+    let stash = json!({ "status": status });
+    let node = json!({"nodeId": "node-1", "ttl": NOW + 10});
+    let expired = json!({"nodeId": "node-1", "ttl": NOW});
+    let no_group = json!({"domain": DOMAIN, "nodeId": "node-1"});
+    cases.extend([
+        (file, "request", "reads group and node", json!({"args": args(), "stash": stash})),
+        (file, "request", "the status says which group", json!({"args": no_group, "stash": stash})),
+        (file, "request", "no status and no group", json!({"args": no_group, "stash": {"status": null}})),
+        (
+            file,
+            "response",
+            "a member",
+            json!({"args": args(), "stash": stash, "result": tables(group(), node.clone())}),
+        ),
+        (
+            file,
+            "response",
+            "an expired one",
+            json!({"args": args(), "stash": stash, "result": tables(group(), expired)}),
+        ),
+        (
+            file,
+            "response",
+            "the group is over",
+            json!({"args": args(), "stash": stash, "result": tables(ended(), node.clone())}),
+        ),
+        (
+            file,
+            "response",
+            "the status's group is over",
+            json!({"args": no_group, "stash": stash, "result": tables(Value::Null, node)}),
+        ),
+        (file, "response", "the store fails", json!({"args": args(), "stash": stash, "error": failed("Throttling")})),
+    ]);
+    let file = "functions/extendHost.js";
+    cases.extend([
+        (file, "request", "extends what is fresh", json!({"args": args(), "stash": {"group": group()}})),
+        (
+            file,
+            "request",
+            "not the host",
+            json!({"args": with(args(), json!({"hostId": "node-1"})), "stash": {"group": group()}}),
+        ),
+        (file, "response", "extended", json!({"args": args(), "stash": {"group": group()}, "result": group()})),
+        (
+            file,
+            "response",
+            "ended meanwhile",
+            json!({"args": args(), "error": failed("ConditionalCheckFailedException")}),
+        ),
+        (file, "response", "a conflict", json!({"args": args(), "error": failed("TransactionConflictException")})),
+        (file, "response", "the store fails", json!({"args": args(), "error": failed("InternalServerError")})),
+    ]);
+    let file = "functions/listMembers.js";
+    let nodes =
+        json!({"items": [{"nodeId": "node-1", "ttl": NOW + 1}, {"nodeId": "node-2", "ttl": NOW}], "nextToken": null});
+    cases.extend([
+        (file, "request", "reads the nodes", json!({"args": args()})),
+        (file, "response", "the living ones", json!({"args": args(), "result": nodes})),
+        (file, "response", "the store fails", json!({"args": args(), "error": failed("Throttling")})),
+    ]);
+    let file = "functions/listStatuses.js";
+    let statuses = json!({"items": [
+        {"nodeId": "node-1", "ttl": NOW + 1}, {"nodeId": "node-1b", "ttl": NOW}, {"nodeId": "node-2", "ttl": NOW + 1},
+    ], "nextToken": null});
+    let members = json!({"members": [{"nodeId": "node-1"}, {"nodeId": "node-1b"}]});
+    cases.extend([
+        (file, "request", "one query on the index", json!({"args": args()})),
+        (file, "response", "of members only", json!({"args": args(), "stash": members, "result": statuses})),
+        (file, "response", "the store fails", json!({"args": args(), "error": failed("Throttling")})),
+    ]);
+    let file = "functions/putMember.js";
+    let stash = |former: Value| json!({"group": group(), "members": [], "formerGroupId": former});
+    let full: Vec<_> = (0..100).map(|n| json!({"nodeId": format!("n{n}")})).collect();
+    let crowded = json!({"group": group(), "members": full, "formerGroupId": null});
+    cases.extend([
+        (file, "request", "a new node", json!({"args": args(), "stash": stash(Value::Null)})),
+        (file, "request", "again", json!({"args": args(), "stash": stash(json!("g1"))})),
+        (file, "request", "from another group", json!({"args": args(), "stash": stash(json!("g0"))})),
+        (
+            file,
+            "request",
+            "the host",
+            json!({"args": with(args(), json!({"nodeId": "host-1", "nodeName": "Teacher"})), "stash": stash(Value::Null)}),
+        ),
+        (
+            file,
+            "request",
+            "an id with the marks of keys",
+            json!({"args": with(args(), json!({"nodeId": "a@b%c"})), "stash": stash(Value::Null)}),
+        ),
+        (file, "request", "a full group", json!({"args": args(), "stash": crowded})),
+        (file, "response", "a member", json!({"args": args(), "prev": {"result": "before"}, "result": {"keys": []}})),
+        (
+            file,
+            "response",
+            "the group ended meanwhile",
+            json!({"args": args(), "error": failed("TransactionCanceledException"), "result": cancelled(&["ConditionalCheckFailed", "None", "None"])}),
+        ),
+        (
+            file,
+            "response",
+            "another join was faster",
+            json!({"args": args(), "error": failed("TransactionCanceledException"), "result": cancelled(&["None", "ConditionalCheckFailed", "None"])}),
+        ),
+        (file, "response", "the store fails", json!({"args": args(), "error": failed("InternalServerError")})),
+    ]);
+    let file = "functions/readMembership.js";
+    cases.extend([
+        (file, "request", "reads the membership", json!({"args": args()})),
+        (file, "response", "in a group", json!({"args": args(), "result": {"groupId": "g0"}})),
+        (file, "response", "in none", json!({"args": args(), "result": null})),
+        (file, "response", "the store fails", json!({"args": args(), "error": failed("Throttling")})),
+    ]);
+    let file = "functions/readStatus.js";
+    cases.extend([
+        (file, "request", "reads the status", json!({"args": with(args(), json!({"nodeId": "a@b%c"}))})),
+        (file, "response", "there", json!({"args": args(), "result": status_message()})),
+        (file, "response", "the store fails", json!({"args": args(), "error": failed("Throttling")})),
+    ]);
+    let file = "functions/updateNodeTTL.js";
+    let stash = json!({ "group": group() });
+    cases.extend([
+        (file, "request", "five heartbeats", json!({"args": args(), "stash": stash})),
+        (
+            file,
+            "request",
+            "never beyond the group",
+            json!({"args": args(), "stash": {"group": with(group(), json!({"expiresAt": NOW + 10}))}}),
+        ),
+        (
+            file,
+            "request",
+            "the host lives with its group",
+            json!({"args": with(args(), json!({"nodeId": "host-1"})), "stash": stash}),
+        ),
+        (file, "response", "alive", json!({"args": args(), "result": {"ttl": NOW + 75}})),
+        (file, "response", "no member", json!({"args": args(), "error": failed("ConditionalCheckFailedException")})),
+        (file, "response", "a conflict", json!({"args": args(), "error": failed("TransactionConflictException")})),
+        (file, "response", "the store fails", json!({"args": args(), "error": failed("InternalServerError")})),
+    ]);
+    cases
+}
+
+/// The steps of publishing and of reading the stream.
+fn message_steps() -> Vec<Case> {
+    let file = "functions/checkMessageId.js";
+    let known = |outcome: Value, ttl: u64| json!({"ichido_outcome": outcome.to_string(), "ttl": ttl});
+    let first = with(status_message(), json!({"kind": "status", "sequence": 5}));
+    let stash = json!({"kind": "status", "message": status_message()});
+    let other = with(first.clone(), json!({"data": []}));
+    let prev = json!({"result": "before"});
+    let mut cases = vec![
+        (file, "request", "nothing to recognise it by", json!({"args": args()})),
+        (
+            file,
+            "request",
+            "reads the record",
+            json!({"args": with(args(), json!({"messageId": "m#1", "nodeId": "a#b"}))}),
+        ),
+        (file, "response", "new", json!({"args": args(), "stash": stash, "prev": prev, "result": null})),
+        (
+            file,
+            "response",
+            "seen",
+            json!({"args": args(), "stash": stash, "prev": prev, "result": known(first.clone(), NOW + 1)}),
+        ),
+        (
+            file,
+            "response",
+            "forgotten",
+            json!({"args": args(), "stash": stash, "prev": prev, "result": known(first, NOW)}),
+        ),
+        (
+            file,
+            "response",
+            "other data",
+            json!({"args": args(), "stash": stash, "prev": prev, "result": known(other, NOW + 1)}),
+        ),
+        (
+            file,
+            "response",
+            "another kind",
+            json!({"args": args(), "stash": stash, "prev": prev, "result": known(with(events_message(), json!({"kind": "events"})), NOW + 1)}),
+        ),
+        (file, "response", "the store fails", json!({"args": args(), "stash": stash, "error": failed("Throttling")})),
+    ];
+    let file = "functions/takeSequence.js";
+    cases.extend([
+        (file, "request", "a report", json!({"args": args(), "stash": {"kind": "status"}})),
+        (file, "request", "events", json!({"args": args(), "stash": {"kind": "events"}})),
+        (file, "request", "a repeated publish takes none", json!({"args": args(), "stash": {"replay": {}}})),
+        (file, "response", "taken", json!({"args": args(), "result": group()})),
+        (
+            file,
+            "response",
+            "the group is over",
+            json!({"args": args(), "error": failed("ConditionalCheckFailedException")}),
+        ),
+        (file, "response", "a conflict", json!({"args": args(), "error": failed("TransactionConflictException")})),
+        (file, "response", "the store fails", json!({"args": args(), "error": failed("InternalServerError")})),
+    ]);
+    let file = "functions/writeMessage.js";
+    let status = json!({"kind": "status", "message": status_message(), "group": group(), "sequence": 8});
+    let events = json!({"kind": "events", "message": events_message(), "group": group(), "sequence": 9});
+    let cancel = |reasons: &[&str]| json!({"args": args(), "prev": {"result": "before"}, "error": failed("TransactionCanceledException"), "result": cancelled(reasons)});
+    cases.extend([
+        (file, "request", "a report", json!({"args": args(), "stash": status})),
+        (
+            file,
+            "request",
+            "a report with a messageId",
+            json!({"args": with(args(), json!({"messageId": "m-1"})), "stash": status}),
+        ),
+        (file, "request", "events are one item", json!({"args": args(), "stash": events})),
+        (file, "request", "a repeated publish writes nothing", json!({"args": args(), "stash": {"replay": {}}})),
+        (file, "response", "written", json!({"args": args(), "prev": {"result": "before"}, "result": {"keys": []}})),
+        (file, "response", "no member", cancel(&["ConditionalCheckFailed", "None", "None"])),
+        (
+            file,
+            "response",
+            "the same messageId was faster",
+            cancel(&["None", "None", "None", "ConditionalCheckFailed"]),
+        ),
+        (file, "response", "a conflict", cancel(&["None", "None", "TransactionConflict"])),
+        (
+            file,
+            "response",
+            "the store fails",
+            json!({"args": args(), "prev": {"result": "before"}, "error": failed("InternalServerError")}),
+        ),
+    ]);
+    let file = "functions/declareVoid.js";
+    let stash = json!({"sequence": 8, "failure": {"message": "The node is not a member of the group, or has expired.", "type": "NodeNotFound"}});
+    let cancel = |reasons: &[&str]| json!({"args": args(), "stash": stash, "prev": {"result": "before"}, "error": failed("TransactionCanceledException"), "result": cancelled(reasons)});
+    cases.extend([
+        (file, "request", "nothing went wrong", json!({"args": args(), "stash": {"sequence": 8}})),
+        (file, "request", "says that the number is void", json!({"args": args(), "stash": stash})),
+        (file, "response", "then says why", json!({"args": args(), "stash": stash, "result": {"keys": []}})),
+        (file, "response", "the message had been written", cancel(&["None", "ConditionalCheckFailed"])),
+        (file, "response", "the group ended meanwhile", cancel(&["ConditionalCheckFailed", "None"])),
+        (
+            file,
+            "response",
+            "the store fails",
+            json!({"args": args(), "stash": stash, "error": failed("InternalServerError")}),
+        ),
+    ]);
+    let file = "functions/readMessages.js";
+    let stash = json!({"after": 3, "group": group()});
+    let page =
+        |items: Vec<Value>| json!({"args": args(), "stash": stash, "result": {"items": items, "nextToken": null}});
+    let mut gone = item("status", 4, 10_000);
+    gone["ttl"] = json!(NOW);
+    cases.extend([
+        (file, "request", "reads on from the last", json!({"args": args(), "stash": stash})),
+        (file, "response", "in order, to the head", page((4..=7).map(|n| item("status", n, 100)).collect())),
+        (file, "response", "5 may be on its way", page(vec![item("status", 4, 100), item("events", 6, 100)])),
+        (file, "response", "5 is lost", page(vec![item("status", 4, 6_000), item("events", 6, 6_000), item("void", 7, 6_000)])),
+        (file, "response", "what is not kept any more is passed over", page(vec![gone, item("events", 5, 100)])),
+        (
+            file,
+            "response",
+            "nothing came of 4 to 7",
+            json!({"args": args(), "stash": {"after": 3, "group": with(group(), json!({"sequencedAt": (NOW - 6) * 1000}))}, "result": {"items": [], "nextToken": null}}),
+        ),
+        (
+            file,
+            "response",
+            "from beyond the head",
+            json!({"args": args(), "stash": {"after": 2_147_483_647_u64, "group": group()}, "result": {"items": [], "nextToken": null}}),
+        ),
+        (file, "response", "the store fails", json!({"args": args(), "stash": stash, "error": failed("Throttling")})),
+    ]);
+    let file = "functions/readEvents.js";
+    let busy = with(group(), json!({"eventSequence": 6}));
+    let prev = json!({"result": "before"});
+    cases.extend([
+        (file, "request", "back from the last event", json!({"args": args(), "stash": {"after": 3, "group": busy}})),
+        (file, "request", "goes on where it ended", json!({"args": args(), "stash": {"after": 3, "group": busy, "read": [item("events", 6, 0), item("status", 5, 0)]}})),
+        (file, "request", "no new event, no query", json!({"args": args(), "stash": {"after": 7, "group": busy}})),
+        (file, "request", "no event at all", json!({"args": args(), "stash": {"after": 1, "group": group()}})),
+        (file, "request", "has read enough", json!({"args": args(), "stash": {"after": 3, "group": busy, "complete": true}})),
+        (
+            file,
+            "response",
+            "the whole of it",
+            json!({"args": args(), "stash": {"after": 3, "group": busy}, "prev": prev, "result": {"items": [item("events", 6, 0)], "nextToken": null}}),
+        ),
+        (
+            file,
+            "response",
+            "there is more",
+            json!({"args": args(), "stash": {"after": 3, "group": busy}, "prev": prev, "result": {"items": [item("events", 6, 0)], "nextToken": "more"}}),
+        ),
+        (
+            file,
+            "response",
+            "back to the time that was asked for",
+            json!({"args": args(), "stash": {"after": 1, "group": busy, "since": (NOW - 1) * 1000}, "prev": prev, "result": {"items": [item("events", 6, 2_000)], "nextToken": "more"}}),
+        ),
+        (file, "response", "the store fails", json!({"args": args(), "stash": {}, "error": failed("Throttling")})),
+    ]);
+    cases
+}
+
+fn queries() -> Vec<Case> {
+    let file = "resolvers/getGroup.js";
+    let mut cases = vec![
+        (file, "request", "reads the group consistently", json!({"args": args()})),
+        (file, "request", "a domain too long", json!({"args": with(args(), json!({"domain": "x".repeat(257)}))})),
+        (file, "response", "alive", json!({"args": args(), "result": group()})),
+        (file, "response", "ended", json!({"args": args(), "result": ended()})),
+        (file, "response", "the store fails", json!({"args": args(), "error": failed("InternalServerError")})),
+    ];
+    let file = "resolvers/listGroupsByDomain.js";
+    cases.extend([
+        (
+            file,
+            "request",
+            "one query on the index, as far back as a group can live",
+            json!({"args": {"domain": DOMAIN}}),
+        ),
+        (file, "request", "no domain", json!({"args": {"domain": ""}})),
+        (
+            file,
+            "response",
+            "the living ones",
+            json!({"args": {"domain": DOMAIN}, "result": {"items": [group(), ended()], "nextToken": null}}),
+        ),
+        (file, "response", "the store fails", json!({"args": {"domain": DOMAIN}, "error": failed("Throttling")})),
+    ]);
+    let file = "resolvers/getNodeStatus.js";
+    cases.extend([
+        (file, "request", "well formed", json!({"args": args()})),
+        (file, "request", "no node", json!({"args": with(args(), json!({"nodeId": ""}))})),
+        (file, "response", "what was found", json!({"args": args(), "prev": {"result": status_message()}})),
+    ]);
+    let file = "resolvers/listNodesInGroup.js";
+    cases.extend([
+        (file, "request", "has nothing to check", json!({"args": args()})),
+        (
+            file,
+            "response",
+            "as nodes",
+            json!({"args": args(), "stash": {"group": group(), "members": [{"nodeId": "node-1", "name": "One", "groupId": "g1", "domain": DOMAIN, "ttl": NOW + 5}]}}),
+        ),
+    ]);
+    let file = "resolvers/pass.js";
+    cases.extend([
+        (file, "request", "has nothing to check", json!({"args": args()})),
+        (file, "response", "the last step's result", json!({"args": args(), "prev": {"result": ["it"]}})),
+    ]);
+    let file = "resolvers/getEventsSince.js";
+    let since = |since: &str| json!({"args": with(args(), json!({"since": since}))});
+    let read = |stash: Value| json!({"args": args(), "stash": stash});
+    cases.extend([
+        (file, "request", "a cursor", since("000000000004:001")),
+        (file, "request", "a time", since("2025-12-31T23:59:59.500Z")),
+        (file, "request", "a time elsewhere", since("2026-01-01T09:00:00+09:00")),
+        (file, "request", "neither", since("yesterday")),
+        (file, "response", "no query was made", read(json!({"after": 4, "cursor": "000000000004:001"}))),
+        (
+            file,
+            "response",
+            "after the cursor, in order",
+            read(json!({"after": 4, "cursor": "000000000004:000", "read": [item("events", 6, 0), item("status", 5, 0), item("events", 4, 0)]})),
+        ),
+        (
+            file,
+            "response",
+            "not beyond what may be on its way",
+            read(json!({"after": 4, "cursor": "000000000004:001", "read": [item("events", 6, 0), item("events", 4, 0)]})),
+        ),
+        (
+            file,
+            "response",
+            "after the time",
+            read(json!({"after": 1, "cursor": "", "since": (NOW - 1) * 1000, "read": [item("events", 2, 0), item("events", 1, 2_000)]})),
+        ),
+    ]);
+    let file = "resolvers/getMessagesSince.js";
+    cases.extend([
+        (file, "request", "from a number", json!({"args": with(args(), json!({"sequence": 3}))})),
+        (file, "request", "from nowhere", json!({"args": with(args(), json!({"sequence": -1}))})),
+        (
+            file,
+            "response",
+            "a page",
+            json!({"args": args(), "stash": {"next": 6, "head": 7, "read": [item("status", 4, 0), item("void", 5, 0), item("events", 6, 0)]}}),
+        ),
+    ]);
+    cases
+}
+
+fn mutations() -> Vec<Case> {
+    let file = "resolvers/createDomain.js";
+    let mut cases = vec![
+        (
+            file,
+            "request",
+            "the first of those who forwarded",
+            json!({"request": {"headers": {"x-forwarded-for": " 203.0.113.9 , 10.0.0.1"}}}),
+        ),
+        (file, "request", "the peer", json!({"identity": {"sourceIp": ["198.51.100.4"]}})),
+        (file, "request", "nobody", json!({})),
+        (file, "response", "it", json!({"result": "203.0.113.9"})),
+    ];
+    let file = "resolvers/lambda.js";
+    cases.extend([
+        (file, "request", "the field and its arguments", json!({"args": args(), "info": {"fieldName": "leaveGroup"}})),
+        (file, "response", "a value", json!({"result": {"value": {"id": "g1"}}})),
+        (
+            file,
+            "response",
+            "a refusal",
+            json!({"result": {"error": {"type": "Unauthorized", "message": "Only the host can dissolve the group."}}}),
+        ),
+        (
+            file,
+            "response",
+            "a crash",
+            json!({"error": {"type": "Lambda:Unhandled", "message": "of no concern to a client"}}),
+        ),
+    ]);
+    let file = "resolvers/joinGroup.js";
+    cases.extend([
+        (file, "request", "well formed", json!({"args": args()})),
+        (file, "request", "no id", json!({"args": with(args(), json!({"nodeId": ""}))})),
+        (file, "request", "a name too long", json!({"args": with(args(), json!({"nodeName": "x".repeat(129)}))})),
+        (file, "response", "the node", json!({"args": args(), "stash": {"group": group(), "ttl": NOW + 75}})),
+    ]);
+    let file = "resolvers/renewHeartbeat.js";
+    cases.extend([
+        (file, "request", "has nothing to check", json!({"args": args()})),
+        (file, "response", "the group's own end", json!({"args": args(), "stash": {"group": group()}})),
+    ]);
+    let file = "resolvers/sendMemberHeartbeat.js";
+    cases.extend([
+        (file, "request", "well formed", json!({"args": args()})),
+        (file, "request", "no id", json!({"args": with(args(), json!({"nodeId": ""}))})),
+        (file, "response", "the member's own end", json!({"args": args(), "prev": {"result": {"ttl": NOW + 75}}})),
+    ]);
+    let info = |selected: &[&str]| json!({"fieldName": "", "selectionSetList": selected});
+    let data = |count: usize, size: usize| json!(vec![json!({"key": "k", "value": "v".repeat(size)}); count]);
+    let file = "resolvers/reportDataByNode.js";
+    let report = |more: Value| json!({"args": with(args(), more), "info": info(&["groupId", "nodeStatus", "data"])});
+    let replay = with(status_message(), json!({"kind": "status", "sequence": 5}));
+    cases.extend([
+        (file, "request", "a report", report(json!({"data": data(1, 2)}))),
+        (file, "request", "too many values", report(json!({"data": data(101, 1)}))),
+        (file, "request", "a value too long", report(json!({"data": data(1, 4097)}))),
+        (file, "request", "a key without a name", report(json!({"data": [{"key": "", "value": "1"}]}))),
+        (file, "request", "too large for its two forms", report(json!({"data": data(40, 4000)}))),
+        (
+            file,
+            "request",
+            "large, in one form",
+            json!({"args": with(args(), json!({"data": data(2, 3)})), "info": info(&["groupId", "nodeStatus"])}),
+        ),
+        (file, "request", "a messageId too long", report(json!({"data": data(1, 1), "messageId": "m".repeat(101)}))),
+        (file, "request", "no node", report(json!({"data": data(1, 1), "nodeId": ""}))),
+        (
+            file,
+            "response",
+            "nested and flat",
+            json!({"args": args(), "stash": {"message": status_message(), "sequence": 8}}),
+        ),
+        (
+            file,
+            "response",
+            "again: to nobody",
+            json!({"args": with(args(), json!({"messageId": "m-1"})), "stash": {"replay": replay}}),
+        ),
+    ]);
+    let event = |name: &str, payload: Value| json!({"eventName": name, "payload": payload, "firedAt": "2026-01-01T00:00:00.123Z"});
+    for file in ["resolvers/fireEventsByNode.js", "resolvers/recordEventsByNode.js"] {
+        let fire = |events: Vec<Value>| json!({"args": with(args(), json!({"events": events})), "info": info(&["batchEvent", "events"])});
+        let replay = with(events_message(), json!({"kind": "events", "sequence": 5}));
+        cases.extend([
+            (file, "request", "a batch", fire(vec![event("start", json!("{}")), event("stop", Value::Null)])),
+            (file, "request", "no event", fire(vec![])),
+            (file, "request", "too many", fire(vec![event("e", Value::Null); 101])),
+            (file, "request", "no name", fire(vec![event("", Value::Null)])),
+            (file, "request", "a payload too long", fire(vec![event("e", json!("p".repeat(16_385)))])),
+            (file, "request", "too large together", fire(vec![event("e", json!("p".repeat(16_000))); 20])),
+            (
+                file,
+                "response",
+                "accepted",
+                json!({"args": args(), "stash": {"message": events_message(), "sequence": 9}}),
+            ),
+            (
+                file,
+                "response",
+                "again: to nobody",
+                json!({"args": with(args(), json!({"messageId": "m-1"})), "stash": {"replay": replay}}),
+            ),
+        ]);
+    }
+    cases
+}
+
+/// What a handler did, as a snapshot shows it. Long texts are cut: their beginning says it all.
+fn shown(evaluation: &appsync::Evaluation, given: &Value) -> Value {
+    let mut shown = match &evaluation.ending {
+        Ending::Returned(value) => json!({ "returns": value }),
+        Ending::Error(raised) => json!({ "refuses": raised.error_type, "saying": raised.message }),
+        Ending::Early { value, to_end } => json!({ "returns early": value, "to the end": to_end }),
+        other => json!({ "ends": format!("{other:?}") }),
+    };
+    for (name, value) in evaluation.stash.as_object().into_iter().flatten() {
+        if given["stash"].get(name) != Some(value) {
+            shown["stashes"][name] = value.clone();
+        }
+    }
+    cut(&mut shown);
+    shown
+}
+
+fn cut(value: &mut Value) {
+    const LONGEST: usize = 300;
+    match value {
+        Value::String(text) if text.chars().count() > LONGEST => {
+            *text = format!("{}… ({} characters)", text.chars().take(20).collect::<String>(), text.chars().count());
+        }
+        Value::Array(items) => {
+            if items.len() > 10 {
+                let more = items.len() - 3;
+                items.truncate(3);
+                items.push(json!(format!("… {more} more")));
+            }
+            items.iter_mut().for_each(cut);
+        }
+        Value::Object(fields) => fields.values_mut().for_each(cut),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn every_resolver_does_what_its_snapshot_says() {
+    let mesh = Mesh::start().await;
+    let mut files: BTreeMap<&str, Vec<(String, Value)>> = BTreeMap::new();
+    for (file, handler, claim, ctx) in cases() {
+        let evaluation = mesh.api.evaluate(file, handler, ctx.clone());
+        let evaluation = evaluation.unwrap_or_else(|error| panic!("{file} {handler} ({claim}): {error}"));
+        files.entry(file).or_default().push((format!("{handler}: {claim}"), shown(&evaluation, &ctx)));
+    }
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("snapshots/resolvers");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.set_sort_maps(true);
+    settings.bind(|| {
+        for (file, claims) in files {
+            let name = file.trim_end_matches(".js").replace('/', "-");
+            let shown: serde_json::Map<String, Value> = claims.into_iter().collect();
+            insta::assert_json_snapshot!(name, Value::Object(shown));
+        }
+    });
+}
+
+#[test]
+fn no_file_is_without_a_case_for_either_of_its_handlers() {
+    let tried: BTreeSet<(String, String)> =
+        cases().into_iter().map(|(file, handler, _, _)| (file.to_owned(), handler.to_owned())).collect();
+    let mut there = BTreeSet::new();
+    for folder in ["functions", "resolvers"] {
+        let path = common::workspace().join("infra/appsync").join(folder);
+        for entry in std::fs::read_dir(path).expect("the folder") {
+            let name = entry.expect("an entry").file_name().into_string().expect("a name");
+            there.extend(["request", "response"].map(|handler| (format!("{folder}/{name}"), handler.to_owned())));
+        }
+    }
+    assert_eq!(tried, there);
+}
+
+#[tokio::test]
+async fn what_a_resolver_refuses_has_a_type_of_the_documentation_and_says_nothing_internal() {
+    let mesh = Mesh::start().await;
+    let documented =
+        ["ValidationError", "GroupNotFound", "NodeNotFound", "Unauthorized", "Conflict", "Unavailable"].map(Some);
+    let mut refusals = 0;
+    for (file, handler, claim, ctx) in cases() {
+        let evaluation = mesh.api.evaluate(file, handler, ctx).expect("it ends");
+        if let Ending::Error(raised) = evaluation.ending {
+            assert!(documented.contains(&raised.error_type.as_deref()), "{file} ({claim}): {raised:?}");
+            let text = raised.message.to_lowercase();
+            let internal = ["dynamodb", "table", " pk", "concern", "undefined", "null"];
+            assert!(internal.iter().all(|word| !text.contains(word)), "{file} ({claim}): {text}");
+            refusals += 1;
+        }
+    }
+    assert!(refusals > 40, "{refusals}");
+}

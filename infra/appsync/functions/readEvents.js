@@ -1,0 +1,45 @@
+import { runtime, util } from '@aws-appsync/utils';
+
+/** The messages that are read at a time. */
+const PAGE = 1000;
+
+/**
+ * The messages from `stash.after` to the group's last event, newest first, into `stash.read`: back to where the asker has been, or to
+ * what is not kept any more, whichever comes first. Stands several times in a pipeline and goes on where it ended, until
+ * `stash.complete`. A group without a new event costs no query.
+ */
+export function request(ctx) {
+  const { groupId, domain } = ctx.args;
+  const { after, group, read, complete } = ctx.stash;
+  const last = group.eventSequence ? group.eventSequence : 0;
+  const to = read && read.length > 0 ? read[read.length - 1].sequence - 1 : last;
+  if (complete || to < after) {
+    runtime.earlyReturn();
+  }
+  return {
+    operation: 'Query',
+    query: {
+      expression: 'pk = :pk AND sk BETWEEN :from AND :to',
+      expressionValues: util.dynamodb.toMapValues({
+        ':pk': `GROUP#${groupId}@${domain}`,
+        ':from': `MESSAGE#${`${after}`.padStart(12, '0')}`,
+        ':to': `MESSAGE#${`${to}`.padStart(12, '0')}`,
+      }),
+    },
+    scanIndexForward: false,
+    consistentRead: true,
+    limit: PAGE,
+  };
+}
+
+export function response(ctx) {
+  if (ctx.error) {
+    util.error('The events could not be read. Try again.', 'Unavailable');
+  }
+  const { since } = ctx.stash;
+  const now = util.time.nowEpochSeconds();
+  const { items, nextToken } = ctx.result;
+  ctx.stash.read = (ctx.stash.read ? ctx.stash.read : []).concat(items);
+  ctx.stash.complete = !nextToken || items.some((item) => item.ttl <= now || (since && item.at <= since));
+  return ctx.prev.result;
+}
