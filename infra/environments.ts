@@ -21,8 +21,8 @@ export interface Environment {
   alarms?: { protocol: 'email' | 'https' | 'sqs'; endpoint: string };
   /** US dollars a month; absent where nothing costs anything. */
   budgets?: { environment: number; feeds: number };
-  /** What the front door lets through. */
-  throttling: { requestsPerSecond: number; burst: number };
+  /** What each route of the front door lets through; shared.yaml says which route is which. */
+  throttling: Record<'slack' | 'transfers' | 'reads' | 'others', { requestsPerSecond: number; burst: number }>;
   /** Concurrent executions set aside for a function, by its name; the account's pool otherwise. */
   reservedConcurrency: Record<string, number>;
   /** How traffic moves to a new version (`make rollout`): percentages, and how long each is watched. */
@@ -44,7 +44,12 @@ const dev: Environment = {
   logRetentionDays: 7,
   tracing: 'Active',
   budgets: { environment: 40, feeds: 1 }, // make cost ENV=…: most of it is observability
-  throttling: { requestsPerSecond: 20, burst: 40 },
+  throttling: {
+    slack: { requestsPerSecond: 20, burst: 40 },
+    transfers: { requestsPerSecond: 20, burst: 40 },
+    reads: { requestsPerSecond: 40, burst: 80 },
+    others: { requestsPerSecond: 5, burst: 10 },
+  },
   reservedConcurrency: {},
   rollout: { steps: [100], bakeSeconds: 0, alarms: [] },
   parameters: { ...quickMesh },
@@ -82,7 +87,12 @@ export const environments: Record<Name, Environment> = {
     removal: 'retain',
     logLevel: 'info',
     logRetentionDays: 90,
-    throttling: { requestsPerSecond: 100, burst: 200 },
+    throttling: {
+      slack: { requestsPerSecond: 100, burst: 200 },
+      transfers: { requestsPerSecond: 100, burst: 200 },
+      reads: { requestsPerSecond: 200, burst: 400 },
+      others: { requestsPerSecond: 10, burst: 20 },
+    },
     rollout: { steps: [10, 50, 100], bakeSeconds: 900, alarms: ['http-api-errors'] },
     parameters: { ...thriftyMesh },
   },

@@ -6,6 +6,7 @@ import crypto from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import * as cdk from 'aws-cdk-lib';
+import * as apigatewayv2 from 'aws-cdk-lib/aws-apigatewayv2';
 import * as iam from 'aws-cdk-lib/aws-iam';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { Asset } from 'aws-cdk-lib/aws-s3-assets';
@@ -49,9 +50,19 @@ export function addStacks(app: cdk.App, environment: Environment, options: Optio
     }
   }
 
+  stageAfterRoutes(service);
+
   cdk.Tags.of(app).add('Project', 'ichido');
   cdk.Tags.of(app).add('Environment', environment.name);
   return { data, service };
+}
+
+/** A stage's settings name routes, which have to exist by then; they stand in other templates than the stage. */
+function stageAfterRoutes(stack: cdk.Stack) {
+  const all = stack.node.findAll();
+  for (const stage of all.filter((c) => c instanceof apigatewayv2.CfnStage)) {
+    for (const route of all.filter((c) => c instanceof apigatewayv2.CfnRoute)) stage.addResourceDependency(route);
+  }
 }
 
 /** The value of each parameter of a template; those that are not here keep the template's default. */
@@ -71,8 +82,14 @@ export function parameters(
     AlarmSubscription: environment.alarms ? 'on' : 'off',
     AlarmProtocol: environment.alarms?.protocol,
     AlarmEndpoint: environment.alarms?.endpoint,
-    RequestsPerSecond: environment.throttling.requestsPerSecond,
-    RequestBurst: environment.throttling.burst,
+    SlackRequestsPerSecond: environment.throttling.slack.requestsPerSecond,
+    SlackRequestBurst: environment.throttling.slack.burst,
+    TransferRequestsPerSecond: environment.throttling.transfers.requestsPerSecond,
+    TransferRequestBurst: environment.throttling.transfers.burst,
+    ReadRequestsPerSecond: environment.throttling.reads.requestsPerSecond,
+    ReadRequestBurst: environment.throttling.reads.burst,
+    OtherRequestsPerSecond: environment.throttling.others.requestsPerSecond,
+    OtherRequestBurst: environment.throttling.others.burst,
     Budgets: environment.budgets ? 'on' : 'off',
     BudgetUsd: environment.budgets?.environment,
     FeedsBudgetUsd: environment.budgets?.feeds,

@@ -24,12 +24,15 @@ export interface Synthesized {
   report: any;
 }
 
-export function synthesize(environment: Environment, prepare: (app: cdk.App) => void = () => {}): Synthesized {
+/** `prepare` registers plug-ins; without it the CDK's own validation is left out too, which takes longer than all the rest. */
+export function synthesize(environment: Environment, prepare?: (app: cdk.App) => void): Synthesized {
   const outdir = path.join(root, 'target', 'synthesized', `${environment.name}-${process.pid}`);
   const app = new cdk.App({ outdir });
   const stacks = addStacks(app, environment, { architecture: 'arm64' });
-  prepare(app);
-  const exitCode = process.exitCode;
+  prepare?.(app);
+  const { exitCode } = process;
+  const { CDK_VALIDATION } = process.env;
+  if (prepare === undefined) process.env.CDK_VALIDATION = 'false';
   try {
     app.synth();
   } catch (error) {
@@ -37,6 +40,8 @@ export function synthesize(environment: Environment, prepare: (app: cdk.App) => 
     if (!fs.existsSync(path.join(outdir, 'validation-report.json'))) throw error;
   }
   process.exitCode = exitCode;
+  if (CDK_VALIDATION === undefined) delete process.env.CDK_VALIDATION;
+  else process.env.CDK_VALIDATION = CDK_VALIDATION;
 
   const read = (stack: cdk.Stack) => {
     const text = fs.readFileSync(path.join(outdir, stack.templateFile), 'utf8');

@@ -5,11 +5,9 @@
 //   YES=1            do not ask (pipelines)
 //   --check          only say whether it would be refused
 import fs from 'node:fs';
-import path from 'node:path';
 import readline from 'node:readline/promises';
 import { LambdaClient, paginateListVersionsByFunction } from '@aws-sdk/client-lambda';
-import { account, binaries, bootstrap, cdk, described, environment, live, missingSecrets, Refusal, run, stacks, useEnvironment, type Live } from './world.ts';
-import { root } from '../template.ts';
+import { account, binaries, bootstrap, cdk, described, environment, live, missingSecrets, outputsFile, Refusal, run, stacks, useEnvironment, type Live } from './world.ts';
 import type { Environment } from '../environments.ts';
 import { seedLocalSecrets } from './secrets.ts';
 
@@ -40,7 +38,7 @@ run(async () => {
     await ask(env);
   }
 
-  const outputs = path.join(root, 'target', `outputs-${env.name}.json`);
+  const outputs = outputsFile(env);
   const service = `ichido-${env.name}`;
   const parameters = stacks(env).includes(service) ? before.flatMap((l) => ['--parameters', `${service}:${l.prefix}Live=${l.version}`]) : [];
   await ok(env, ['deploy', ...stacks(env), '--exclusively', '--require-approval', 'never', '--outputs-file', outputs, '--progress', 'events', '--ci', ...parameters], 'cdk deploy');

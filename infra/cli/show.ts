@@ -1,5 +1,6 @@
 // make synth, make diff: the CDK's own, for an environment.
-import { cdk, environment, live, Refusal, run, stacks, useEnvironment } from './world.ts';
+import path from 'node:path';
+import { assemblyDirectory, cdk, environment, live, Refusal, run, stacks, useEnvironment } from './world.ts';
 
 run(async () => {
   const env = environment();
@@ -9,7 +10,7 @@ run(async () => {
     process.env.CDK_DISABLE_CLI_TELEMETRY = 'true';
     const code = await cdk(env, 'synth', '--quiet', ...stacks(env));
     if (code !== 0) throw new Refusal('synthesis failed');
-    console.log(`target/cdk.out has ${stacks(env).map((s) => `${s}.template.json`).join(', ')}`);
+    console.log(`${path.relative(process.cwd(), assemblyDirectory())} has ${stacks(env).map((s) => `${s}.template.json`).join(', ')}`);
   } else if (command === 'diff') {
     useEnvironment(env);
     const code = await cdk(env, 'diff', ...stacks(env), '--method', 'template');

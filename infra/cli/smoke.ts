@@ -1,9 +1,7 @@
 // make smoke: calls every deployed function through `live` with the health payload, which has no effect, and the front door.
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import fs from 'node:fs';
-import path from 'node:path';
-import { root } from '../template.ts';
-import { described, environment, Refusal, run, useEnvironment } from './world.ts';
+import { described, environment, outputsFile, Refusal, run, useEnvironment } from './world.ts';
 
 run(async () => {
   const env = environment();
@@ -24,13 +22,12 @@ run(async () => {
     }
     if (problem) failures.push(`${deployed}: ${problem}`);
   }
-  failures.push(...await frontDoor(env.name));
+  failures.push(...await frontDoor(outputsFile(env)));
   if (failures.length > 0) throw new Refusal(`\n${failures.join('\n')}`);
 });
 
 /** An unsigned event has to be refused, by the function and not by API Gateway. */
-async function frontDoor(env: string): Promise<string[]> {
-  const file = path.join(root, 'target', `outputs-${env}.json`);
+async function frontDoor(file: string): Promise<string[]> {
   if (!fs.existsSync(file)) return [];
   const outputs = Object.assign({}, ...Object.values<object>(JSON.parse(fs.readFileSync(file, 'utf8')))) as Record<string, string>;
   if (!outputs.HttpApiUrl || !outputs.SlackRequestUrlPath) return [];

@@ -40,15 +40,45 @@ export interface SharedProps {
    */
   readonly alarmEndpoint?: string;
   /**
-   * What the front door lets through on average, over all routes of one kind
+   * What the route for Slack's events lets through on average; Slack repeats what is refused
    * @default 50
    */
-  readonly requestsPerSecond?: number;
+  readonly slackRequestsPerSecond?: number;
   /**
    * What it lets through at once
    * @default 100
    */
-  readonly requestBurst?: number;
+  readonly slackRequestBurst?: number;
+  /**
+   * What the route for transfers lets through on average; a refused one has not moved anything
+   * @default 50
+   */
+  readonly transferRequestsPerSecond?: number;
+  /**
+   * What it lets through at once
+   * @default 100
+   */
+  readonly transferRequestBurst?: number;
+  /**
+   * What each route for balances and histories lets through on average
+   * @default 100
+   */
+  readonly readRequestsPerSecond?: number;
+  /**
+   * What it lets through at once
+   * @default 200
+   */
+  readonly readRequestBurst?: number;
+  /**
+   * What every other route lets through on average - new accounts, an operator's, paths that do not exist
+   * @default 10
+   */
+  readonly otherRequestsPerSecond?: number;
+  /**
+   * What it lets through at once
+   * @default 20
+   */
+  readonly otherRequestBurst?: number;
   /**
    * Whether there are budgets; off where nothing costs anything
    * @default 'off'
@@ -95,8 +125,14 @@ export class Shared extends Construct {
       alarmSubscription: props.alarmSubscription ?? 'off',
       alarmProtocol: props.alarmProtocol ?? 'email',
       alarmEndpoint: props.alarmEndpoint ?? 'nobody@example.com',
-      requestsPerSecond: props.requestsPerSecond ?? 50,
-      requestBurst: props.requestBurst ?? 100,
+      slackRequestsPerSecond: props.slackRequestsPerSecond ?? 50,
+      slackRequestBurst: props.slackRequestBurst ?? 100,
+      transferRequestsPerSecond: props.transferRequestsPerSecond ?? 50,
+      transferRequestBurst: props.transferRequestBurst ?? 100,
+      readRequestsPerSecond: props.readRequestsPerSecond ?? 100,
+      readRequestBurst: props.readRequestBurst ?? 200,
+      otherRequestsPerSecond: props.otherRequestsPerSecond ?? 10,
+      otherRequestBurst: props.otherRequestBurst ?? 20,
       budgets: props.budgets ?? 'off',
       budgetUsd: props.budgetUsd ?? 10,
       feedsBudgetUsd: props.feedsBudgetUsd ?? 1,
@@ -279,8 +315,54 @@ export class Shared extends Construct {
         format: '{\"requestId\":\"$context.requestId\",\"routeKey\":\"$context.routeKey\",\"status\":\"$context.status\",\"latencyMs\":\"$context.responseLatency\",\"integrationError\":\"$context.integrationErrorMessage\"}',
       },
       defaultRouteSettings: {
-        throttlingRateLimit: props.requestsPerSecond!,
-        throttlingBurstLimit: props.requestBurst!,
+        throttlingRateLimit: props.otherRequestsPerSecond!,
+        throttlingBurstLimit: props.otherRequestBurst!,
+      },
+      routeSettings: {
+        'POST /slack/events': {
+          ThrottlingRateLimit: props.slackRequestsPerSecond!,
+          ThrottlingBurstLimit: props.slackRequestBurst!,
+        },
+        'POST /tokens/transfer': {
+          ThrottlingRateLimit: props.transferRequestsPerSecond!,
+          ThrottlingBurstLimit: props.transferRequestBurst!,
+        },
+        'GET /tokens/balance/{did}': {
+          ThrottlingRateLimit: props.readRequestsPerSecond!,
+          ThrottlingBurstLimit: props.readRequestBurst!,
+        },
+        'GET /tokens/transactions/{did}': {
+          ThrottlingRateLimit: props.readRequestsPerSecond!,
+          ThrottlingBurstLimit: props.readRequestBurst!,
+        },
+        'GET /tokens/transactions/received/{did}': {
+          ThrottlingRateLimit: props.readRequestsPerSecond!,
+          ThrottlingBurstLimit: props.readRequestBurst!,
+        },
+        'POST /tokens/accounts': {
+          ThrottlingRateLimit: props.otherRequestsPerSecond!,
+          ThrottlingBurstLimit: props.otherRequestBurst!,
+        },
+        'POST /tokens/accounts/{did}/freeze': {
+          ThrottlingRateLimit: props.otherRequestsPerSecond!,
+          ThrottlingBurstLimit: props.otherRequestBurst!,
+        },
+        'POST /tokens/accounts/{did}/unfreeze': {
+          ThrottlingRateLimit: props.otherRequestsPerSecond!,
+          ThrottlingBurstLimit: props.otherRequestBurst!,
+        },
+        'POST /tokens/reversals': {
+          ThrottlingRateLimit: props.otherRequestsPerSecond!,
+          ThrottlingBurstLimit: props.otherRequestBurst!,
+        },
+        'GET /tokens/openapi.json': {
+          ThrottlingRateLimit: props.otherRequestsPerSecond!,
+          ThrottlingBurstLimit: props.otherRequestBurst!,
+        },
+        'ANY /tokens/{proxy+}': {
+          ThrottlingRateLimit: props.otherRequestsPerSecond!,
+          ThrottlingBurstLimit: props.otherRequestBurst!,
+        },
       },
     });
 

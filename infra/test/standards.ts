@@ -55,6 +55,7 @@ export const functions: Standard = ({ environment, resources }) =>
       ...unless(p.TracingConfig?.Mode === environment.tracing, `${id}: TracingConfig.Mode is {Ref: TracingMode}`),
       ...unless(logGroup?.Type === 'AWS::Logs::LogGroup', `${id}: LoggingConfig.LogGroup refers to a log group of its own`),
       ...unless(logGroup?.Properties.LogGroupName === `/aws/lambda/${p.FunctionName}`, `${id}: its log group is /aws/lambda/${p.FunctionName}`),
+      ...unless(allows(resources, id, 'logs:PutLogEvents', refersTo(p.LoggingConfig?.LogGroup)), `${id}: its role may write to its own log group`),
       ...unless(version?.Type === 'AWS::Lambda::Version' && refersTo(version.Properties.FunctionName) === id && /^[0-9a-f]{16}$/.test(version.Properties.Description), `${id}: ${prefix}Version publishes it, with Description {Ref: ${prefix}Revision}`),
       ...unless(alias?.Type === 'AWS::Lambda::Alias' && alias.Properties.Name === 'live' && refersTo(alias.Properties.FunctionName) === id, `${id}: ${prefix}Alias is its alias live`),
       ...unless(isDeepEqual(alias?.Properties.FunctionVersion, { 'Fn::If': [`${prefix}IsNew`, { 'Fn::GetAtt': [`${prefix}Version`, 'Version'] }, { Ref: `${prefix}Live` }] }), `${id}: the version of ${prefix}Alias is {Fn::If: [${prefix}IsNew, {Fn::GetAtt: [${prefix}Version, Version]}, {Ref: ${prefix}Live}]}`),
@@ -199,6 +200,19 @@ export const targets: Standard = ({ resources }) => [
     })),
 ];
 
+/** Every route has a share of its own of what the front door lets through. */
+export const throttling: Standard = ({ resources }) => {
+  const routes = ofType(resources, 'AWS::ApiGatewayV2::Route');
+  const keys = new Set(routes.map(([, { Properties: p }]) => String(p.RouteKey)));
+  const limited = (s: any) => s?.ThrottlingRateLimit > 0 && s?.ThrottlingBurstLimit > 0;
+  return ofType(resources, 'AWS::ApiGatewayV2::Stage').flatMap(([id, { Properties: p, DependsOn }]) => [
+    ...unless(limited(p.DefaultRouteSettings), `${id}: DefaultRouteSettings limit what has no line of its own`),
+    ...[...keys].flatMap((key) => unless(limited(p.RouteSettings?.[key]), `${id}: RouteSettings limit "${key}"`)),
+    ...Object.keys(p.RouteSettings ?? {}).flatMap((key) => unless(keys.has(key), `${id}: RouteSettings name "${key}", which is no route`)),
+    ...routes.flatMap(([route]) => unless([DependsOn].flat().includes(route), `${id}: is made after ${route}`)),
+  ]);
+};
+
 export const encryption: Standard = ({ resources }) => {
   const tlsOnly = (id: string, type: string) =>
     ofType(resources, type).some(([, { Properties: p }]) =>
@@ -297,7 +311,7 @@ export const tags: Standard = ({ environment, resources }) =>
       ];
     });
 
-export const all: Record<string, Standard> = { tables, removal, functions, logs, destinations, privileges, targets, encryption, alarms, secrets, tags };
+export const all: Record<string, Standard> = { tables, removal, functions, logs, destinations, privileges, targets, throttling, encryption, alarms, secrets, tags };
 
 function unless(holds: unknown, problem: string): string[] {
   return holds ? [] : [problem];

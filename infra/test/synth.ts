@@ -17,7 +17,7 @@ export function synthesize(name: Name): Synthesized {
   return known;
 }
 
-/** The same, looked at by cdk-nag, which takes longer than all the rest. */
+/** The same, looked at by cdk-nag and the CDK's own validation, which take longer than all the rest. */
 export function audit(name: Name): Synthesized {
   const known = audited.get(name) ?? fresh(environments[name], (app) => cdk.Validations.of(app).addPlugins(new AwsSolutionsChecks(app)));
   audited.set(name, known);

@@ -35,6 +35,7 @@ export async function startLocalAws(): Promise<LocalAws> {
     },
   });
   fs.closeSync(out);
+  endWithUs(child);
   const stop = async () => {
     proxy.closeAllConnections();
     proxy.close();
@@ -71,8 +72,21 @@ async function startProxy(port: number): Promise<http.Server> {
   return server;
 }
 
+/** It must not outlive this process, however that ends. */
+function endWithUs(child: ChildProcess) {
+  process.on('exit', () => {
+    if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return;
+    try {
+      process.kill(-child.pid, 'SIGKILL');
+    } catch {
+      // it is gone
+    }
+  });
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1));
+}
+
 async function end(child: ChildProcess) {
-  if (child.exitCode !== null || child.pid === undefined) return;
+  if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return;
   const gone = new Promise<void>((resolve) => child.once('exit', () => resolve()));
   process.kill(-child.pid, 'SIGTERM');
   const killer = setTimeout(() => process.kill(-child.pid!, 'SIGKILL'), 5_000);

@@ -1,0 +1,21 @@
+// Everything is deployed, and answers.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { described } from '../../../infra/cli/world.ts';
+import { environments } from '../../../infra/environments.ts';
+import { command, deploy, DEPLOY_MS, functions, liveVersion, versions } from '../world.ts';
+
+test('a deployment without its secrets and settings is refused, and all of them are named at once', { timeout: DEPLOY_MS }, async () => {
+  const { code, text } = await command('deploy', { ENV: 'dev' });
+  assert.notEqual(code, 0);
+  const dev = described(environments.dev);
+  for (const name of [...dev.secrets.map((s) => s.name), ...dev.needed]) assert.ok(text.includes(name), `${name} is not named in:\n${text}`);
+});
+
+test('everything is deployed by the real CDK', { timeout: DEPLOY_MS }, async () => {
+  await deploy();
+  for (const { deployed } of functions) {
+    assert.deepEqual(await versions(deployed), ['1'], deployed);
+    assert.equal(await liveVersion(deployed), '1', deployed);
+  }
+});

@@ -1,0 +1,136 @@
+// What the chapters share: a local AWS with everything deployed to it, stand-ins of the outside world, and ways to use both.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import crypto from 'node:crypto';
+import fs from 'node:fs';
+import http from 'node:http';
+import path from 'node:path';
+import { lambda } from '../../infra/cli/aws.ts';
+import { described } from '../../infra/cli/world.ts';
+import { environments } from '../../infra/environments.ts';
+import { root } from '../../infra/template.ts';
+import { startDestinations, type Destinations } from './destinations.ts';
+import { startFeed, type Feed } from './feed.ts';
+import { startLocalAws, type LocalAws } from './local-aws.ts';
+import { startSlack, type StandIn } from './slack.ts';
+import { keySet } from './tokens.ts';
+
+export { until } from './local-aws.ts';
+
+/** A deployment takes about 20 s on two idle cores; this is for busy ones. */
+export const DEPLOY_MS = 600_000;
+/** For what happens asynchronously after a call has been answered. */
+export const EFFECT_MS = 60_000;
+
+const work = path.join(root, 'target', 'deploy-test');
+/** The test's own copy of the binaries: it changes one. */
+export const binaries = path.join(work, 'binaries');
+export const { functions } = described(environments.local);
+export const entryId = 'tag:github.com,2008:PushEvent/1000000001';
+export const signingSecret = crypto.randomBytes(16).toString('hex');
+
+class World {
+  aws!: LocalAws;
+  slack!: StandIn;
+  feed!: Feed;
+  destinations!: Destinations;
+  /** Of both stacks, by their names in the templates; since the last deployment. */
+  outputs: Record<string, string> = {};
+
+  async start() {
+    fs.rmSync(work, { recursive: true, force: true });
+    fs.cpSync(path.join(root, 'target', 'lambda-host'), binaries, { recursive: true });
+    this.slack = await startSlack();
+    this.feed = await startFeed(entryId);
+    this.destinations = await startDestinations();
+    this.aws = await startLocalAws();
+    Object.assign(process.env, {
+      AWS_ENDPOINT_URL: this.aws.url, AWS_ENDPOINT_URL_S3: this.aws.url, AWS_REGION: 'ap-northeast-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test',
+      AWS_EC2_METADATA_DISABLED: 'true', AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
+    });
+    // Whoever runs this may be signed in somewhere.
+    for (const name of ['AWS_PROFILE', 'AWS_SESSION_TOKEN', 'AWS_DEFAULT_PROFILE']) delete process.env[name];
+  }
+
+  async stop() {
+    this.slack?.close();
+    this.feed?.close();
+    this.destinations?.close();
+    await this.aws?.stop();
+    // The local AWS's log stays, for whoever looks for a reason.
+    for (const large of [binaries, path.join(work, 'cdk.out')]) fs.rmSync(large, { recursive: true, force: true });
+  }
+
+  /** The environment of a process that deploys to, or calls, this world. */
+  env(): NodeJS.ProcessEnv {
+    return {
+      ...process.env, BINARIES: binaries, DEPLOY_DIR: work, ENV: 'local', CI: 'true',
+      LOCAL_PARAMETERS: JSON.stringify({ SlackApiUrl: this.slack.url, MastodonUrl: this.destinations.url, PushoverUrl: this.destinations.url }),
+      LOCAL_SlackSigningSecretParameter: signingSecret, LOCAL_GithubFeedUrlParameter: this.feed.url, LOCAL_JwtKeysParameter: keySet,
+    };
+  }
+}
+
+export const world = new World();
+
+/** A program in this world's environment: what it said, and how it ended. */
+export function run(program: string, args: string[] = [], env: Record<string, string> = {}): Promise<{ code: number; text: string }> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], timeout: DEPLOY_MS, env: { ...world.env(), ...env } });
+    let text = '';
+    child.stdout.on('data', (d) => (text += d));
+    child.stderr.on('data', (d) => (text += d));
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code: code ?? 1, text }));
+  });
+}
+
+/** A command of infra/cli, as make runs it. */
+export function command(name: string, env: Record<string, string> = {}, ...args: string[]) {
+  return run(path.join(root, 'infra', 'node_modules', '.bin', 'tsx'), [path.join(root, 'infra', 'cli', `${name}.ts`), ...args], env);
+}
+
+/** Deploys, and learns the outputs. */
+export async function deploy(): Promise<string> {
+  const { code, text } = await command('deploy');
+  assert.equal(code, 0, text);
+  world.outputs = Object.assign({}, ...Object.values<object>(JSON.parse(fs.readFileSync(path.join(work, 'outputs-local.json'), 'utf8'))));
+  return text;
+}
+
+export const client = () => new lambda.LambdaClient({});
+
+/** What is published of a function. */
+export async function versions(fn: string): Promise<string[]> {
+  const answer = await client().send(new lambda.ListVersionsByFunctionCommand({ FunctionName: fn }));
+  return (answer.Versions ?? []).map((v) => v.Version!).filter((v) => v !== '$LATEST');
+}
+
+export async function liveVersion(fn: string): Promise<string | undefined> {
+  return (await client().send(new lambda.GetAliasCommand({ FunctionName: fn, Name: 'live' }))).FunctionVersion;
+}
+
+/** Calls a deployed function through `live`; its answer, or an error with what it said. */
+export async function invoke(fn: string, payload: object): Promise<any> {
+  const answer = await client().send(new lambda.InvokeCommand({ FunctionName: fn, Qualifier: 'live', Payload: JSON.stringify(payload) }));
+  const text = new TextDecoder().decode(answer.Payload);
+  if (answer.FunctionError) throw new Error(`${fn}: ${text}`);
+  return JSON.parse(text);
+}
+
+/** A request to the deployed front door; without a body it is a GET. */
+export function request(route: string, headers: Record<string, string>, body?: string): Promise<{ status: number; text: string; headers: http.IncomingHttpHeaders }> {
+  const door = new URL(world.outputs.HttpApiUrl!);
+  return new Promise((resolve, reject) => {
+    const call = http.request(new URL(route, world.aws.url), { method: body === undefined ? 'GET' : 'POST', headers: { ...headers, host: door.host }, timeout: EFFECT_MS }, (answer) => {
+      let text = '';
+      answer.on('data', (d) => (text += d));
+      answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text, headers: answer.headers }));
+    });
+    call.on('timeout', () => call.destroy(new Error(`${route}: no answer within ${EFFECT_MS / 1000} s`)));
+    call.on('error', reject);
+    call.end(body);
+  });
+}
+
+export const post = (route: string, body: string, headers: Record<string, string>) => request(route, headers, body);
