@@ -192,6 +192,19 @@ pub struct Key {
 }
 
 impl Key {
+    /// The key whose record stands under this very text, for tools that look at tables. Applications make
+    /// theirs with [`Namespace::key`], which escapes.
+    pub fn stored(text: &str) -> Result<Self, Error> {
+        let name = text.split(SEPARATOR).next().unwrap_or_default();
+        if text.is_empty() {
+            return Err(Error::Empty { namespace: name.to_owned() });
+        }
+        if text.len() > MAX_KEY_BYTES {
+            return Err(Error::TooLong { namespace: name.to_owned(), bytes: text.len() });
+        }
+        Ok(Key { namespace: Namespace::unprefixed(name), text: text.into() })
+    }
+
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
@@ -249,6 +262,14 @@ mod tests {
         assert!(matches!(ns.key(["x".repeat(MAX_KEY_BYTES - 1)]), Err(Error::TooLong { bytes: 1025, .. })));
         // What counts is what is stored: each of these takes three bytes.
         assert!(matches!(ns.key(["#".repeat(400)]), Err(Error::TooLong { .. })));
+    }
+
+    #[test]
+    fn a_stored_text_is_the_key_that_was_stored() {
+        let key = Namespace::new("N").key(["a#b", "c"]).unwrap();
+        assert_eq!(Key::stored(key.as_str()).unwrap().as_str(), key.as_str());
+        assert!(matches!(Key::stored(""), Err(Error::Empty { .. })));
+        assert!(matches!(Key::stored(&"x".repeat(MAX_KEY_BYTES + 1)), Err(Error::TooLong { .. })));
     }
 
     #[test]

@@ -16,6 +16,7 @@
 mod error;
 pub mod item;
 mod join;
+mod look;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -30,6 +31,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditi
 
 pub use self::error::classify;
 pub use self::join::{Join, Recorded, Verdict};
+pub use self::look::{Found, Seen, Wanted};
 use crate::key::Key;
 use crate::record::{Record, State};
 use crate::store::{Admit, Admitted, Error, Settle, Settled, Store};
