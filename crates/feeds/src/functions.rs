@@ -1,7 +1,7 @@
 //! The four Lambda functions: what they read from their environment, and how they are wired up.
 //!
-//! Both subscribers take, beside the schedule's event, `{"command": "dead-letters"}` and
-//! `{"command": "resend", "entryId": …}`; both notifiers take `{"command": "shadow-report"}`.
+//! Both subscribers take, beside the schedule's event, `{"command": "dead-letters"}`,
+//! `{"command": "resend", "entryId": …}` and `{"command": "drop", "entryId": …}`; both notifiers take `{"command": "shadow-report"}`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -114,10 +114,14 @@ async fn serve_subscriber(subscriber: &Subscriber, event: LambdaEvent<Value>) ->
         Some("dead-letters") => {
             return Ok(json!({ "deadLetters": letters::list(&subscriber.state).await.map_err(failed)? }));
         }
-        Some("resend") => {
+        Some(command @ ("resend" | "drop")) => {
             let id = event.payload.get("entryId").and_then(Value::as_str).unwrap_or_default();
-            let id = EntryId::from_table(id);
-            let marker = letters::resend(&subscriber.state, &id, subscriber.clock.now()).await.map_err(failed)?;
+            let (id, now) = (EntryId::from_table(id), subscriber.clock.now());
+            let marker = match command {
+                "resend" => letters::resend(&subscriber.state, &id, now).await,
+                _ => letters::drop(&subscriber.state, &id, now).await,
+            };
+            let marker = marker.map_err(failed)?;
             return Ok(json!({ "entryId": marker.entry.id, "state": marker.state }));
         }
         Some(other) => return Err(Error::failed("Event", format_args!("no such command: {other}"))),

@@ -1,4 +1,4 @@
-//! Dead letters: deliveries given up on, with their reasons; listed, and sent again.
+//! Dead letters: deliveries given up on, with their reasons; listed, sent again, or dropped for good.
 
 use ichido::Timestamp;
 use serde::Serialize;
@@ -52,10 +52,7 @@ pub async fn list(state: &State) -> Result<Vec<Letter>, Error> {
 
 /// Makes the dead deliveries of an entry owed again; the next run makes them. What was delivered stays delivered.
 pub async fn resend(state: &State, id: &EntryId, now: Timestamp) -> Result<Marker, Error> {
-    let marker = state.marker(id).await?.ok_or_else(|| Error::Unknown(id.clone()))?;
-    if !marker.deliveries.values().any(|delivery| matches!(delivery, Delivery::Dead { .. })) {
-        return Err(Error::Unknown(id.clone()));
-    }
+    let marker = dead(state, id).await?;
     let marker = state
         .settle(&marker, now, |marker| {
             for delivery in marker.deliveries.values_mut() {
@@ -72,4 +69,26 @@ pub async fn resend(state: &State, id: &EntryId, now: Timestamp) -> Result<Marke
         .await?;
     state.wake().await?;
     Ok(marker)
+}
+
+/// Makes the dead deliveries of an entry ignored: they are never made.
+pub async fn drop(state: &State, id: &EntryId, now: Timestamp) -> Result<Marker, Error> {
+    let marker = dead(state, id).await?;
+    let marker = state
+        .settle(&marker, now, |marker| {
+            for delivery in marker.deliveries.values_mut() {
+                if let Delivery::Dead { reason, .. } = delivery {
+                    *delivery = Delivery::Ignored { reason: format!("dropped by hand; before: {reason}") };
+                }
+            }
+            marker.conclude();
+        })
+        .await?;
+    Ok(marker)
+}
+
+async fn dead(state: &State, id: &EntryId) -> Result<Marker, Error> {
+    let marker = state.marker(id).await?.ok_or_else(|| Error::Unknown(id.clone()))?;
+    let is_dead = marker.deliveries.values().any(|delivery| matches!(delivery, Delivery::Dead { .. }));
+    if is_dead { Ok(marker) } else { Err(Error::Unknown(id.clone())) }
 }

@@ -210,6 +210,26 @@ async fn what_is_refused_for_good_becomes_a_dead_letter_the_rest_goes_out_and_it
 }
 
 #[tokio::test]
+async fn a_dropped_dead_letter_is_never_delivered_and_no_longer_listed() {
+    let world = World { give_up: GiveUp { refusals: 3, ..GiveUp::default() }, ..World::new(Source::Github).await };
+    world.show(atom(&[1]));
+    world.mastodon_fails(|| Fault::Refuse(422));
+    for _ in 0..3 {
+        world.run().await.unwrap();
+        world.advance(5 * MINUTE);
+    }
+    world.mastodon_fails(|| Fault::None);
+    let now = || ichido::Clock::now(&world.clock);
+    let marker = letters::drop(&world.state(), &EntryId::from_table(&id(1)), now()).await.unwrap();
+    assert_eq!(marker.state, "delivered", "Pushover has it");
+    assert!(letters::list(&world.state()).await.unwrap().is_empty());
+    world.run().await.unwrap();
+    assert!(world.posts().is_empty());
+    let again = letters::drop(&world.state(), &EntryId::from_table(&id(1)), now()).await;
+    assert!(matches!(again, Err(letters::Error::Unknown(_))), "{again:?}");
+}
+
+#[tokio::test]
 async fn a_dead_letter_that_was_posted_after_all_is_not_posted_again() {
     let world = World { give_up: GiveUp { owed_for: DAY, ..GiveUp::default() }, ..World::new(Source::Github).await };
     world.show(atom(&[1]));
