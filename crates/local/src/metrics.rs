@@ -111,6 +111,11 @@ impl Metrics {
 
     /// What Lambda itself reports of an invocation.
     pub fn invocation(&self, function: &str, took: Duration, failed: bool) {
+        self.invocation_at(function, took, failed, self.now_ms());
+    }
+
+    /// The same at a time of the caller's.
+    pub fn invocation_at(&self, function: &str, took: Duration, failed: bool, at_ms: u64) {
         let alias = ("Resource".to_owned(), format!("{function}:live"));
         let name = ("FunctionName".to_owned(), function.to_owned());
         for dimensions in [BTreeMap::from([name.clone()]), BTreeMap::from([name.clone(), alias])] {
@@ -119,36 +124,44 @@ impl Metrics {
                 name: metric.into(),
                 dimensions: dimensions.clone(),
             };
-            let now = self.now_ms();
-            self.put(&id("Invocations"), "Count", now, Some(1.0));
-            self.put(&id("Errors"), "Count", now, Some(f64::from(u8::from(failed))));
-            self.put(&id("Duration"), "Milliseconds", now, Some(took.as_secs_f64() * 1e3));
+            self.put(&id("Invocations"), "Count", at_ms, Some(1.0));
+            self.put(&id("Errors"), "Count", at_ms, Some(f64::from(u8::from(failed))));
+            self.put(&id("Duration"), "Milliseconds", at_ms, Some(took.as_secs_f64() * 1e3));
         }
     }
 
     /// What API Gateway reports of a request.
     pub fn request(&self, api: &str, status: u16, took: Duration) {
+        self.request_at(api, status, took, self.now_ms());
+    }
+
+    /// The same at a time of the caller's.
+    pub fn request_at(&self, api: &str, status: u16, took: Duration, at_ms: u64) {
         let dimensions = BTreeMap::from([("ApiId".to_owned(), api.to_owned())]);
         let id = |metric: &str| Id {
             namespace: "AWS/ApiGateway".into(),
             name: metric.into(),
             dimensions: dimensions.clone(),
         };
-        let now = self.now_ms();
-        self.put(&id("Count"), "Count", now, Some(1.0));
-        self.put(&id("4xx"), "Count", now, Some(f64::from(u8::from((400..500).contains(&status)))));
-        self.put(&id("5xx"), "Count", now, Some(f64::from(u8::from(status >= 500))));
-        self.put(&id("Latency"), "Milliseconds", now, Some(took.as_secs_f64() * 1e3));
+        self.put(&id("Count"), "Count", at_ms, Some(1.0));
+        self.put(&id("4xx"), "Count", at_ms, Some(f64::from(u8::from((400..500).contains(&status)))));
+        self.put(&id("5xx"), "Count", at_ms, Some(f64::from(u8::from(status >= 500))));
+        self.put(&id("Latency"), "Milliseconds", at_ms, Some(took.as_secs_f64() * 1e3));
     }
 
     /// What SQS reports of a queue.
     pub fn queue(&self, queue: &str, visible: usize) {
+        self.queue_at(queue, visible, self.now_ms());
+    }
+
+    /// The same at a time of the caller's.
+    pub fn queue_at(&self, queue: &str, visible: usize, at_ms: u64) {
         let id = Id {
             namespace: "AWS/SQS".into(),
             name: "ApproximateNumberOfMessagesVisible".into(),
             dimensions: BTreeMap::from([("QueueName".to_owned(), queue.to_owned())]),
         };
-        self.put(&id, "Count", self.now_ms(), Some(visible as f64));
+        self.put(&id, "Count", at_ms, Some(visible as f64));
     }
 
     /// Adds values.

@@ -80,9 +80,19 @@ pub enum Error {
     Output(#[from] io::Error),
 }
 
+/// A failure of something that we asked for: what could not be done, what to look at, and the cause.
+pub fn failed(what: impl Into<String>, source: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::Failed { what: what.into(), source: Box::new(source) }
+}
+
 /// An error with its causes, a line.
 pub fn explain(error: &dyn std::error::Error) -> String {
-    let mut text = format!("ichidoctl: {error}");
+    format!("ichidoctl: {}", causes(error))
+}
+
+/// An error with its causes, without the tool's name before it.
+pub fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
         text.push_str(&format!(": {cause}"));
@@ -158,6 +168,31 @@ impl<'a> Context<'a> {
     /// The CloudWatch client.
     pub fn cloudwatch(&self) -> aws_sdk_cloudwatch::Client {
         aws_sdk_cloudwatch::Client::new(self.aws.config())
+    }
+
+    /// The SQS client.
+    pub fn sqs(&self) -> aws_sdk_sqs::Client {
+        aws_sdk_sqs::Client::new(self.aws.config())
+    }
+
+    /// The EventBridge Scheduler client.
+    pub fn scheduler(&self) -> aws_sdk_scheduler::Client {
+        aws_sdk_scheduler::Client::new(self.aws.config())
+    }
+
+    /// The CloudWatch Logs client.
+    pub fn logs(&self) -> aws_sdk_cloudwatchlogs::Client {
+        aws_sdk_cloudwatchlogs::Client::new(self.aws.config())
+    }
+
+    /// Leaves a line of JSON, with its time, on standard error: what was changed by hand, by whom and why. A terminal shows
+    /// it, a pipeline's log keeps it.
+    pub fn log(&self, what: &serde_json::Value) -> Result<(), Error> {
+        let mut line = serde_json::json!({ "timestamp": jiff::Timestamp::now().to_string() });
+        if let (Some(line), Some(what)) = (line.as_object_mut(), what.as_object()) {
+            line.extend(what.clone());
+        }
+        Ok(writeln!(io::stderr(), "{line}")?)
     }
 
     pub fn json(&self) -> bool {

@@ -7,8 +7,13 @@
 //! Invariant: nothing here knows how an application works. Commands call the application's crate, which also has the tests
 //! of what they do; here is only what is asked, shown and confirmed.
 
+pub mod applications;
 pub mod command;
 pub mod context;
+mod letters;
+mod logs;
+pub mod rollout;
+mod show;
 
 use std::process::ExitCode;
 
@@ -33,6 +38,17 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// What is known of a key: look at it, list keys, give a claim back
+    #[command(subcommand)]
+    Keys(command::keys::Keys),
+    /// What was given up on: list it, look at it, send it again, drop it
+    #[command(subcommand)]
+    DeadLetters(command::dead_letters::DeadLetters),
+    /// What runs by the clock: list, pause, resume, change the rate, run now
+    #[command(subcommand)]
+    Schedules(command::schedules::Schedules),
+    /// What happened to one event, from the door to the effect, across functions
+    Trace(command::trace::Trace),
     /// Accounts and transfers: prove the books, freeze an account, take a transfer back
     #[command(subcommand)]
     Tokens(command::tokens::Tokens),
@@ -41,6 +57,10 @@ pub enum Command {
 impl Command {
     async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
         match self {
+            Command::Keys(keys) => keys.run(context).await,
+            Command::DeadLetters(letters) => letters.run(context).await,
+            Command::Schedules(schedules) => schedules.run(context).await,
+            Command::Trace(trace) => trace.run(context).await,
             Command::Tokens(tokens) => tokens.run(context).await,
         }
     }

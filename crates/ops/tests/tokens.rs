@@ -57,7 +57,7 @@ impl World {
         let mut out = Vec::new();
         let ended = {
             let mut context = Context::with(&cli.shared, self.aws.clone(), &mut out);
-            let Command::Tokens(tokens) = &cli.command;
+            let Command::Tokens(tokens) = &cli.command else { panic!("a command of tokens") };
             tokens.run(&mut context).await
         };
         (ended, String::from_utf8(out).unwrap())

@@ -19,8 +19,7 @@ mod workshop;
 #[test]
 #[ignore = "the other tests start it as a process"]
 fn workshop_process() {
-    let Ok(arguments) = std::env::var(process::ARGUMENTS) else { return };
-    let arguments = std::iter::once("workshop").chain(arguments.split('\n').filter(|argument| !argument.is_empty()));
-    let code = ::local::run::main_with(vec![std::sync::Arc::new(workshop::Workshop)], arguments.map(Into::into));
+    let Some(arguments) = process::given_arguments() else { return };
+    let code = ::local::run::main_with(vec![std::sync::Arc::new(workshop::Workshop)], arguments);
     std::process::exit(i32::from(code));
 }

@@ -1,13 +1,13 @@
-//! A running platform, and how it ends.
+//! A running platform, and how it ends. The operator's tool is tested with it as well (`crates/ops/tests/operator`).
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How the arguments reach `workshop_process`.
-pub(crate) const ARGUMENTS: &str = "WORKSHOP_ARGUMENTS";
+/// How the arguments reach the process: the test harness has its own.
+pub(crate) const ARGUMENTS: &str = "PLATFORM_ARGUMENTS";
 /// Far longer than it takes: a debug build on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -34,8 +34,13 @@ impl Local {
 
     /// The workshop with these options and variables.
     pub(crate) fn with_variables(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::of_test("workshop_process", arguments, variables)
+    }
+
+    /// This very test binary, with the test of this name as its process.
+    pub(crate) fn of_test(test: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("this binary"));
-        command.args(["--exact", "workshop_process", "--ignored", "--nocapture", "--quiet"]);
+        command.args(["--exact", test, "--ignored", "--nocapture", "--quiet"]);
         let ports = ["--port=0", "--dynamodb-port=0", "--tls-port=0"];
         let all: Vec<&str> = ports.into_iter().chain(arguments.iter().copied()).collect();
         command.env(ARGUMENTS, all.join("\n")).envs(variables.iter().copied());
@@ -104,12 +109,9 @@ impl Drop for Local {
     }
 }
 
-/// Runs the real binary to its end and answers its exit code and what it said on standard output and standard error.
-pub(crate) fn run_to_end(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ichido-local"));
-    let mut child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a process");
-    let (mut out, mut err) = (String::new(), String::new());
-    child.stdout.take().expect("output").read_to_string(&mut out).expect("text");
-    child.stderr.take().expect("errors").read_to_string(&mut err).expect("text");
-    (child.wait().expect("its end").code(), out, err)
+/// The arguments that [`Local::of_test`] gave this process, after a name; `None` if it is not such a process.
+pub(crate) fn given_arguments() -> Option<impl Iterator<Item = std::ffi::OsString>> {
+    let arguments = std::env::var(ARGUMENTS).ok()?;
+    let arguments: Vec<String> = arguments.split('\n').filter(|each| !each.is_empty()).map(str::to_owned).collect();
+    Some(std::iter::once("platform".to_owned()).chain(arguments).map(Into::into))
 }

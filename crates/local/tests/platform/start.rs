@@ -1,14 +1,25 @@
 //! The real binary: how it starts, what it says, how it ends.
 
+use std::io::Read;
 use std::net::TcpListener;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::process::{Local, run_to_end};
+use crate::process::Local;
 
 fn real(arguments: &[&str]) -> Local {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ichido-local"));
     command.args(["--port=0", "--dynamodb-port=0", "--tls-port=0"]).args(arguments);
     Local::spawned(command)
+}
+
+/// Runs the real binary to its end and answers its exit code and what it said on standard output and standard error.
+fn run_to_end(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ichido-local"));
+    let mut child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a process");
+    let (mut out, mut err) = (String::new(), String::new());
+    child.stdout.take().expect("output").read_to_string(&mut out).expect("text");
+    child.stderr.take().expect("errors").read_to_string(&mut err).expect("text");
+    (child.wait().expect("its end").code(), out, err)
 }
 
 #[tokio::test]

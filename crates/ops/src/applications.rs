@@ -1,0 +1,125 @@
+//! Where each application's things are: its records, its functions, and where it puts what it gave up on.
+//!
+//! Names are production's; elsewhere the environment's name ends them. A test compares this list with the templates, so
+//! that a table, a queue or a function that is not here is found out.
+
+use clap::ValueEnum;
+use ichido::dynamodb::Table;
+use ichido::{Key, Namespace};
+
+/// An application with state on AWS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Application {
+    Slack,
+    Github,
+    Hatebu,
+    Tokens,
+    Mesh,
+}
+
+/// An on-failure queue, and the function whose events it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failures {
+    pub queue: &'static str,
+    pub function: &'static str,
+}
+
+const SLACK: &[Failures] = &[Failures { queue: "slack-files-failures", function: "slack-files" }];
+const GITHUB: &[Failures] = &[Failures { queue: "github-subscriber-failures", function: "github-subscriber" }];
+const HATEBU: &[Failures] = &[Failures { queue: "hatebu-subscriber-failures", function: "hatebu-subscriber" }];
+
+impl Application {
+    pub const ALL: [Self; 5] = [Self::Slack, Self::Github, Self::Hatebu, Self::Tokens, Self::Mesh];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Slack => "slack",
+            Self::Github => "github",
+            Self::Hatebu => "hatebu",
+            Self::Tokens => "tokens",
+            Self::Mesh => "mesh",
+        }
+    }
+
+    /// The table with its records.
+    pub fn table(self) -> &'static str {
+        match self {
+            Self::Slack => "slack-classify-bot-processed-events",
+            Self::Github => "masutaka-feed-github-state",
+            Self::Hatebu => "masutaka-feed-hatebu-state",
+            Self::Tokens => "tokens-ledger",
+            Self::Mesh => "MeshV2Table",
+        }
+    }
+
+    /// How the records stand in that table.
+    pub fn records(self, table: &str) -> Table {
+        match self {
+            Self::Slack => Table::new(table, "event_key"),
+            Self::Github | Self::Hatebu => Table::new(table, "entry_id"),
+            Self::Tokens => Table::new(table, "PK").sort_key("SK", "METADATA"),
+            Self::Mesh => Table::new(table, "pk").sort_key("sk", "METADATA"),
+        }
+    }
+
+    pub fn functions(self) -> &'static [&'static str] {
+        match self {
+            Self::Slack => &["slack-events", "slack-files"],
+            Self::Github => &["github-subscriber", "github-notifier"],
+            Self::Hatebu => &["hatebu-subscriber", "hatebu-notifier"],
+            Self::Tokens => &["tokens-api"],
+            Self::Mesh => &["mesh-resolver"],
+        }
+    }
+
+    /// Where Lambda puts events of its functions that failed too often.
+    pub fn failures(self) -> &'static [Failures] {
+        match self {
+            Self::Slack => SLACK,
+            Self::Github => GITHUB,
+            Self::Hatebu => HATEBU,
+            Self::Tokens | Self::Mesh => &[],
+        }
+    }
+
+    /// The key of a delivery of an entry to a destination, whose fence counts the attempts.
+    pub fn delivery_key(destination: &str, entry: &str) -> Option<Key> {
+        Namespace::new("DELIVERY").key([destination, entry]).ok()
+    }
+
+    /// The function that lists, resends and drops the dead letters in its own table (`{"command": "dead-letters"}`).
+    pub fn letters(self) -> Option<&'static str> {
+        match self {
+            Self::Github => Some("github-subscriber"),
+            Self::Hatebu => Some("hatebu-subscriber"),
+            Self::Slack | Self::Tokens | Self::Mesh => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use template::Template;
+
+    use super::*;
+
+    #[test]
+    fn every_table_queue_and_function_of_the_templates_is_here() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../infra/templates");
+        let (mut tables, mut queues, mut functions) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for file in std::fs::read_dir(directory).expect("the templates") {
+            let text = std::fs::read_to_string(file.expect("a file").path()).expect("a template");
+            let template = Template::read(&text, &BTreeMap::new()).expect("a template");
+            tables.extend(template.tables().into_iter().map(|table| table.name));
+            queues.extend(template.queues().into_iter().map(|queue| queue.name));
+            functions.extend(template.functions().into_iter().map(|function| function.name));
+        }
+        let all = Application::ALL;
+        let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
+        assert_eq!(tables, owned(all.map(Application::table).to_vec()));
+        assert_eq!(queues, owned(all.iter().flat_map(|of| of.failures()).map(|failures| failures.queue).collect()));
+        assert_eq!(functions, owned(all.iter().flat_map(|of| of.functions()).copied().collect()));
+    }
+}

@@ -1,0 +1,257 @@
+//! `ichidoctl schedules`: what runs by the clock, paused, resumed, slowed, or run now.
+//!
+//! Scheduler's update replaces the whole schedule, so it is read first and everything comes back as it was, but for the
+//! one thing that is to change. The next deployment puts the template's values back.
+
+use aws_sdk_scheduler::operation::get_schedule::GetScheduleOutput;
+use aws_sdk_scheduler::types::ScheduleState;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use crate::applications::Application;
+use crate::context::{Context, Ended, Error, failed};
+use crate::{letters, show};
+
+/// Pages of schedules that are looked at: an account has a million at most, and ours are among the first.
+const MOST_PAGES: usize = 100;
+
+#[derive(Debug, Subcommand)]
+pub enum Schedules {
+    /// Our schedules: state, rate, what they invoke
+    #[command(
+        after_help = "Example:\n  ichidoctl schedules list --env prod\n  ichidoctl schedules list --endpoint-url http://127.0.0.1:8787 --json"
+    )]
+    List,
+    /// Stop one until it is resumed
+    #[command(
+        after_help = "While a feed is not read, its silence rings after three periods.\n\nExample:\n  ichidoctl schedules pause github-feed-subscriber-schedule --env prod"
+    )]
+    Pause(One),
+    /// Let one run again
+    #[command(after_help = "Example:\n  ichidoctl schedules resume github-feed-subscriber-schedule --env prod")]
+    Resume(One),
+    /// Change how often one runs, until the next deployment
+    #[command(
+        after_help = "Example:\n  ichidoctl schedules rate github-feed-subscriber-schedule 'rate(15 minutes)' --env prod"
+    )]
+    Rate(Rate),
+    /// Invoke its target now, once, and wait for the answer
+    #[command(after_help = "Example:\n  ichidoctl schedules run github-feed-subscriber-schedule --env prod")]
+    Run(One),
+}
+
+#[derive(Debug, Args)]
+pub struct One {
+    /// The schedule's name, with or without the environment's; or its function's
+    pub name: String,
+}
+
+#[derive(Debug, Args)]
+pub struct Rate {
+    #[command(flatten)]
+    pub one: One,
+    /// rate(15 minutes), or a cron(…) expression
+    pub expression: String,
+}
+
+impl Schedules {
+    pub async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
+        match self {
+            Schedules::List => list(context).await,
+            Schedules::Pause(one) => one.change(context, Some(ScheduleState::Disabled), None).await,
+            Schedules::Resume(one) => one.change(context, Some(ScheduleState::Enabled), None).await,
+            Schedules::Rate(rate) => rate.one.change(context, None, Some(expression(&rate.expression)?)).await,
+            Schedules::Run(one) => one.run(context).await,
+        }
+    }
+}
+
+/// Our schedules are those whose target is a function of ours in this environment, whatever they are called.
+async fn ours(context: &Context<'_>) -> Result<Vec<GetScheduleOutput>, Error> {
+    let suffix = context.suffix()?;
+    let functions: Vec<String> = Application::ALL
+        .iter()
+        .flat_map(|application| application.functions())
+        .map(|function| format!("{function}{suffix}"))
+        .collect();
+    let client = context.scheduler();
+    let (mut found, mut next) = (Vec::new(), None);
+    for _ in 0..MOST_PAGES {
+        let page = client.list_schedules().set_next_token(next.take()).send().await.map_err(|error| {
+            failed(
+                "the schedules could not be listed; check the endpoint and the permission scheduler:ListSchedules",
+                error,
+            )
+        })?;
+        for summary in page.schedules {
+            let arn = summary.target().map(|target| target.arn().to_owned()).unwrap_or_default();
+            if !functions.contains(&template::function_name(&Value::from(arn))) {
+                continue;
+            }
+            let name = summary.name.unwrap_or_default();
+            let whole = client.get_schedule().name(&name).set_group_name(summary.group_name).send().await;
+            found.push(whole.map_err(|error| {
+                failed(
+                    format!("the schedule {name} could not be read; check the permission scheduler:GetSchedule"),
+                    error,
+                )
+            })?);
+        }
+        next = page.next_token;
+        if next.is_none() {
+            break;
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+async fn list(context: &mut Context<'_>) -> Result<Ended, Error> {
+    let all = ours(context).await?;
+    if context.json() {
+        context.value(&all.iter().map(as_json).collect::<Vec<_>>())?;
+    } else if all.is_empty() {
+        context.line("no schedules of ours here; are the feeds deployed to this environment?")?;
+    } else {
+        let rows: Vec<[String; 4]> = all
+            .iter()
+            .map(|schedule| {
+                [
+                    schedule.name().unwrap_or_default().to_owned(),
+                    state(schedule).to_owned(),
+                    schedule.schedule_expression().unwrap_or_default().to_owned(),
+                    function(schedule),
+                ]
+            })
+            .collect();
+        show::table(context, ["SCHEDULE", "STATE", "RATE", "INVOKES"], &rows)?;
+    }
+    Ok(Ended::Well)
+}
+
+impl One {
+    async fn find(&self, context: &Context<'_>) -> Result<GetScheduleOutput, Error> {
+        let mut all = ours(context).await?;
+        let suffix = context.suffix()?;
+        let full = format!("{}{suffix}", self.name);
+        let named = |schedule: &GetScheduleOutput| {
+            let (name, function) = (schedule.name().unwrap_or_default(), function(schedule));
+            [name, function.as_str()].iter().any(|known| *known == self.name || *known == full)
+        };
+        match all.iter().position(named) {
+            Some(at) => Ok(all.swap_remove(at)),
+            None => {
+                let known: Vec<&str> = all.iter().filter_map(|schedule| schedule.name()).collect();
+                Err(Error::Refused(format!("there is no schedule {}; there are: {}", self.name, known.join(", "))))
+            }
+        }
+    }
+
+    async fn change(
+        &self,
+        context: &mut Context<'_>,
+        state_wanted: Option<ScheduleState>,
+        expression: Option<String>,
+    ) -> Result<Ended, Error> {
+        let before = self.find(context).await?;
+        let name = before.name().unwrap_or_default().to_owned();
+        let client = context.scheduler();
+        client
+            .update_schedule()
+            .name(&name)
+            .set_group_name(before.group_name.clone())
+            .set_schedule_expression(expression.or_else(|| before.schedule_expression.clone()))
+            .set_schedule_expression_timezone(before.schedule_expression_timezone.clone())
+            .set_start_date(before.start_date)
+            .set_end_date(before.end_date)
+            .set_description(before.description.clone())
+            .set_state(state_wanted.or_else(|| before.state.clone()))
+            .set_kms_key_arn(before.kms_key_arn.clone())
+            .set_target(before.target.clone())
+            .set_flexible_time_window(before.flexible_time_window.clone())
+            .set_action_after_completion(before.action_after_completion.clone())
+            .send()
+            .await
+            .map_err(|error| {
+                failed(
+                    format!("{name} could not be changed; check the permissions scheduler:UpdateSchedule and iam:PassRole on its role"),
+                    error,
+                )
+            })?;
+        let after = client.get_schedule().name(&name).set_group_name(before.group_name.clone()).send().await;
+        let after = after.map_err(|error| failed(format!("{name} was changed and could not be read again"), error))?;
+        context.log(&json!({
+            "level": "INFO", "message": "a schedule was changed by hand", "schedule": name,
+            "before": as_json(&before), "after": as_json(&after),
+        }))?;
+        if context.json() {
+            context.value(&as_json(&after))?;
+        } else {
+            let rate = after.schedule_expression().unwrap_or_default();
+            context.line(format_args!(
+                "{name} is {}, {rate}; the next deployment puts the template's values back",
+                state(&after)
+            ))?;
+        }
+        Ok(Ended::Well)
+    }
+
+    async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
+        let schedule = self.find(context).await?;
+        let input = schedule.target().and_then(|target| target.input());
+        let input: Value = input.and_then(|input| serde_json::from_str(input).ok()).unwrap_or_else(|| json!({}));
+        let function = function(&schedule);
+        let answer = letters::ask(context, &function, &input).await?;
+        if context.json() {
+            context.value(&json!({ "function": function, "answer": answer }))?;
+        } else {
+            context.line(format_args!("{function} answered {answer}"))?;
+        }
+        Ok(Ended::Well)
+    }
+}
+
+fn state(schedule: &GetScheduleOutput) -> &str {
+    schedule.state().map_or("ENABLED", ScheduleState::as_str)
+}
+
+fn function(schedule: &GetScheduleOutput) -> String {
+    let arn = schedule.target().map(|target| target.arn().to_owned()).unwrap_or_default();
+    template::function_name(&Value::from(arn))
+}
+
+fn as_json(schedule: &GetScheduleOutput) -> Value {
+    json!({
+        "name": schedule.name(), "group": schedule.group_name(), "state": state(schedule),
+        "expression": schedule.schedule_expression(), "function": function(schedule),
+    })
+}
+
+/// `15 minutes` is `rate(15 minutes)`.
+fn expression(text: &str) -> Result<String, Error> {
+    let text = text.trim();
+    let known = ["rate(", "cron(", "at("].iter().any(|kind| text.starts_with(kind)) && text.ends_with(')');
+    let bare = text.split_once(' ').is_some_and(|(number, unit)| {
+        number.parse::<u32>().is_ok_and(|number| number > 0)
+            && ["minute", "minutes", "hour", "hours", "day", "days"].contains(&unit)
+    });
+    match (known, bare) {
+        (true, _) => Ok(text.to_owned()),
+        (_, true) => Ok(format!("rate({text})")),
+        _ => Err(Error::Refused(format!("{text:?} is not how often: rate(15 minutes), rate(1 hour), or cron(…)"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_often_is_an_expression_or_said_plainly() {
+        assert_eq!(expression("rate(15 minutes)").ok().as_deref(), Some("rate(15 minutes)"));
+        assert_eq!(expression("1 hour").ok().as_deref(), Some("rate(1 hour)"));
+        for nonsense in ["", "often", "rate(5 minutes", "0 minutes", "5 fortnights"] {
+            assert!(expression(nonsense).is_err(), "{nonsense}");
+        }
+    }
+}

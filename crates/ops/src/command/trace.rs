@@ -1,0 +1,224 @@
+//! `ichidoctl trace KEY`: what happened to one event, from the door to the effect, across functions.
+//!
+//! The lines that name the key lead to their traces, the lines of those traces to further keys (an event leads to its
+//! files), and all of these to their records and dead letters. What is no longer kept is not shown: logs go after their
+//! retention, records after theirs.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use clap::Args;
+use ichido::dynamodb::Found;
+use ichido::{Clock as _, SystemClock};
+use serde_json::{Value, json};
+
+use super::keys;
+use crate::applications::Application;
+use crate::context::{Context, Ended, Error, causes};
+use crate::letters::{self, Letter};
+use crate::logs::{self, Line};
+use crate::show;
+
+/// Traces of one key that are followed: an event that was repeated more often is a case for the logs themselves.
+const MOST_TRACES: usize = 20;
+/// Keys whose records are looked at.
+const MOST_KEYS: usize = 50;
+/// Fields of a line that name a key.
+const KEY_FIELDS: [&str; 3] = ["eventKey", "record", "entryId"];
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "KEY is whatever names the event: Slack's event id, a feed's entry id, an idempotency key, a stored key, a request's or a trace's id.\n\nExample:\n  ichidoctl trace Ev08ABCDEF --env prod\n  ichidoctl trace lunch-1 --since 2d --endpoint-url http://127.0.0.1:8787\n\nExit code 1 if nothing is known of it, or it was given up on."
+)]
+pub struct Trace {
+    /// What names the event
+    pub key: String,
+    /// How far back the logs are read: 30m, 24h, 7d
+    #[arg(long, value_name = "AGE", default_value = "24h", value_parser = age)]
+    pub since: Duration,
+}
+
+fn age(text: &str) -> Result<Duration, String> {
+    let refused = || format!("{text:?} is not an age: 30m, 24h, 7d");
+    let (at, unit) = text.char_indices().last().ok_or_else(refused)?;
+    let number: u64 = text[..at].parse().map_err(|_| refused())?;
+    let seconds = match unit {
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        _ => return Err(refused()),
+    };
+    number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(refused)
+}
+
+/// All that was found.
+struct Story {
+    lines: Vec<Line>,
+    records: Vec<(Application, Found)>,
+    letters: Vec<Letter>,
+    /// Why some dead letters could not be looked at.
+    unread: Vec<Error>,
+}
+
+impl Trace {
+    pub async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
+        let story = self.story(context).await?;
+        let now = SystemClock.now();
+        let known = !(story.lines.is_empty() && story.records.is_empty() && story.letters.is_empty());
+        if context.json() {
+            let lines: Vec<&Value> = story.lines.iter().map(|line| &line.fields).collect();
+            let records: Vec<Value> =
+                story.records.iter().map(|(application, found)| keys::as_json(*application, found, now)).collect();
+            context
+                .value(&json!({"key": self.key, "lines": lines, "records": records, "deadLetters": story.letters}))?;
+        } else if !known {
+            context.line(format_args!(
+                "nothing is known of {}: not in the logs of the last {}, in no table, in no queue; --since looks further back",
+                self.key,
+                show::age(self.since)
+            ))?;
+        } else {
+            self.show(context, &story)?;
+        }
+        Ok(if known && story.letters.is_empty() { Ended::Well } else { Ended::Found })
+    }
+
+    fn show(&self, context: &mut Context<'_>, story: &Story) -> Result<(), Error> {
+        let now = SystemClock.now();
+        for line in &story.lines {
+            context.line(line.for_people())?;
+        }
+        if story.lines.is_empty() {
+            context.line(format_args!(
+                "no log line of the last {} names it; --since looks further back",
+                show::age(self.since)
+            ))?;
+        }
+        context.line("records:")?;
+        for (application, found) in &story.records {
+            context.line(format_args!("  {}  {}  {}", application.name(), found.key, keys::summary(found, now)))?;
+        }
+        if story.records.is_empty() {
+            context.line("  none that is still kept")?;
+        }
+        for letter in &story.letters {
+            context.line(format_args!(
+                "dead letter: {}  {}  {} {} (`ichidoctl dead-letters show {} {}`)",
+                letter.application, letter.id, letter.what, letter.reason, letter.application, letter.id
+            ))?;
+        }
+        for error in &story.unread {
+            context.line(format_args!("dead letters could not all be looked at: {}", causes(error)))?;
+        }
+        Ok(())
+    }
+
+    async fn story(&self, context: &Context<'_>) -> Result<Story, Error> {
+        let functions: Vec<&str> =
+            Application::ALL.iter().flat_map(|application| application.functions()).copied().collect();
+        let named = logs::find(context, &functions, &self.key, self.since).await?;
+        let traces: BTreeSet<String> =
+            named.iter().filter_map(|line| line.text("traceId")).map(str::to_owned).collect();
+        let mut lines = Vec::new();
+        for trace in traces.iter().take(MOST_TRACES) {
+            lines.extend(logs::find(context, &functions, trace, self.since).await?);
+        }
+        lines.extend(named.into_iter().filter(|line| line.text("traceId").is_none_or(|id| !traces.contains(id))));
+        let lines = of_this(&self.key, lines);
+
+        let mut records = Vec::new();
+        let mut wanted: BTreeSet<&str> = BTreeSet::from([self.key.as_str()]);
+        wanted.extend(lines.iter().flat_map(|line| KEY_FIELDS.into_iter().filter_map(|name| line.text(name))));
+        for application in Application::ALL {
+            records.extend(of_table(context, application, &wanted).await?);
+        }
+        let requests: BTreeSet<&str> = lines.iter().filter_map(|line| line.text("requestId")).collect();
+        let all = letters::all(context, &Application::ALL).await?;
+        letters::let_go(context, &all.letters).await;
+        let unread = all.unread;
+        let letters = all.letters.into_iter().filter(|letter| {
+            letter.id == self.key
+                || requests.contains(letter.id.as_str())
+                || letter.payload.to_string().contains(&self.key)
+        });
+        let letters = letters.collect();
+        Ok(Story { lines, records, letters, unread })
+    }
+}
+
+/// A run over a feed is one trace for all its entries: the lines about others are not of this story.
+fn of_this(key: &str, mut lines: Vec<Line>) -> Vec<Line> {
+    let an_entry = lines.iter().any(|line| line.text("entryId") == Some(key));
+    if an_entry {
+        lines.retain(|line| {
+            let names = |name| line.text(name).is_none_or(|value| value.contains(key));
+            names("entryId") && names("eventKey")
+        });
+    }
+    lines.sort_by_key(|line| line.at);
+    lines.dedup_by(|a, b| a.fields == b.fields);
+    lines
+}
+
+/// The records under these keys in an application's table. Not every application is everywhere.
+async fn of_table(
+    context: &Context<'_>,
+    application: Application,
+    wanted: &BTreeSet<&str>,
+) -> Result<Vec<(Application, Found)>, Error> {
+    let (_, store) = keys::store(context, application, None)?;
+    let mut found = Vec::new();
+    for key in wanted.iter().take(MOST_KEYS) {
+        let Ok(key) = ichido::Key::stored(key) else { continue };
+        match store.look(&key).await {
+            Ok(here) => found.extend(here.map(|here| (application, here))),
+            Err(ichido::store::Error::Configuration(_)) => break,
+            Err(error) => {
+                let table = application.table();
+                return Err(crate::context::failed(format!("the table {table} could not be read"), error));
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(ms: u64, fields: Value) -> Line {
+        Line { at: ichido::Timestamp::from_millis(ms), fields }
+    }
+
+    #[test]
+    fn ages_are_understood_and_nonsense_is_not() {
+        assert_eq!(age("30m"), Ok(Duration::from_secs(1_800)));
+        assert_eq!(age("7d"), Ok(Duration::from_secs(604_800)));
+        for nonsense in ["", "d", "7", "7 days", "-1h", "1é"] {
+            assert!(age(nonsense).is_err(), "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn lines_about_other_entries_of_the_same_run_are_not_of_this_story() {
+        let lines = vec![
+            line(2, json!({"message": "delivery", "entryId": "b"})),
+            line(3, json!({"message": "Deduplication check", "eventKey": "DELIVERY#mastodon#a"})),
+            line(1, json!({"message": "delivery", "entryId": "a"})),
+            line(4, json!({"message": "run"})),
+            line(5, json!({"message": "Deduplication check", "eventKey": "DELIVERY#mastodon#b"})),
+        ];
+        let kept: Vec<u64> = of_this("a", lines).iter().map(|line| line.at.as_millis()).collect();
+        assert_eq!(kept, [1, 3, 4]);
+    }
+
+    #[test]
+    fn an_events_files_are_of_its_story() {
+        let lines = vec![
+            line(1, json!({"eventKey": "Ev1", "traceId": "t"})),
+            line(2, json!({"eventKey": "FILE#T#C#1#F1", "traceId": "t"})),
+            line(2, json!({"eventKey": "FILE#T#C#1#F1", "traceId": "t"})),
+        ];
+        assert_eq!(of_this("Ev1", lines).len(), 2);
+    }
+}

@@ -1,0 +1,61 @@
+//! Running `ichidoctl`, and what it said.
+
+use std::process::{Command, Stdio};
+
+use regex::Regex;
+
+use crate::process::Local;
+
+/// A platform with all applications, nothing moving by itself, and retries at once.
+pub(crate) fn platform(variables: &[(&str, &str)]) -> Local {
+    Local::of_test("platform_process", &["--memory", "--no-demo", "--retry-scale=0"], variables)
+}
+
+/// What a run of the tool came to.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Said {
+    /// What was printed, with everything replaced that differs from run to run, and its exit code.
+    pub(crate) fn tidy(&self) -> String {
+        format!("{}exit code {}\n", tidy(&self.out), self.code.unwrap_or(-1))
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
+    }
+}
+
+/// Runs the tool against a platform. It has no terminal, so it asks nothing.
+pub(crate) fn ctl(local: &Local, arguments: &[&str]) -> Said {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ichidoctl"));
+    for name in ["AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "ENV"] {
+        command.env_remove(name);
+    }
+    command.args(arguments).env("AWS_ENDPOINT_URL", &local.url).env("USER", "olga").stdin(Stdio::null());
+    let output = command.output().expect("ichidoctl");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// Replaces what differs from run to run.
+pub(crate) fn tidy(text: &str) -> String {
+    const REPLACED: [(&str, &str); 9] = [
+        (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "[time]"),
+        (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "[uuid]"),
+        (r"\b[0-9a-f]{32}\b", "[token]"),
+        (r"1-[0-9a-f]{8}-[0-9a-f]{24}", "[trace]"),
+        (r"\b\d+ (s|min|h|d)( ago)?\b", "[age]$2"),
+        (r"(duration_?[mM]s|processed_at|latency)(=|\W+)[\d.]+", "$1$2[n]"),
+        (r"outcome of \d+ bytes", "outcome of [n] bytes"),
+        (r"127\.0\.0\.1:\d+", "127.0.0.1:[port]"),
+        (r" {2,}", "  "),
+    ];
+    REPLACED.iter().fold(text.to_owned(), |text, (pattern, with)| {
+        Regex::new(pattern).expect("a pattern").replace_all(&text, *with).into_owned()
+    })
+}

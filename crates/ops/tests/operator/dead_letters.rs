@@ -1,0 +1,180 @@
+//! `ichidoctl dead-letters`.
+
+use insta::assert_snapshot;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use crate::client::{answer, eventually, http};
+use crate::ctl::{ctl, platform, tidy};
+use crate::process::Local;
+use crate::slack;
+
+/// Waits until the queue of Slack's files holds so many.
+async fn given_up(local: &Local, count: u64) {
+    eventually("dead letters", || async {
+        let queues = local.get("/_local/queues").await;
+        let queues = queues.as_array().expect("queues").clone();
+        let queue = queues.into_iter().find(|queue| queue["name"] == "slack-files-failures").expect("the queue");
+        (queue["visible"].as_u64() == Some(count)).then_some(())
+    })
+    .await;
+}
+
+fn ids(local: &Local, application: &str) -> Vec<String> {
+    let all = ctl(local, &["dead-letters", "list", application, "--json"]).json();
+    all["deadLetters"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|letter| letter["id"].as_str().expect("an id").to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn what_lambda_gave_up_on_is_listed_shown_and_sent_again_once() {
+    let local = platform(&[]);
+    assert_snapshot!(ctl(&local, &["dead-letters", "list"]).tidy(), @r"
+    no dead letters
+    exit code 0
+    ");
+    local.put_faults(json!({"slack": {"mode": "refuse", "status": 503}})).await;
+    assert_eq!(slack::upload(&local, "1").await, StatusCode::OK);
+    given_up(&local, 1).await;
+    assert_snapshot!(ctl(&local, &["dead-letters", "list"]).tidy(), @r"
+    OF  GIVEN UP  ATTEMPTS  ID  REASON
+    slack  [age] ago  3  [uuid]  RetriesExhausted Probe: 1 of 1 files not done: F1: whether it was done could not be found out: Slac…
+    exit code 1
+    ");
+    let id = ids(&local, "slack").remove(0);
+    assert_eq!(ids(&local, "slack"), [id.as_str()], "looking does not take it away");
+    let shown = ctl(&local, &["dead-letters", "show", "slack", &id, "--json"]).json();
+    assert_eq!(shown["deadLetters"][0]["attempts"], 3);
+    assert_eq!(shown["deadLetters"][0]["payload"]["files"][0]["id"], "F1");
+    let failed = shown["history"].as_array().expect("lines").iter().filter(|line| line["level"] == "ERROR").count();
+    assert_eq!(failed, 3, "each attempt is in the history: {shown:#}");
+    let shown = ctl(&local, &["dead-letters", "show", "slack", &id]);
+    assert_eq!(shown.code, Some(0));
+    for said in ["attempts  3", "HTTP 503", "what the attempts logged:"] {
+        assert!(tidy(&shown.out).contains(said), "{said} is not in {}", shown.out);
+    }
+
+    let unasked = ctl(&local, &["dead-letters", "redrive", "slack"]);
+    assert_eq!(unasked.code, Some(2), "it asks: {unasked:?}");
+    // The cause is still there: it comes back.
+    assert_eq!(ctl(&local, &["dead-letters", "redrive", "slack", "--yes"]).code, Some(0));
+    given_up(&local, 1).await;
+    assert_eq!(slack::replies(&local).await, 0);
+    local.put_faults(json!({})).await;
+    let sent = ctl(&local, &["dead-letters", "redrive", "slack", "--yes"]);
+    assert_snapshot!(sent.tidy(), @r"
+    [uuid]  sent again
+    exit code 0
+    ");
+    assert!(sent.err.contains("a dead letter was handled by hand"), "it is logged: {sent:?}");
+    eventually("the reply", || async { (slack::replies(&local).await == 1).then_some(()) }).await;
+    assert_snapshot!(ctl(&local, &["dead-letters", "redrive", "slack", "--yes"]).tidy(), @r"
+    no dead letters of slack
+    exit code 0
+    ");
+    assert_eq!(slack::replies(&local).await, 1);
+}
+
+#[tokio::test]
+async fn a_reply_whose_answer_was_lost_is_not_made_again_by_a_redrive() {
+    let local = platform(&[]);
+    // Slack takes the message and the answer is lost; asked about it, Slack does not answer either.
+    local.put_faults(json!({"slack": {"mode": "accept_then_lose"}})).await;
+    assert_eq!(slack::upload(&local, "1").await, StatusCode::OK);
+    given_up(&local, 1).await;
+    local.put_faults(json!({})).await;
+    assert_eq!(ctl(&local, &["dead-letters", "redrive", "slack", "--yes"]).code, Some(0));
+    let key = eventually("the file", || async {
+        let keys =
+            ctl(&local, &["keys", "list", "slack", "--prefix", "FILE#", "--state", "completed", "--json"]).json();
+        keys["keys"][0]["key"].as_str().map(str::to_owned)
+    })
+    .await;
+    assert!(key.ends_with("#F1"), "{key}");
+    assert_eq!(slack::replies(&local).await, 1, "the probe found it");
+}
+
+#[tokio::test]
+async fn a_function_that_is_down_does_not_hide_what_its_queue_holds() {
+    let local = platform(&[]);
+    local.put_faults(json!({"dynamodb": {"mode": "down"}})).await;
+    local.invoke("github-subscriber", "Event", json!({})).await;
+    let listed = eventually("the failed run", || async {
+        let listed = ctl(&local, &["dead-letters", "list", "github"]);
+        listed.out.contains("RetriesExhausted").then_some(listed)
+    })
+    .await;
+    assert_eq!(listed.code, Some(1));
+    assert!(listed.out.contains("there may be more: github-subscriber answered DeadLetters"), "{listed:?}");
+}
+
+#[tokio::test]
+async fn one_of_many_can_be_dropped_and_the_others_stay() {
+    let local = platform(&[]);
+    local.put_faults(json!({"slack": {"mode": "refuse", "status": 503}})).await;
+    for n in 0..12 {
+        assert_eq!(slack::upload(&local, &n.to_string()).await, StatusCode::OK);
+    }
+    given_up(&local, 12).await;
+    let all = ids(&local, "slack");
+    assert_eq!(all.len(), 12, "more than SQS gives in one call");
+    let nameless = ctl(&local, &["dead-letters", "drop", "slack", "--yes"]);
+    assert_eq!((nameless.code, nameless.err.contains("say which")), (Some(2), true), "{nameless:?}");
+    let unknown = ctl(&local, &["dead-letters", "drop", "slack", "nothing", "--yes"]);
+    assert!(unknown.err.contains("slack has no dead letter nothing"), "{unknown:?}");
+    assert_eq!(ids(&local, "slack").len(), 12);
+    assert_snapshot!(ctl(&local, &["dead-letters", "drop", "slack", &all[3], "--yes"]).tidy(), @r"
+    [uuid]  dropped
+    exit code 0
+    ");
+    let left = ids(&local, "slack");
+    assert_eq!(left.len(), 11);
+    assert!(!left.contains(&all[3]));
+}
+
+/// A platform whose GitHub feed has one entry that Mastodon refused for good; answers its id.
+async fn refused_entry(local: &Local) -> String {
+    assert_eq!(ctl(local, &["schedules", "run", "github-subscriber"]).code, Some(0), "the first reading marks");
+    let (status, _) = answer(http().post(format!("{}/feeds/sample/github", local.url))).await;
+    assert!(status.is_success());
+    local.put_faults(json!({"mastodon": {"mode": "refuse", "status": 422}})).await;
+    assert_eq!(ctl(local, &["schedules", "run", "github-subscriber"]).code, Some(0));
+    let all = ids(local, "github");
+    assert_eq!(all.len(), 1, "{all:?}");
+    all[0].clone()
+}
+
+#[tokio::test]
+async fn what_a_feed_gave_up_on_is_listed_and_sent_again_by_its_next_run() {
+    let local = platform(&[("GITHUB_SUBSCRIBER__DEAD_AFTER", "1")]);
+    let id = refused_entry(&local).await;
+    assert_snapshot!(tidy(&ctl(&local, &["dead-letters", "list", "github"]).out).replace(&id, "[id]"), @r#"
+    OF  GIVEN UP  ATTEMPTS  ID  REASON
+    github  [age] ago  1  [id]  mastodon refused 1 times: status 422: {"error":"Validation failed: refused by a fault switch"}
+    "#);
+    local.put_faults(json!({})).await;
+    let sent = ctl(&local, &["dead-letters", "redrive", "github", &id, "--yes"]);
+    assert_snapshot!(sent.tidy().replace(&id, "[id]"), @r"
+    [id]  owed again: the next run of its schedule delivers it
+    exit code 0
+    ");
+    assert!(ids(&local, "github").is_empty());
+    assert_eq!(ctl(&local, &["schedules", "run", "github-subscriber"]).code, Some(0));
+    let posts: Value = local.get("/_local/outbox?sink=mastodon").await;
+    assert_eq!(posts.as_array().map(Vec::len), Some(1), "{posts}");
+}
+
+#[tokio::test]
+async fn what_a_feed_gave_up_on_can_be_dropped() {
+    let local = platform(&[("GITHUB_SUBSCRIBER__DEAD_AFTER", "1")]);
+    let id = refused_entry(&local).await;
+    local.put_faults(json!({})).await;
+    assert_eq!(ctl(&local, &["dead-letters", "drop", "github", &id, "--yes"]).code, Some(0));
+    assert!(ids(&local, "github").is_empty());
+    assert_eq!(ctl(&local, &["schedules", "run", "github-subscriber"]).code, Some(0));
+    assert_eq!(local.get("/_local/outbox?sink=mastodon").await, json!([]));
+}

@@ -1,0 +1,25 @@
+//! The operator's tool as its user meets it: the binary `ichidoctl` against a running local platform, which answers the
+//! same AWS calls as AWS. What is printed is kept as snapshots; times, ages and made-up ids are replaced first.
+
+#[allow(dead_code, reason = "shared with the platform's own tests, which use all of it")]
+#[path = "../../../local/tests/platform/client.rs"]
+mod client;
+mod ctl;
+mod dead_letters;
+mod keys;
+#[allow(dead_code, reason = "shared with the platform's own tests, which use all of it")]
+#[path = "../../../local/tests/platform/process.rs"]
+mod process;
+mod runbooks;
+mod schedules;
+mod slack;
+mod trace;
+
+/// Not a test: the platform that the tests start.
+#[test]
+#[ignore = "the other tests start it as a process"]
+fn platform_process() {
+    let Some(arguments) = process::given_arguments() else { return };
+    let code = ::local::run::main_with(::local::tenants::all(), arguments);
+    std::process::exit(i32::from(code));
+}
