@@ -420,6 +420,8 @@ export class Mesh extends Construct {
                 Sid: 'Groups',
                 Effect: 'Allow',
                 Action: [
+                  'dynamodb:ConditionCheckItem',
+                  'dynamodb:DescribeTable',
                   'dynamodb:GetItem',
                   'dynamodb:PutItem',
                   'dynamodb:UpdateItem',

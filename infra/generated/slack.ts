@@ -226,6 +226,7 @@ export class Slack extends Construct {
                 Sid: 'Records',
                 Effect: 'Allow',
                 Action: [
+                  'dynamodb:DescribeTable',
                   'dynamodb:GetItem',
                   'dynamodb:PutItem',
                   'dynamodb:UpdateItem',
@@ -365,6 +366,7 @@ export class Slack extends Construct {
                 Sid: 'Records',
                 Effect: 'Allow',
                 Action: [
+                  'dynamodb:DescribeTable',
                   'dynamodb:GetItem',
                   'dynamodb:PutItem',
                   'dynamodb:UpdateItem',

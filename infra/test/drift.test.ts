@@ -73,6 +73,50 @@ for (const { name, template } of templates) {
   }
 }
 
+// What a role allows and nobody calls is not least privilege. That what is called is allowed, is shown where IAM is enforced (tests/deploy).
+const library = sourceOf('ichido') + sourceOf('function');
+/** How an action looks in the code: the SDK's method, or a part of a transaction, which needs the same permission. */
+const CALLS: Record<string, RegExp> = {
+  'dynamodb:BatchGetItem': /\.batch_get_item\(/,
+  'dynamodb:BatchWriteItem': /\.batch_write_item\(/,
+  'dynamodb:ConditionCheckItem': /ConditionCheck::builder\(/,
+  'dynamodb:DeleteItem': /\.delete_item\(|\bDelete::builder\(/,
+  'dynamodb:DescribeTable': /\.describe_table\(|\.warm\(/,
+  'dynamodb:GetItem': /\.get_item\(/,
+  'dynamodb:PutItem': /\.put_item\(|\bPut::builder\(/,
+  'dynamodb:Query': /\.query\(\)/,
+  'dynamodb:UpdateItem': /\.update_item\(|\bUpdate::builder\(/,
+  'lambda:InvokeFunction': /\.invoke\(/,
+  'ssm:GetParameters': /\.get_parameters\(/,
+};
+/** What Lambda itself does with a function's role. */
+const BY_LAMBDA = new Set(['logs:CreateLogStream', 'logs:PutLogEvents', 'xray:PutTraceSegments', 'xray:PutTelemetryRecords', 'sqs:SendMessage']);
+
+for (const f of functions) {
+  test(`the role of ${f.name} allows only what its code calls`, () => {
+    const code = sourceOf(crateOf(f.name)!) + library;
+    const role = readTemplate(f.template).Resources[`${f.prefix}Role`]!;
+    const actions = role.Properties!.Policies.flatMap((p: any) => p.PolicyDocument.Statement).flatMap((s: any) => s.Action) as string[];
+    for (const action of new Set(actions)) {
+      if (BY_LAMBDA.has(action)) continue;
+      assert.ok(CALLS[action], `${action} is new here: say in CALLS how it looks in the code`);
+      assert.match(code, CALLS[action]!, `${f.prefix}Role allows ${action}, which crates/${crateOf(f.name)} never calls`);
+    }
+  });
+}
+
+for (const crate of [...new Set(binaries.map((b) => b.crate))]) {
+  test(`what ${crate} calls, one of its roles allows`, () => {
+    const code = sourceOf(crate);
+    const own = functions.filter((f) => crateOf(f.name) === crate);
+    const allowed = new Set(own.flatMap((f) => readTemplate(f.template).Resources[`${f.prefix}Role`]!.Properties!.Policies)
+      .flatMap((p: any) => p.PolicyDocument.Statement).flatMap((s: any) => s.Action as string[]));
+    for (const [action, call] of Object.entries(CALLS)) {
+      assert.ok(allowed.has(action) || !call.test(code), `crates/${crate} calls ${action}; no role of its functions allows it`);
+    }
+  });
+}
+
 function resolvers(name: string): string {
   const dir = path.join(infra, 'appsync');
   if (name !== 'mesh' || !fs.existsSync(dir)) return '';
