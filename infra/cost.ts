@@ -72,6 +72,7 @@ export function cost({ resources, applications, usage, prices, free, suffix }: R
     if (quantity > 0) lines.push({ application: applications[resource] ?? 'shared', part, resource, what, unit, quantity });
   };
   const scheduled = new Map<string, number>();
+  const secrets = new Map<string, string>(); // its name -> a function that reads it: each is paid for once
   for (const { Type, Properties: p } of Object.values(resources)) {
     if (Type === 'AWS::Scheduler::Schedule') {
       const fn = String(p.Target?.Arn?.Ref ?? '').replace(/Alias$/, 'Function');
@@ -89,6 +90,7 @@ export function cost({ resources, applications, usage, prices, free, suffix }: R
         add(id, 'observability', 'log, GB written', 'logGb', (count * usage.observability.logKilobytesAnInvocation) / 1e6);
         if (p.TracingConfig?.Mode === 'Active') add(id, 'observability', 'traces', 'trace', count * usage.observability.tracedShare);
         add(id, 'observability', 'metrics of its own', 'metric', usage.observability.metricsAFunction);
+        for (const name of secretsOf(p)) secrets.set(name, id);
         break;
       }
       case 'AWS::DynamoDB::Table': {
@@ -113,6 +115,10 @@ export function cost({ resources, applications, usage, prices, free, suffix }: R
       default: break; // roles, policies, versions, aliases, routes, parameters of SSM and the first two budgets cost nothing
     }
   }
+  for (const [name, id] of secrets) {
+    if (name.startsWith('/aws/reference/secretsmanager/')) add(id, 'observability', 'secret in Secrets Manager', 'secret', 1);
+    else add(id, 'observability', 'secret in SSM (standard)', 'ssmParameter', 1);
+  }
   const left: Record<string, number> = free ? { ...read<any>('prices.json').free } : {};
   return lines.map((line) => {
     const price = prices[line.unit];
@@ -124,6 +130,11 @@ export function cost({ resources, applications, usage, prices, free, suffix }: R
   });
 }
 
+/** Names of the secrets that a function's variables name. */
+function secretsOf(p: any): string[] {
+  return Object.entries<any>(p.Environment?.Variables ?? {}).filter(([k, v]) => k.endsWith('_PARAMETER') && typeof v === 'string').map(([, v]) => v);
+}
+
 export const sum = (lines: Line[]) => lines.reduce((total, l) => total + l.dollars, 0);
 
 export interface SeedTable {
@@ -133,11 +144,13 @@ export interface SeedTable {
   lines: { what: string; quantity: number; price: number; today: Unit; note?: string }[];
 }
 
+export interface SeedRow { what: string; then: number; now: number; price: number; priceNow: number; note?: string }
+
 /** The seeds' own tables: as they counted, and at today's prices. */
-export function seedTables(): (SeedTable & { then: number; now: number; rows: { what: string; then: number; now: number; note?: string }[] })[] {
+export function seedTables(): (SeedTable & { then: number; now: number; rows: SeedRow[] })[] {
   const today = pricesOf('us-east-1');
   return read<{ tables: SeedTable[] }>('seeds.json').tables.map((table) => {
-    const rows = table.lines.map((l) => ({ what: l.what, then: l.quantity * l.price, now: l.quantity * today[l.today]!, note: l.note }));
+    const rows = table.lines.map((l) => ({ what: l.what, then: l.quantity * l.price, now: l.quantity * today[l.today]!, price: l.price, priceNow: today[l.today]!, note: l.note }));
     return { ...table, rows, then: rows.reduce((t, r) => t + r.then, 0), now: rows.reduce((t, r) => t + r.now, 0) };
   });
 }

@@ -4,7 +4,7 @@
 //   FREE_TIER=on      with what AWS gives away every month (off by default)
 //   USAGE=file        instead of infra/cost/usage.json
 import fs from 'node:fs';
-import { cost, pricesOf, read, seedTables, sum, type Line, type Usage } from '../cost.ts';
+import { cost, pricesOf, read, seedTables, sum, type Line, type SeedRow, type Usage } from '../cost.ts';
 import { synthesize } from '../synthesize.ts';
 import { readTemplate, templateNames } from '../template.ts';
 import { environment, Refusal, run } from './world.ts';
@@ -29,7 +29,7 @@ run(async () => {
     if (own.length > 0) print(application, own);
   }
   const watching = lines.filter((l) => l.part === 'observability');
-  print('observability (alarms, metrics, dashboard, logs, traces)', compact(watching));
+  print('observability (alarms, metrics, dashboard, logs, traces, secrets)', compact(watching));
   const safety = lines.filter((l) => l.part === 'protection');
   if (safety.length > 0) print('protection (point-in-time recovery)', safety);
   const service = lines.filter((l) => l.part === 'service');
@@ -37,13 +37,23 @@ run(async () => {
   const feeds = sum(service.filter((l) => l.application === 'feeds'));
   if (feeds > 0) console.log(`${'feeds alone'.padEnd(78)}${dollars(feeds)}   ${feeds <= 1 ? 'within' : 'ABOVE'} seed 2's dollar`);
 
-  console.log('\nThe tables of the seeds, as they counted and at the prices of today (us-east-1)\n');
+  const { checked } = read<{ checked: Record<string, string> }>('prices.json');
+  console.log(`\nPrices: infra/cost/prices.json, last checked on ${checked.on}. ${env.region}: ${checked[env.region]}.`);
+  console.log(`\nThe tables of the seeds, as they counted and at the prices of today (us-east-1, as in the seeds)\n`);
   for (const table of seedTables()) {
     console.log(table.title.padEnd(58) + 'then'.padStart(10) + 'today'.padStart(10));
-    for (const row of table.rows) console.log(`  ${row.what.padEnd(56)}${dollars(row.then)}${dollars(row.now)}${row.note ? `   ${row.note}` : ''}`);
+    for (const row of table.rows) console.log(`  ${row.what.padEnd(56)}${dollars(row.then)}${dollars(row.now)}   ${[differs(row), row.note].filter(Boolean).join('; ')}`.trimEnd());
     console.log(`  ${'total'.padEnd(56)}${dollars(table.then)}${dollars(table.now)}\n`);
   }
 });
+
+/** What of a row's price changed, in the unit that price lists use. */
+function differs({ price, priceNow }: SeedRow): string {
+  if (Math.abs(price - priceNow) < price * 1e-6) return '';
+  const a = price < 1e-3 ? 1e6 : 1;
+  const shown = (n: number) => `$${Number((n * a).toPrecision(4))}`;
+  return `${shown(price)} then, ${shown(priceNow)} today${a > 1 ? ' a million' : ''}`;
+}
 
 /** Alarms and metrics are many of the same: one line an application. */
 function compact(lines: Line[]): Line[] {

@@ -9,6 +9,7 @@ import readline from 'node:readline/promises';
 import { LambdaClient, paginateListVersionsByFunction } from '@aws-sdk/client-lambda';
 import { account, binaries, bootstrap, cdk, described, environment, live, missingSecrets, outputsFile, Refusal, run, stacks, useEnvironment, type Live } from './world.ts';
 import type { Environment } from '../environments.ts';
+import { setTimeToLive } from './mend.ts';
 import { seedLocalSecrets } from './secrets.ts';
 
 run(async () => {
@@ -42,6 +43,7 @@ run(async () => {
   const service = `ichido-${env.name}`;
   const parameters = stacks(env).includes(service) ? before.flatMap((l) => ['--parameters', `${service}:${l.prefix}Live=${l.version}`]) : [];
   await ok(env, ['deploy', ...stacks(env), '--exclusively', '--require-approval', 'never', '--outputs-file', outputs, '--progress', 'events', '--ci', ...parameters], 'cdk deploy');
+  if (env.name === 'local' && stacks(env).includes(`ichido-data-${env.name}`)) await setTimeToLive(env);
   await print(outputs, env);
 });
 

@@ -107,8 +107,11 @@ export function useEnvironment(env: Environment) {
   process.env.CDK_DISABLE_CLI_TELEMETRY = 'true';
   process.env.JSII_DEPRECATED = 'quiet';
   process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED = 'true'; // versions are pinned
-  if (env.name !== 'local') return;
   const endpoint = process.env.AWS_ENDPOINT_URL;
+  if (env.name !== 'local') {
+    if (endpoint) console.error(`AWS_ENDPOINT_URL is set: this goes to ${endpoint}, not to AWS.`);
+    return;
+  }
   if (endpoint === undefined) throw new Refusal('ENV=local needs AWS_ENDPOINT_URL; scripts/local-aws start prints it, make deploy ENV=local does it all');
   if (!/^https?:\/\/(127\.0\.0\.1|localhost|\[::1\])(:|\/|$)/.test(endpoint)) {
     throw new Refusal(`ENV=local deploys to this machine only; AWS_ENDPOINT_URL is ${endpoint}`);

@@ -2,14 +2,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cost, pricesOf, read, runs, seedTables, sum, type Usage } from '../cost.ts';
-import { environments } from '../environments.ts';
+import { described } from '../cli/world.ts';
+import { environments, type Name } from '../environments.ts';
+import { synthesize as fresh } from '../synthesize.ts';
 import { readTemplate, templateNames } from '../template.ts';
 import { ofType, synthesize } from './synth.ts';
 
 const applications = Object.fromEntries(templateNames().flatMap((n) => Object.keys(readTemplate(n).Resources).map((id) => [id, n])));
 const usage = read<Usage>('usage.json');
-const month = (free: boolean) => {
-  const { resources, environment } = synthesize('prod');
+const month = (free: boolean, name: Name = 'prod') => {
+  const { resources, environment } = synthesize(name);
   return cost({ resources, applications, usage, prices: pricesOf(environment.region), free, suffix: environment.suffix });
 };
 
@@ -43,8 +45,32 @@ test('the free tier is used once, not once a resource', () => {
 });
 
 test('observability is counted apart', () => {
-  const parts = new Set(month(false).filter((l) => ['alarm', 'metric', 'dashboard', 'kmsKey'].includes(l.unit)).map((l) => l.part));
+  const parts = new Set(month(false).filter((l) => ['alarm', 'metric', 'dashboard', 'kmsKey', 'ssmParameter', 'secret'].includes(l.unit)).map((l) => l.part));
   assert.deepEqual([...parts], ['observability']);
+});
+
+test('what is expected of a month is within the budget, so that it rings only when something is different', () => {
+  for (const name of ['dev', 'staging', 'prod'] as const) {
+    const total = sum(month(false, name));
+    const budget = environments[name].budgets!.environment;
+    assert.ok(total < budget * 0.8 && total > budget / 4, `${name}: ${total.toFixed(2)} of ${budget}; it rings at 80 %`);
+  }
+});
+
+test('each secret is counted once, and one in Secrets Manager costs something', () => {
+  const secrets = month(false).filter((l) => l.unit === 'ssmParameter');
+  assert.equal(secrets.length, described(environments.prod).secrets.length);
+  assert.equal(sum(secrets), 0);
+  const { resources } = fresh({ ...environments.prod, parameters: { ...environments.prod.parameters, SlackBotTokenParameter: '/aws/reference/secretsmanager/slack-bot' } });
+  const lines = cost({ resources, applications, usage, prices: pricesOf('ap-northeast-1'), free: false, suffix: '' });
+  assert.deepEqual(lines.filter((l) => l.unit === 'secret').map((l) => l.dollars), [0.4]);
+});
+
+test('where a price differs from the seed\'s, it is known by how much, and when it was checked', () => {
+  const rows = seedTables().flatMap((t) => t.rows);
+  assert.ok(rows.some((r) => r.price !== r.priceNow) && rows.some((r) => r.price === r.priceNow));
+  for (const r of rows) assert.ok(r.price === r.priceNow || r.note, `${r.what}: its price differs; say why`);
+  assert.match(read<any>('prices.json').checked.on, /^\d{4}-\d{2}-\d{2}$/);
 });
 
 test('there are prices for the region of every environment', () => {

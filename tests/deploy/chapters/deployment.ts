@@ -1,6 +1,7 @@
 // Everything is deployed, and answers.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { dynamodb } from '../../../infra/cli/aws.ts';
 import { described } from '../../../infra/cli/world.ts';
 import { environments } from '../../../infra/environments.ts';
 import { command, deploy, DEPLOY_MS, functions, liveVersion, versions } from '../world.ts';
@@ -17,5 +18,15 @@ test('everything is deployed by the real CDK', { timeout: DEPLOY_MS }, async () 
   for (const { deployed } of functions) {
     assert.deepEqual(await versions(deployed), ['1'], deployed);
     assert.equal(await liveVersion(deployed), '1', deployed);
+  }
+});
+
+test('every table expires what its template says', { timeout: DEPLOY_MS }, async () => {
+  const db = new dynamodb.DynamoDBClient({});
+  const { TableNames } = await db.send(new dynamodb.ListTablesCommand({}));
+  assert.equal(TableNames?.length, 5);
+  for (const TableName of TableNames ?? []) {
+    const { TimeToLiveDescription: d } = await db.send(new dynamodb.DescribeTimeToLiveCommand({ TableName }));
+    assert.deepEqual([d?.TimeToLiveStatus, d?.AttributeName], ['ENABLED', 'ttl'], TableName);
   }
 });
