@@ -117,6 +117,15 @@ for (const crate of [...new Set(binaries.map((b) => b.crate))]) {
   });
 }
 
+test('the role of the mesh\'s resolvers allows what they do, and nothing else', () => {
+  const operations = new Set([...resolvers('mesh').matchAll(/operation: '(\w+)'/g)].map((m) => m[1]!));
+  operations.delete('TransactWriteItems'); // its parts need the permissions
+  const needed = [...operations].map((o) => (o === 'Invoke' ? 'lambda:InvokeFunction' : `dynamodb:${o === 'ConditionCheck' ? 'ConditionCheckItem' : o}`));
+  const role = readTemplate('mesh').Resources.MeshSourceRole!;
+  const allowed = role.Properties!.Policies.flatMap((p: any) => p.PolicyDocument.Statement).flatMap((s: any) => s.Action) as string[];
+  assert.deepEqual([...new Set(allowed)].sort(), needed.sort());
+});
+
 function resolvers(name: string): string {
   const dir = path.join(infra, 'appsync');
   if (name !== 'mesh' || !fs.existsSync(dir)) return '';
