@@ -720,6 +720,53 @@ async fn join_takes_an_expired_record_for_absent() {
     assert!(matches!(later.attempt(&f, &client).await, Verdict::New));
 }
 
+#[tokio::test]
+async fn a_fence_makes_a_refusal_final_for_every_attempt_that_does_not_know_of_it() {
+    use testkit::faults::{Fault, Rule};
+    let f = OnDynamoDb::new();
+    let client = f.db.client_without_retries();
+    let refused = Transfer::new(&key("order-7"), "alice", payload("100", "bob"));
+    let under_way = refused.join.item(f.now()).unwrap();
+    let late = async |item| {
+        let answer = client.transact_write_items().transact_items(item).send().await;
+        refused.join.verdict(&answer).unwrap()
+    };
+    f.db.reset_calls();
+    assert!(refused.join.fence(&client, f.now(), "no money").await.unwrap().is_none());
+    assert_eq!(f.db.reset_calls().total(), 1);
+    assert!(matches!(late(under_way.clone()).await, Verdict::Fenced(_)));
+
+    // Who has met the fence passes it, but not one that was put up since.
+    let Some(Verdict::Fenced(fence)) = refused.join.look(&client, f.now()).await.unwrap() else { panic!("no fence") };
+    let knowing = refused.join.clone().replaces(&fence).item(f.now()).unwrap();
+    assert!(refused.join.fence(&client, f.now(), "still none").await.unwrap().is_none());
+    assert!(matches!(late(knowing).await, Verdict::Fenced(_)));
+    let Some(Verdict::Fenced(fence)) = refused.join.look(&client, f.now()).await.unwrap() else { panic!("no fence") };
+    let knowing = refused.join.clone().replaces(&fence).item(f.now()).unwrap();
+    assert!(matches!(late(knowing).await, Verdict::New));
+
+    // Too late for a refusal: it says what is recorded, also if the store does not show what stood in the way.
+    for fault in [None, Some(Fault::NoOldItem)] {
+        if let Some(fault) = fault {
+            f.db.faults().only(Rule::new(fault));
+        }
+        assert!(matches!(refused.join.fence(&client, f.now(), "").await.unwrap(), Some(Verdict::New)));
+        let other = Transfer::new(&key("order-7"), "alice", payload("100", "carol"));
+        let told = other.join.fence(&client, f.now(), "").await.unwrap();
+        assert!(matches!(told, Some(Verdict::Mismatch { .. })), "{told:?}");
+    }
+    f.db.faults().heal();
+
+    // After its time a fence is as good as absent; an error leaves things open.
+    let expired = Transfer::new(&key("order-8"), "alice", payload("100", "bob"));
+    expired.join.fence(&client, f.now(), "").await.unwrap();
+    f.clock().advance(ichido::dynamodb::FENCED_FOR);
+    assert!(expired.join.look(&client, f.now()).await.unwrap().is_none());
+    assert!(matches!(expired.attempt(&f, &client).await, Verdict::New));
+    f.db.faults().conflict();
+    assert!(expired.join.fence(&client, f.now(), "").await.unwrap_err().is_transient());
+}
+
 // The same requests to both stores.
 
 const SEQUENCES: u64 = 60;

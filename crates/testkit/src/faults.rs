@@ -83,6 +83,9 @@ pub enum Fault {
     Late(Duration),
     /// Performed; the answer is lost with the connection.
     LoseAnswer,
+    /// The connection is lost at once; performed after this long (before the first call that comes later than that), when
+    /// nobody waits for it any more.
+    Straggle(Duration),
     /// Never answered and not performed: whoever has no timeout waits for ever.
     Hang,
     /// `TransactionConflict`, as a transaction that is under way elsewhere causes it: transactions are cancelled,
@@ -359,6 +362,8 @@ pub struct Faulty {
     clock: Arc<dyn Clock>,
     /// Held while an operation is performed and noted for the lagging indexes, so that both see one order.
     behind: Arc<tokio::sync::Mutex<Behind>>,
+    /// Calls that are on their way, and when they arrive.
+    stragglers: Arc<Mutex<Vec<(Timestamp, Call)>>>,
 }
 
 impl fmt::Debug for Faulty {
@@ -386,7 +391,13 @@ struct Owed {
 impl Faulty {
     /// Stands in front of `inner`; `seed` decides every chance.
     pub fn new(inner: impl Dispatch, clock: impl Clock, seed: u64) -> Self {
-        Self { inner: Arc::new(inner), faults: Faults::new(seed), clock: Arc::new(clock), behind: Arc::default() }
+        Self {
+            inner: Arc::new(inner),
+            faults: Faults::new(seed),
+            clock: Arc::new(clock),
+            behind: Arc::default(),
+            stragglers: Arc::default(),
+        }
     }
 
     /// Another way to the same DynamoDB, with faults of its own: what is done to one does not touch the other.
@@ -407,6 +418,9 @@ impl Faulty {
     /// When the fault leaves the caller without an answer.
     pub async fn call(&self, call: Call) -> Result<Answer, Broken> {
         let (fault, lag) = self.faults.next(&call.operation);
+        for straggler in self.due() {
+            self.perform(straggler, lag).await;
+        }
         match fault {
             None => Ok(self.perform(call, lag).await),
             Some(Fault::Down) => Err(Broken::Refused),
@@ -429,6 +443,10 @@ impl Faulty {
                 self.perform(call, lag).await;
                 Err(Broken::Reset)
             }
+            Some(Fault::Straggle(by)) => {
+                self.lock_stragglers().push((self.clock.now() + by, call));
+                Err(Broken::Reset)
+            }
             Some(Fault::Hang) => pending().await,
             Some(Fault::Conflict) => match conflict(&call) {
                 Some(answer) => Ok(answer),
@@ -440,6 +458,23 @@ impl Faulty {
             }
             Some(Fault::Missing) => Ok(refusal(400, "ResourceNotFoundException", "Requested resource not found")),
         }
+    }
+
+    /// Calls that were on their way and have arrived by now, in the order of their arrival.
+    fn due(&self) -> Vec<Call> {
+        let mut stragglers = self.lock_stragglers();
+        if stragglers.is_empty() {
+            return Vec::new();
+        }
+        let now = self.clock.now();
+        let (mut due, left): (Vec<_>, Vec<_>) = stragglers.drain(..).partition(|(at, _)| *at <= now);
+        *stragglers = left;
+        due.sort_by_key(|(at, _)| *at);
+        due.into_iter().map(|(_, call)| call).collect()
+    }
+
+    fn lock_stragglers(&self) -> MutexGuard<'_, Vec<(Timestamp, Call)>> {
+        self.stragglers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn perform(&self, call: Call, lag: Option<Lag>) -> Answer {

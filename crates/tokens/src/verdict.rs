@@ -8,7 +8,8 @@
 //! 3. the sender has no account · 4. the sender's is frozen · 5. the recipient has no account · 6. the recipient's is frozen ·
 //! 7. not enough in the sender's balance · 8. the daily limit.
 //!
-//! 3 to 8 are refusals, and only of this attempt: before one is told to anybody, the record is read once more.
+//! 3 to 8 are refusals, and only of this attempt: before one is told to anybody, a fence makes sure that no other attempt
+//! under the key has moved the money, or still can.
 
 use crate::amount::Amount;
 use crate::entry::Account;

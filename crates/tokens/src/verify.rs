@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_dynamodb::Client;
+use ichido::dynamodb::item::attr;
 use ichido::store;
 use serde::Serialize;
 
@@ -119,6 +120,11 @@ pub async fn verify(client: &Client, table_name: &str) -> Result<Report, Error> 
     Ok(seen.report(unsettled, settled_grants))
 }
 
+/// What a refusal leaves where a record would be: it stands for no transaction.
+fn is_fence(item: &Item) -> bool {
+    item.get(attr::STATE).and_then(|state| state.as_s().ok()).is_some_and(|state| state == "released")
+}
+
 impl Seen {
     fn take(&mut self, item: &Item) {
         let key = |name| item.get(name).and_then(|value| value.as_s().ok()).map(String::as_str).unwrap_or_default();
@@ -129,6 +135,8 @@ impl Seen {
             table::read_balance(item).map(|balance| {
                 self.balances.insert(balance.account.clone(), balance);
             })
+        } else if sk == table::RECORD_SK && is_fence(item) {
+            Ok(())
         } else if sk == table::RECORD_SK {
             table::string(item, "transactionId").map(|id| self.records.push((pk.to_owned(), id.to_owned())))
         } else if sk == table::SPENT_SK {

@@ -137,14 +137,44 @@ async fn the_same_key_from_another_sender_is_another_transfer() {
 }
 
 #[tokio::test]
-async fn a_refusal_leaves_no_record_and_the_key_may_be_tried_again() {
+async fn a_refusal_is_no_outcome_and_the_key_may_be_tried_again() {
+    for fault in [None, Some(Fault::NoOldItem)] {
+        let world = world().await;
+        world.open(&["alice", "bob"]).await;
+        if let Some(fault) = fault {
+            world.db.faults().put(Rule::new(fault));
+        }
+        for _ in 0..3 {
+            assert_eq!(refusal(world.send("alice", "bob", "1500", "k").await), Refusal::InsufficientBalance);
+        }
+        assert_eq!(world.items("SENT#").len(), 0);
+        let left = world.items("IDEMPOTENCY#did:key:alice#k");
+        assert_eq!((left.len(), &left[0]["ichido_state"]["S"]), (1, &"released".into()), "a fence and nothing else");
+        world.assert_sound().await;
+        // another request under the same key is not held against the refused one
+        world.send("bob", "alice", "800", "other").await.unwrap();
+        let made = world.send("alice", "bob", "1501", "k").await.unwrap();
+        assert!(!made.replayed);
+        let again = world.send("alice", "bob", "1501", "k").await.unwrap();
+        assert!(again.replayed && again.body == made.body);
+        assert!(matches!(world.send("alice", "bob", "1500", "k").await, Err(Error::Mismatch { .. })));
+        world.assert_sound().await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_refusal_leaves_is_gone_within_an_hour() {
     let world = world().await;
     world.open(&["alice", "bob"]).await;
-    assert_eq!(refusal(world.send("alice", "bob", "1500", "k").await), Refusal::InsufficientBalance);
-    assert_eq!((world.items("IDEMPOTENCY#").len(), world.items("SENT#").len()), (0, 0));
-    world.send("bob", "alice", "800", "other").await.unwrap();
-    assert!(!world.send("alice", "bob", "1500", "k").await.unwrap().replayed);
-    world.assert_sound().await;
+    let _ = refusal(world.send("alice", "bob", "1500", "k").await);
+    world.clock.advance(ichido::dynamodb::FENCED_FOR);
+    world.db.reset_calls();
+    world.send("alice", "bob", "100", "k").await.unwrap();
+    assert_eq!(world.db.calls().total(), 1, "expired is absent");
+    let _ = refusal(world.send("alice", "bob", "1500", "k2").await);
+    world.clock.advance(ichido::dynamodb::FENCED_FOR);
+    world.db.sweep(world.clock.now());
+    assert!(world.items("IDEMPOTENCY#did:key:alice#k2").is_empty());
 }
 
 // The window
@@ -211,15 +241,19 @@ async fn each_refusal_has_its_reason_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn before_a_refusal_the_record_is_read_and_a_refusal_is_two_round_trips() {
+async fn a_refusal_is_two_round_trips_and_the_next_try_of_its_key_two_more() {
     let world = world().await;
     world.open(&["alice", "bob"]).await;
     world.db.reset_calls();
     assert_eq!(refusal(world.send("alice", "bob", "1001", "k").await), Refusal::InsufficientBalance);
     assert_eq!(
-        (world.db.calls().of("TransactWriteItems"), world.db.calls().of("GetItem"), world.db.calls().total()),
-        (1, 1, 2)
+        (world.db.calls().of("TransactWriteItems"), world.db.calls().of("PutItem"), world.db.calls().total()),
+        (1, 1, 2),
+        "the fence is the look at the record"
     );
+    world.db.reset_calls();
+    world.send("alice", "bob", "1000", "k").await.unwrap();
+    assert_eq!((world.db.calls().of("TransactWriteItems"), world.db.calls().total()), (2, 2));
 }
 
 // Fees and the treasury
@@ -389,16 +423,66 @@ async fn money_that_moved_is_never_answered_with_an_error_when_every_answer_to_t
 }
 
 #[tokio::test]
-async fn what_may_still_land_is_not_refused() {
-    // The first attempt vanishes without an answer: it may still be under way. The second is refused by the balance. To say
-    // so would be a lie if the first landed after all.
+async fn nothing_that_is_still_under_way_lands_after_a_refusal() {
+    // The first attempt vanishes without an answer and lands a minute later. The second is refused by the balance. To say
+    // so would be a lie if the first moved the money after all, which is there by then.
+    const LATE: Duration = Duration::from_secs(60);
+    for across_requests in [false, true] {
+        let world = world().await;
+        world.open(&["alice", "bob", "carol"]).await;
+        let straggles = Rule::new(Fault::Straggle(LATE)).on("TransactWriteItems");
+        if across_requests {
+            // a request whose every attempt is on its way when it gives up, and a later one that knows nothing of them
+            world.db.faults().only(straggles);
+            let outcome = world.send("alice", "bob", "1001", "k").await;
+            assert!(matches!(outcome, Err(Error::Unresolved)), "{outcome:?}");
+            world.db.faults().heal();
+        } else {
+            world.db.faults().put(straggles.call(1));
+        }
+        assert_eq!(refusal(world.send("alice", "bob", "1001", "k").await), Refusal::InsufficientBalance);
+        world.send("carol", "alice", "1000", "refill").await.unwrap();
+        world.clock.wait(LATE * 2).await;
+        assert_eq!(world.balance("alice").await, "2000", "across requests: {across_requests}");
+        // and the same key, tried again, moves it once
+        assert!(!world.send("alice", "bob", "1001", "k").await.unwrap().replayed);
+        assert!(world.send("alice", "bob", "1001", "k").await.unwrap().replayed);
+        assert_eq!((world.balance("alice").await, world.balance("bob").await), ("999".into(), "2001".into()));
+        world.assert_sound().await;
+    }
+}
+
+#[tokio::test]
+async fn an_attempt_that_passed_one_fence_does_not_pass_the_next() {
+    const LATE: Duration = Duration::from_secs(60);
     let world = world().await;
-    world.open(&["alice", "bob"]).await;
-    world.db.faults().put(Rule::new(Fault::Hang).on("TransactWriteItems").call(1));
+    world.open(&["alice", "bob", "carol"]).await;
+    assert_eq!(refusal(world.send("alice", "bob", "1001", "k").await), Refusal::InsufficientBalance);
+    // meets the fence, and is then on its way in the fence's place
+    world.db.faults().put(Rule::new(Fault::Straggle(LATE)).on("TransactWriteItems").calls(2..=u64::MAX));
     let outcome = world.send("alice", "bob", "1001", "k").await;
     assert!(matches!(outcome, Err(Error::Unresolved)), "{outcome:?}");
-    // the next request knows nothing of it and is refused in peace
+    world.db.faults().heal();
     assert_eq!(refusal(world.send("alice", "bob", "1001", "k").await), Refusal::InsufficientBalance);
+    world.send("carol", "alice", "1000", "refill").await.unwrap();
+    world.clock.wait(LATE * 2).await;
+    assert_eq!(world.balance("alice").await, "2000");
+}
+
+#[tokio::test]
+async fn what_landed_before_the_refusal_is_a_success() {
+    // The money was there when the first attempt landed, and is gone when the second is judged.
+    let world = world().await;
+    world.open(&["alice", "bob"]).await;
+    world.db.faults().put(Rule::new(Fault::LoseAnswer).on("TransactWriteItems").call(1));
+    world.db.faults().put(Rule::new(Fault::Down).on("TransactWriteItems").calls(1..=u64::MAX));
+    world.db.faults().put(Rule::new(Fault::Down).on("GetItem"));
+    let outcome = world.send("alice", "bob", "1000", "k").await;
+    assert!(matches!(outcome, Err(Error::Unresolved)), "{outcome:?}");
+    world.db.faults().heal();
+    // a stricter rule that refuses without asking for balances
+    let strict = world.instance(Rules { transfer_limit: whole(1), ..Rules::default() }, 5);
+    assert!(strict.transfer(&transfer("alice", "bob", "1000", "k"), world.until()).await.unwrap().replayed);
 }
 
 #[tokio::test]
@@ -428,7 +512,7 @@ async fn a_transfer_that_dies_at_any_call_and_is_sent_again_moves_money_once() {
         async |outside| {
             let world = World::with(rules(), 1, outside).await;
             world.open(&["alice", "bob"]).await;
-            // a refusal in between, so that the look at the record is among the calls
+            // a refusal in between, so that its fence is among the calls
             world.db.faults().put(Rule::new(Fault::LoseAnswer).on("TransactWriteItems").call(2));
             world
         },

@@ -22,6 +22,8 @@ use tokens::settings::Rules;
 
 const NAMES: [&str; 6] = ["alice", "bob", "carol", "dave", "erin", "frank"];
 const CLIENTS: u64 = 8;
+/// The longest that a write is on its way: longer than a request is pursued.
+const STRAGGLER: Duration = Duration::from_secs(10);
 /// How often a client sends the same transfer before it gives up.
 const PATIENCE: usize = 12;
 
@@ -116,7 +118,11 @@ impl Client {
                 Some(Err(Error::Refused(_))) => {
                     assert_eq!(body, None, "refused after it was acknowledged");
                     self.tally.refused += 1;
-                    return Known::Refused;
+                    // the balance may be better later: some try the same key again
+                    if self.random.u8(..4) != 0 {
+                        return Known::Refused;
+                    }
+                    world.clock.wait(Duration::from_millis(self.random.u64(1..100))).await;
                 }
                 Some(Err(Error::Unresolved)) => {}
                 Some(Err(other)) => panic!("{other:?}"),
@@ -153,6 +159,9 @@ async fn simulate(seed: u64, transfers: u64) {
         (Fault::Late(Duration::from_millis(11)), 0.05),
         // longer than an attempt may take: done, but nobody is there to hear it
         (Fault::Late(Duration::from_secs(3)), 0.01),
+        // on its way while its request and later ones are answered
+        (Fault::Straggle(Duration::from_millis(40)), 0.03),
+        (Fault::Straggle(STRAGGLER), 0.01),
     ] {
         faults.put(Rule::new(fault).rate(rate));
     }
@@ -169,6 +178,7 @@ async fn simulate(seed: u64, transfers: u64) {
         clients.push(client.await.unwrap_or_else(|error| panic!("seed {seed}: {error}")));
     }
     faults.heal();
+    world.clock.wait(STRAGGLER * 2).await;
 
     let report = world.verify().await;
     assert!(report.is_clean(), "seed {seed}: {report:#?}");

@@ -30,7 +30,7 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 
 pub use self::error::classify;
-pub use self::join::{Join, Recorded, Verdict};
+pub use self::join::{FENCED_FOR, Join, Recorded, Verdict};
 pub use self::look::{Found, Seen, Wanted};
 use crate::key::Key;
 use crate::record::{Record, State};

@@ -1,18 +1,24 @@
 //! One plan, committed once.
 //!
-//! An attempt can end in four ways, and only two of them are known:
+//! An attempt can end in these ways, and not all of them are known:
 //!
 //! | the store says | what is known | what is done |
 //! |---|---|---|
 //! | committed | the money moved | success |
 //! | cancelled, the record is there | somebody's attempt under this key had moved it | success if it is ours or the same request, else a mismatch |
 //! | cancelled by a conflict, or throttled | this attempt did nothing | the same attempt again |
-//! | cancelled by conditions | this attempt did nothing; earlier ones may have | the record is read: present is success; absent is a refusal, but only if no earlier attempt may still land |
+//! | cancelled, a fence is there | an earlier request under this key was refused; no attempt that did not know of it can be committed | another attempt, in the fence's place |
+//! | cancelled by conditions | this attempt did nothing; earlier ones may have, or still may | a fence is put up where the record would be: if the record is there, success; if not, nothing under this key can land any more, and it is a refusal |
 //! | nothing, or an error inside the store | nothing: it may have moved, it may still move | the same attempt again |
 //!
 //! "The same attempt" is meant literally: the same ids, the same times, the same client token, so that the store itself
 //! recognises it, and the record in front recognises it if the store does not. When the budget is spent the record is
 //! read a last time; if that settles nothing, the answer is [`Error::Unresolved`], never a refusal.
+//!
+//! Why the fence: an attempt whose answer was lost may land at any later time, also one of an earlier request under the
+//! same key that has long been answered with 503. A refusal after a mere look at the record would then be an error for
+//! money that moved. The fence ([`Join::fence`]) costs what the look would: one call, and only before a refusal. It is no
+//! outcome: the next request under the key takes its place.
 
 use std::time::Duration;
 
@@ -77,6 +83,8 @@ impl Ledger {
         treasury_pays: bool,
         plan: impl Planner,
     ) -> Result<Committed, Error> {
+        // Takes the place of the fence that it has met, if any.
+        let mut join = join.clone();
         // Some earlier attempt of this request may still land.
         let mut may_land = false;
         let mut attempt: Option<Attempt> = None;
@@ -87,7 +95,7 @@ impl Ledger {
             // The record stood in the way but did not come with the answer.
             let mut recorded = false;
             if attempt.is_none() {
-                match self.prepare(join, now, treasury_pays, &plan).await {
+                match self.prepare(&join, now, treasury_pays, &plan).await {
                     Ok(Prepared::Attempt(prepared)) => attempt = Some(prepared),
                     Ok(Prepared::Impossible(impossible)) => refusal = Some(impossible),
                     Ok(Prepared::Unknown) => {}
@@ -98,9 +106,13 @@ impl Ledger {
             }
             if let Some(current) = &attempt {
                 let answer = self.send(current).await;
-                match found(join.verdict(&answer)?) {
-                    Some(result) => return result,
-                    None => match Sent::of(answer) {
+                match Told::from(join.verdict(&answer)?) {
+                    Told::Settled(result) => return result,
+                    Told::Fenced(fence) => {
+                        join = join.replaces(&fence);
+                        attempt = None;
+                    }
+                    Told::Nothing => match Sent::of(answer) {
                         Sent::Committed => return Ok(Committed::Made),
                         Sent::Throttled => {}
                         Sent::Unknown => may_land = true,
@@ -117,24 +129,28 @@ impl Ledger {
             }
             let pause = pauses.next(self.random());
             let last = self.now() + pause >= until;
-            if refusal.is_some() || recorded || last {
-                match join.look(&self.0.reader, now).await {
-                    Ok(Some(there)) => {
-                        if let Some(result) = found(there) {
-                            return result;
-                        }
+            let asked = match refusal {
+                // Of the writer, which sends once: each fence is a new one.
+                Some(refusal) => match join.fence(&self.0.writer, now, &format!("{refusal:?}")).await {
+                    Ok(None) => return Err(Error::Refused(refusal)),
+                    Err(store::Error::Transient(_)) if last => join.look(&self.0.reader, now).await,
+                    asked => asked,
+                },
+                None if recorded || last => join.look(&self.0.reader, now).await,
+                None => Ok(None),
+            };
+            match asked {
+                Ok(Some(there)) => match Told::from(there) {
+                    Told::Settled(result) => return result,
+                    Told::Fenced(fence) => {
+                        join = join.replaces(&fence);
+                        attempt = None;
                     }
-                    Ok(None) => {
-                        if let Some(refusal) = refusal
-                            && !may_land
-                        {
-                            return Err(Error::Refused(refusal));
-                        }
-                    }
-                    Err(store::Error::Transient(_)) => {}
-                    Err(fault) if !may_land => return Err(Error::Store(fault)),
-                    Err(_) => return Err(Error::Unresolved),
-                }
+                    Told::Nothing => {}
+                },
+                Ok(None) | Err(store::Error::Transient(_)) => {}
+                Err(fault) if !may_land => return Err(Error::Store(fault)),
+                Err(_) => return Err(Error::Unresolved),
             }
             if last {
                 return Err(Error::Unresolved);
@@ -289,13 +305,23 @@ enum Prepared {
     Unknown,
 }
 
-/// What the record says, if it says anything.
-fn found(verdict: Found) -> Option<Result<Committed, Error>> {
-    match verdict {
-        Found::New => Some(Ok(Committed::Made)),
-        Found::Replay(recorded) => Some(Ok(Committed::Before(recorded))),
-        Found::Mismatch { fields, .. } => Some(Err(Error::Mismatch { fields })),
-        Found::NotOurs => None,
+/// What the record says.
+enum Told {
+    Settled(Result<Committed, Error>),
+    /// That an earlier request was refused.
+    Fenced(Recorded),
+    Nothing,
+}
+
+impl From<Found> for Told {
+    fn from(verdict: Found) -> Self {
+        match verdict {
+            Found::New => Told::Settled(Ok(Committed::Made)),
+            Found::Replay(recorded) => Told::Settled(Ok(Committed::Before(recorded))),
+            Found::Mismatch { fields, .. } => Told::Settled(Err(Error::Mismatch { fields })),
+            Found::Fenced(fence) => Told::Fenced(fence),
+            Found::NotOurs => Told::Nothing,
+        }
     }
 }
 
