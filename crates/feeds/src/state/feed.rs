@@ -172,16 +172,34 @@ impl State {
         };
         match put.send().await {
             Ok(_) => {}
-            Err(error) if is_condition(&error) => return Ok(false),
+            Err(error) if is_condition(&error) => {
+                // Nobody refers to our parts, unless the other run has read the very same (or is this one, whose answer was lost).
+                if feed.chunks > 0 {
+                    let winner = self.feed().await?;
+                    self.remove_parts(&feed, winner.as_ref()).await?;
+                }
+                return Ok(false);
+            }
             Err(error) => return Err(Error::sdk("PutItem")(error)),
         }
-        let old = read.filter(|old| old.chunks_digest != feed.chunks_digest);
-        for chunk in 0..old.map_or(0, |old| old.chunks) {
-            let old = key(&chunk_key(old.map_or("", |old| &old.chunks_digest), chunk));
-            let delete = self.client.delete_item().table_name(&self.table).set_key(Some(old));
-            delete.send().await.map_err(Error::sdk("DeleteItem"))?;
+        if let Some(old) = read {
+            self.remove_parts(old, Some(&feed)).await?;
         }
         Ok(true)
+    }
+
+    /// Removes the parts of `old`, unless `now` refers to the same. Whoever still reads them finds them missing, and looks
+    /// entries up one by one.
+    async fn remove_parts(&self, old: &FeedState, now: Option<&FeedState>) -> Result<(), Error> {
+        if now.is_some_and(|now| now.chunks_digest == old.chunks_digest) {
+            return Ok(());
+        }
+        for chunk in 0..old.chunks {
+            let part = key(&chunk_key(&old.chunks_digest, chunk));
+            let delete = self.client.delete_item().table_name(&self.table).set_key(Some(part));
+            delete.send().await.map_err(Error::sdk("DeleteItem"))?;
+        }
+        Ok(())
     }
 
     /// When the feed may be read next, and whether something is owed until then.
