@@ -4,6 +4,7 @@
 //   FREE_TIER=on      with what AWS gives away every month (off by default)
 //   USAGE=file        instead of infra/cost/usage.json
 import fs from 'node:fs';
+import { classLines } from '../class.ts';
 import { cost, pricesOf, read, seedTables, sum, type Line, type SeedRow, type Usage } from '../cost.ts';
 import { synthesize } from '../synthesize.ts';
 import { readTemplate, templateNames } from '../template.ts';
@@ -37,6 +38,7 @@ run(async () => {
   const feeds = sum(service.filter((l) => l.application === 'feeds'));
   if (feeds > 0) console.log(`${'feeds alone'.padEnd(78)}${dollars(feeds)}   ${feeds <= 1 ? 'within' : 'ABOVE'} seed 2's dollar`);
 
+  console.log(`\n${classLines(pricesOf(env.region)).join('\n')}`);
   const { checked } = read<{ checked: Record<string, string> }>('prices.json');
   console.log(`\nPrices: infra/cost/prices.json, last checked on ${checked.on}. ${env.region}: ${checked[env.region]}.`);
   console.log(`\nThe tables of the seeds, as they counted and at the prices of today (us-east-1, as in the seeds)\n`);

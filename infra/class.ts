@@ -1,0 +1,71 @@
+// What an hour of a school class on the mesh costs: with batching and without, with frequent heartbeats and with rare ones.
+// Pure; cli/cost.ts prints it.
+import { read, type Prices } from './cost.ts';
+
+interface Units { operations?: number; writes: number; reads: number }
+interface Intervals { host: number; member: number }
+export interface ClassHour {
+  groups: number; nodes: number;
+  reportsASecond: number; batchesASecond: number;
+  valuesAReport: number; eventsABatch: number;
+  report: Units; batch: Units; heartbeat: Units;
+  heartbeats: { often: Intervals; rare: Intervals };
+}
+
+export interface Hour {
+  publishing: number;
+  delivering: number;
+  storing: number;
+  connections: number;
+  heartbeats: number;
+  total: number;
+}
+
+const HOUR = 3600;
+
+export const classHour = () => read<ClassHour>('class.json');
+
+/** Heartbeats of an hour. */
+export function beats({ groups, nodes }: ClassHour, { host, member }: Intervals): number {
+  return groups * (HOUR / host + ((nodes - 1) * HOUR) / member);
+}
+
+/** One hour in dollars. */
+export function hour(c: ClassHour, prices: Prices, isBatched: boolean, intervals: Intervals): Hour {
+  const price = (unit: string) => {
+    const found = prices[unit];
+    if (found === undefined) throw new Error(`there is no price of ${unit}`);
+    return found;
+  };
+  const store = ({ writes, reads }: Units, count: number) => count * (writes * price('dynamodbWrite') + reads * price('dynamodbRead'));
+  const reports = c.groups * c.reportsASecond * HOUR * (isBatched ? 1 : c.valuesAReport);
+  const batches = c.groups * c.batchesASecond * HOUR * (isBatched ? 1 : c.eventsABatch);
+  const count = beats(c, intervals);
+  const publishing = (reports + batches) * price('appsyncOperation');
+  const delivering = (reports + batches) * c.nodes * price('appsyncUpdate');
+  const storing = store(c.report, reports) + store(c.batch, batches);
+  const connections = c.groups * c.nodes * 60 * price('appsyncConnectionMinute');
+  const heartbeats = count * (c.heartbeat.operations ?? 1) * price('appsyncOperation') + store(c.heartbeat, count);
+  return { publishing, delivering, storing, connections, heartbeats, total: publishing + delivering + storing + connections + heartbeats };
+}
+
+/** The lines that `make cost` prints. */
+export function classLines(prices: Prices): string[] {
+  const c = classHour();
+  const { often, rare } = c.heartbeats;
+  const columns: [string, Hour][] = [
+    ['with batching', hour(c, prices, true, rare)],
+    ['without', hour(c, prices, false, rare)],
+    [`beats ${often.host}/${often.member} s`, hour(c, prices, true, often)],
+  ];
+  const rows: [string, keyof Hour][] = [['mutations', 'publishing'], ['messages to subscribers', 'delivering'], ['the table', 'storing'], ['connections', 'connections'], ['heartbeats', 'heartbeats'], ['total', 'total']];
+  const saved = 1 - columns[0]![1].heartbeats / columns[2]![1].heartbeats;
+  const batching = 1 - columns[0]![1].total / columns[1]![1].total;
+  return [
+    `An hour of a class on the mesh: ${c.groups} groups of ${c.nodes} nodes, ${c.reportsASecond} reports and ${c.batchesASecond} event batches a second a group`,
+    `  ${''.padEnd(40)}${columns.map(([name]) => name.padStart(16)).join('')}`,
+    ...rows.map(([name, key]) => `  ${name.padEnd(40)}${columns.map(([, h]) => h[key].toFixed(2).padStart(16)).join('')}`),
+    `  Batching (${c.valuesAReport} values a report, ${c.eventsABatch} events a batch) saves ${Math.round(batching * 100)} %. Heartbeats every ${rare.host} s of the host and ${rare.member} s of members`,
+    `  instead of ${often.host} s and ${often.member} s save ${Math.round(saved * 100)} % of what heartbeats cost (the seed says about 70 %).`,
+  ];
+}
