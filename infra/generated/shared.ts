@@ -203,42 +203,72 @@ export class Shared extends Construct {
     const dashboard = new cloudwatch.CfnDashboard(this, 'Dashboard', {
       dashboardName: `ichido${props.suffix!}`,
       dashboardBody: `{"widgets": [
-        {"type": "metric", "x": 0, "y": 0, "width": 12, "height": 6, "properties": {
+        {"type": "alarm", "x": 0, "y": 0, "width": 24, "height": 4, "properties": {
+          "title": "What rings: docs/runbooks has a page for each", "alarms": [
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:http-api-errors${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:slack-events-errors${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:slack-events-latency${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:slack-files-errors${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:slack-files-dead-letters${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:slack-fallback-active${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:github-feed-subscriber-errors${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:github-feed-subscriber-duration${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:github-feed-gap${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:github-feed-silence${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:github-feed-dead-letters${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:hatebu-feed-subscriber-errors${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:hatebu-feed-subscriber-duration${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:hatebu-feed-gap${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:hatebu-feed-silence${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:hatebu-feed-dead-letters${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:tokens-api-errors${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:tokens-api-crashes${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:tokens-api-latency${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:tokens-unresolved${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:tokens-conflicts${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:mesh-errors${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:mesh-latency${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:mesh-resolver-errors${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:mesh-resolver-throttles${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:mesh-conflicts${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:mesh-api-key${props.suffix!}"
+          ]}},
+        {"type": "metric", "x": 0, "y": 4, "width": 12, "height": 6, "properties": {
           "title": "The front door: requests and refusals", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["AWS/ApiGateway", "Count", "ApiId", "${httpApi.ref}", {"stat": "Sum"}],
             ["AWS/ApiGateway", "4xx", "ApiId", "${httpApi.ref}", {"stat": "Sum"}],
             ["AWS/ApiGateway", "5xx", "ApiId", "${httpApi.ref}", {"stat": "Sum"}]
           ]}},
-        {"type": "metric", "x": 12, "y": 0, "width": 12, "height": 6, "properties": {
+        {"type": "metric", "x": 12, "y": 4, "width": 12, "height": 6, "properties": {
           "title": "The front door: how long it takes", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["AWS/ApiGateway", "Latency", "ApiId", "${httpApi.ref}", {"stat": "p50"}],
             ["AWS/ApiGateway", "Latency", "ApiId", "${httpApi.ref}", {"stat": "p95"}]
           ]}},
-        {"type": "text", "x": 0, "y": 6, "width": 24, "height": 1, "properties": {"markdown": "## Slack: is every file answered once?"}},
-        {"type": "metric", "x": 0, "y": 7, "width": 8, "height": 6, "properties": {
+        {"type": "text", "x": 0, "y": 10, "width": 24, "height": 1, "properties": {"markdown": "## Slack: is every file answered once?"}},
+        {"type": "metric", "x": 0, "y": 11, "width": 8, "height": 6, "properties": {
           "title": "Handed over, duplicates, replies", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["Ichido", "SlackHandOvers", "FunctionName", "slack-events${props.suffix!}", {"stat": "Sum"}],
             ["Ichido", "Duplicates", "FunctionName", "slack-events${props.suffix!}", {"stat": "Sum"}],
             ["Ichido", "SlackReplies", "FunctionName", "slack-files${props.suffix!}", {"stat": "Sum"}]
           ]}},
-        {"type": "metric", "x": 8, "y": 7, "width": 8, "height": 6, "properties": {
+        {"type": "metric", "x": 8, "y": 11, "width": 8, "height": 6, "properties": {
           "title": "Errors, and admissions without the store", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["AWS/Lambda", "Errors", "FunctionName", "slack-events${props.suffix!}", {"stat": "Sum"}],
             ["AWS/Lambda", "Errors", "FunctionName", "slack-files${props.suffix!}", {"stat": "Sum"}],
             ["Ichido", "FallbackAdmissions", "FunctionName", "slack-events${props.suffix!}", {"stat": "Sum"}]
           ]}},
-        {"type": "metric", "x": 16, "y": 7, "width": 8, "height": 6, "properties": {
+        {"type": "metric", "x": 16, "y": 11, "width": 8, "height": 6, "properties": {
           "title": "How long the door takes (Slack waits 3 s); given up on", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["AWS/Lambda", "Duration", "FunctionName", "slack-events${props.suffix!}", {"stat": "p95"}],
             ["AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName", "slack-files-failures${props.suffix!}", {"stat": "Maximum", "yAxis": "right"}]
           ]}},
-        {"type": "text", "x": 0, "y": 13, "width": 24, "height": 1, "properties": {"markdown": "## Feeds: is every entry delivered?"}},
-        {"type": "metric", "x": 0, "y": 14, "width": 8, "height": 6, "properties": {
+        {"type": "text", "x": 0, "y": 17, "width": 24, "height": 1, "properties": {"markdown": "## Feeds: is every entry delivered?"}},
+        {"type": "metric", "x": 0, "y": 18, "width": 8, "height": 6, "properties": {
           "title": "Read, delivered, owed", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["Ichido", "FeedReads", "FunctionName", "github-subscriber${props.suffix!}", {"stat": "Sum"}],
@@ -248,7 +278,7 @@ export class Shared extends Construct {
             ["Ichido", "EntriesOwed", "FunctionName", "github-subscriber${props.suffix!}", {"stat": "Maximum", "yAxis": "right"}],
             ["Ichido", "EntriesOwed", "FunctionName", "hatebu-subscriber${props.suffix!}", {"stat": "Maximum", "yAxis": "right"}]
           ]}},
-        {"type": "metric", "x": 8, "y": 14, "width": 8, "height": 6, "properties": {
+        {"type": "metric", "x": 8, "y": 18, "width": 8, "height": 6, "properties": {
           "title": "Errors, failed deliveries, dead letters", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["AWS/Lambda", "Errors", "FunctionName", "github-subscriber${props.suffix!}", {"stat": "Sum"}],
@@ -258,45 +288,45 @@ export class Shared extends Construct {
             ["Ichido", "DeadLetters", "FunctionName", "github-notifier${props.suffix!}", {"stat": "Sum"}],
             ["Ichido", "DeadLetters", "FunctionName", "hatebu-notifier${props.suffix!}", {"stat": "Sum"}]
           ]}},
-        {"type": "metric", "x": 16, "y": 14, "width": 8, "height": 6, "properties": {
+        {"type": "metric", "x": 16, "y": 18, "width": 8, "height": 6, "properties": {
           "title": "How long a run takes", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["AWS/Lambda", "Duration", "FunctionName", "github-subscriber${props.suffix!}", {"stat": "Average"}],
             ["AWS/Lambda", "Duration", "FunctionName", "hatebu-subscriber${props.suffix!}", {"stat": "Average"}]
           ]}},
-        {"type": "text", "x": 0, "y": 20, "width": 24, "height": 1, "properties": {"markdown": "## Tokens: does money move once?"}},
-        {"type": "metric", "x": 0, "y": 21, "width": 8, "height": 6, "properties": {
+        {"type": "text", "x": 0, "y": 24, "width": 24, "height": 1, "properties": {"markdown": "## Tokens: does money move once?"}},
+        {"type": "metric", "x": 0, "y": 25, "width": 8, "height": 6, "properties": {
           "title": "Transfers, replays, conflicts", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["Ichido", "Transfers", "FunctionName", "tokens-api${props.suffix!}", {"stat": "Sum"}],
             ["Ichido", "TransferReplays", "FunctionName", "tokens-api${props.suffix!}", {"stat": "Sum"}],
             ["Ichido", "TransferConflicts", "FunctionName", "tokens-api${props.suffix!}", {"stat": "Sum"}]
           ]}},
-        {"type": "metric", "x": 8, "y": 21, "width": 8, "height": 6, "properties": {
+        {"type": "metric", "x": 8, "y": 25, "width": 8, "height": 6, "properties": {
           "title": "Failures", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["AWS/Lambda", "Errors", "FunctionName", "tokens-api${props.suffix!}", {"stat": "Sum"}],
             ["Ichido", "Failures", "FunctionName", "tokens-api${props.suffix!}", {"stat": "Sum"}]
           ]}},
-        {"type": "metric", "x": 16, "y": 21, "width": 8, "height": 6, "properties": {
+        {"type": "metric", "x": 16, "y": 25, "width": 8, "height": 6, "properties": {
           "title": "How long a transfer takes", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["Ichido", "TransferLatency", "FunctionName", "tokens-api${props.suffix!}", {"stat": "p50"}],
             ["Ichido", "TransferLatency", "FunctionName", "tokens-api${props.suffix!}", {"stat": "p95"}]
           ]}},
-        {"type": "text", "x": 0, "y": 27, "width": 24, "height": 1, "properties": {"markdown": "## Mesh: do groups talk?"}},
-        {"type": "metric", "x": 0, "y": 28, "width": 8, "height": 6, "properties": {
+        {"type": "text", "x": 0, "y": 31, "width": 24, "height": 1, "properties": {"markdown": "## Mesh: do groups talk?"}},
+        {"type": "metric", "x": 0, "y": 32, "width": 8, "height": 6, "properties": {
           "title": "AppSync: failures", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             [{"expression": "SEARCH('{AWS/AppSync,GraphQLAPIId} MetricName=\"5XXError\"', 'Sum', 300)", "label": "5XXError"}],
             [{"expression": "SEARCH('{AWS/AppSync,GraphQLAPIId} MetricName=\"4XXError\"', 'Sum', 300)", "label": "4XXError"}]
           ]}},
-        {"type": "metric", "x": 8, "y": 28, "width": 8, "height": 6, "properties": {
+        {"type": "metric", "x": 8, "y": 32, "width": 8, "height": 6, "properties": {
           "title": "AppSync: latency", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             [{"expression": "SEARCH('{AWS/AppSync,GraphQLAPIId} MetricName=\"Latency\"', 'p95', 300)", "label": "Latency"}]
           ]}},
-        {"type": "metric", "x": 16, "y": 28, "width": 8, "height": 6, "properties": {
+        {"type": "metric", "x": 16, "y": 32, "width": 8, "height": 6, "properties": {
           "title": "mesh-resolver: calls, errors", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["AWS/Lambda", "Invocations", "FunctionName", "mesh-resolver${props.suffix!}", {"stat": "Sum"}],

@@ -133,10 +133,13 @@ function resolvers(name: string): string {
     .filter((f) => f.endsWith('.js') && !f.includes('node_modules')).map((f) => fs.readFileSync(path.join(dir, f), 'utf8')).join('\n');
 }
 
-test('the dashboard shows every function', () => {
+test('the dashboard shows every alarm and every function', () => {
   const body = readTemplate('shared').Resources.Dashboard!.Properties!.DashboardBody['Fn::Sub'] as string;
   for (const f of functions) assert.ok(body.includes(`"${f.name}\${Suffix}"`), `infra/templates/shared.yaml: the dashboard says nothing of ${f.name}`);
   const widgets = (JSON.parse(body) as { widgets: any[] }).widgets; // and it is JSON
+  const rings = (widgets.find((w) => w.type === 'alarm')?.properties.alarms ?? []).map((arn: string) => arn.replace(/^.*:alarm:/, ''));
+  const alarms = templates.flatMap(({ template }) => Object.values(template.Resources)).filter((r) => r.Type === 'AWS::CloudWatch::Alarm').map((r) => r.Properties!.AlarmName['Fn::Sub']);
+  assert.deepEqual(rings.sort(), alarms.sort(), 'and every alarm, first of all');
   const metrics = ownMetrics();
   for (const [namespace, metric] of widgets.flatMap((w) => w.properties.metrics ?? [])) {
     if (namespace === 'Ichido') assert.ok(metrics.has(metric), `the dashboard shows ${metric}, which nobody sends`);
