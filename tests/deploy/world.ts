@@ -74,9 +74,11 @@ class World {
 export const world = new World();
 
 /** A program in this world's environment: what it said, and how it ended. */
-export function run(program: string, args: string[] = [], env: Record<string, string> = {}): Promise<{ code: number; text: string }> {
+export function run(program: string, args: string[] = [], env: Record<string, string> = {}, input = ''): Promise<{ code: number; text: string }> {
   return new Promise((resolve, reject) => {
-    const child = spawn(program, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], timeout: DEPLOY_MS, env: { ...world.env(), ...env } });
+    const child = spawn(program, args, { cwd: root, stdio: ['pipe', 'pipe', 'pipe'], timeout: DEPLOY_MS, env: { ...world.env(), ...env } });
+    child.stdin.on('error', () => {}); // it may end without reading
+    child.stdin.end(input);
     let text = '';
     child.stdout.on('data', (d) => (text += d));
     child.stderr.on('data', (d) => (text += d));
@@ -87,7 +89,12 @@ export function run(program: string, args: string[] = [], env: Record<string, st
 
 /** A command of infra/cli, as make runs it. */
 export function command(name: string, env: Record<string, string> = {}, ...args: string[]) {
-  return run(path.join(root, 'infra', 'node_modules', '.bin', 'tsx'), [path.join(root, 'infra', 'cli', `${name}.ts`), ...args], env);
+  return typed('', name, env, ...args);
+}
+
+/** The same, with what somebody types. */
+export function typed(input: string, name: string, env: Record<string, string> = {}, ...args: string[]) {
+  return run(path.join(root, 'infra', 'node_modules', '.bin', 'tsx'), [path.join(root, 'infra', 'cli', `${name}.ts`), ...args], env, input);
 }
 
 /** Deploys, and learns the outputs. */

@@ -1,10 +1,11 @@
 // Everything is deployed, and answers.
 import assert from 'node:assert/strict';
+import crypto from 'node:crypto';
 import { test } from 'node:test';
-import { dynamodb } from '../../../infra/cli/aws.ts';
+import { dynamodb, ssm } from '../../../infra/cli/aws.ts';
 import { described } from '../../../infra/cli/world.ts';
 import { environments } from '../../../infra/environments.ts';
-import { command, deploy, DEPLOY_MS, functions, liveVersion, versions } from '../world.ts';
+import { command, deploy, DEPLOY_MS, functions, liveVersion, typed, versions } from '../world.ts';
 
 test('a deployment without its secrets and settings is refused, and all of them are named at once', { timeout: DEPLOY_MS }, async () => {
   const { code, text } = await command('deploy', { ENV: 'dev' });
@@ -19,6 +20,17 @@ test('everything is deployed by the real CDK', { timeout: DEPLOY_MS }, async () 
     assert.deepEqual(await versions(deployed), ['1'], deployed);
     assert.equal(await liveVersion(deployed), '1', deployed);
   }
+});
+
+test('a secret is set without being shown', { timeout: DEPLOY_MS }, async () => {
+  const Name = '/ichido/local/slack/bot-token';
+  const value = crypto.randomBytes(16).toString('hex');
+  const { code, text } = await typed(`${value}\n`, 'secrets', { SECRET: Name });
+  assert.equal(code, 0, text);
+  assert.match(text, new RegExp(`set +${Name}`));
+  assert.ok(!text.includes(value), 'it is not echoed');
+  const { Parameter } = await new ssm.SSMClient({}).send(new ssm.GetParameterCommand({ Name, WithDecryption: true }));
+  assert.deepEqual([Parameter?.Type, Parameter?.Value], ['SecureString', value]);
 });
 
 test('every table expires what its template says', { timeout: DEPLOY_MS }, async () => {
