@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -82,7 +82,7 @@ pub struct Fingerprint {
 
 impl Fingerprint {
     /// The fingerprint of the first `offset` bytes; `None` if there are none or not as many.
-    pub fn of(file: &mut File, offset: u64) -> io::Result<Option<Fingerprint>> {
+    pub fn of(file: &File, offset: u64) -> io::Result<Option<Fingerprint>> {
         if offset == 0 {
             return Ok(None);
         }
@@ -94,11 +94,35 @@ impl Fingerprint {
     }
 }
 
-fn piece(file: &mut File, start: u64, length: u64) -> io::Result<Option<u64>> {
-    file.seek(SeekFrom::Start(start))?;
+fn piece(file: &File, start: u64, length: u64) -> io::Result<Option<u64>> {
     let mut bytes = Vec::with_capacity(length as usize);
-    file.take(length).read_to_end(&mut bytes)?;
+    Place::new(file, start).take(length).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 == length).then(|| hash(&bytes)))
+}
+
+/// A place in an open file that is read from there on. Whoever else reads the file does not move it: handles of one
+/// open file share their position, and a clone of a handle is still the same open file.
+#[derive(Debug)]
+pub struct Place<'a> {
+    file: &'a File,
+    offset: u64,
+}
+
+impl<'a> Place<'a> {
+    pub fn new(file: &'a File, offset: u64) -> Self {
+        Place { file, offset }
+    }
+}
+
+impl Read for Place<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        #[cfg(unix)]
+        let read = std::os::unix::fs::FileExt::read_at(self.file, buffer, self.offset)?;
+        #[cfg(windows)]
+        let read = std::os::windows::fs::FileExt::seek_read(self.file, buffer, self.offset)?;
+        self.offset += read as u64;
+        Ok(read)
+    }
 }
 
 /// What is to be read of a file.
@@ -155,7 +179,7 @@ impl Candidate {
         let head = match self.heads.get(&length) {
             Some(head) => *head,
             None => {
-                let head = piece(&mut self.file, 0, length)?;
+                let head = piece(&self.file, 0, length)?;
                 self.heads.insert(length, head);
                 head
             }
@@ -163,6 +187,6 @@ impl Candidate {
         if head != Some(known.head) {
             return Ok(false);
         }
-        Ok(piece(&mut self.file, mark.offset - length, length)? == Some(known.tail))
+        Ok(piece(&self.file, mark.offset - length, length)? == Some(known.tail))
     }
 }

@@ -142,6 +142,13 @@ impl Seen {
         known
     }
 
+    /// How many contents of a uuid are known.
+    pub fn contents(&self, uuid: u64) -> u64 {
+        let mut contents = 0;
+        self.of_uuid(uuid, |_| contents += 1);
+        contents
+    }
+
     /// The day on which a known key was last met.
     pub fn day(&self, key: Key) -> Option<u16> {
         self.fresh.get(&key.0).copied().or_else(|| self.find(key.0).map(|at| self.days[at]))

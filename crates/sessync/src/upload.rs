@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom};
+use std::io;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -19,7 +19,7 @@ use crate::clock::{Clock, Time};
 use crate::deliver::{self, Batch, Delivery, MAX_REQUEST_BYTES, Patience, Undelivered, deliver};
 use crate::digest::Key;
 use crate::discovery::{self, Log, Scope};
-use crate::files::{self, Fingerprint, Mark, Stat};
+use crate::files::{self, Fingerprint, Mark, Place, Stat};
 use crate::journal::disk::Disk;
 use crate::journal::record::{Intent, Part, Record};
 use crate::journal::{self, Journal};
@@ -319,11 +319,8 @@ impl<'a, T: Transport, C: Clock, D: Disk> Upload<'a, T, C, D> {
         let size = log.stat.size;
         for (start, end) in plan.again.iter().copied().chain([(plan.from, size)]) {
             let last = end == size && start == plan.from;
-            let mut reader = &file;
-            if let Err(error) = reader.seek(SeekFrom::Start(start)) {
-                return Ok(Err(error));
-            }
-            let mut lines = Lines::new(reader, start, end);
+            // Fingerprints are taken of the same file meanwhile.
+            let mut lines = Lines::new(Place::new(&file, start), start, end);
             let mut reported = start;
             loop {
                 let found = match lines.next_line() {
@@ -369,7 +366,7 @@ impl<'a, T: Transport, C: Clock, D: Disk> Upload<'a, T, C, D> {
     }
 
     fn fingerprint(&self, file: &File, offset: u64) -> io::Result<Option<Fingerprint>> {
-        if self.settings.dry_run { Ok(None) } else { Fingerprint::of(&mut file.try_clone()?, offset) }
+        if self.settings.dry_run { Ok(None) } else { Fingerprint::of(file, offset) }
     }
 
     fn mark(&mut self, log: &Log, offset: u64, fingerprint: Option<Fingerprint>, reached: Reached) {

@@ -45,6 +45,46 @@ fn what_is_appended_is_read_and_nothing_before_it() {
 }
 
 #[test]
+fn a_file_of_many_batches_and_many_reads_is_read_whole_in_one_run_and_in_runs_that_die() {
+    runtime().block_on(async {
+        for seed in 0..4 {
+            let mut world = World::new(seed);
+            let mut writer = Writer::new(seed);
+            world.batch_rows = writer.rng.usize(20..200);
+            fs::create_dir_all(world.logs()).unwrap();
+            let path = world.logs().join("a.jsonl");
+            let mut bytes = Vec::new();
+            // More than is read at once, several times over.
+            while bytes.len() < 900_000 {
+                bytes.extend(writer.line("s"));
+                bytes.push(b'\n');
+            }
+            let lines = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+            fs::write(&path, &bytes).unwrap();
+            // From now on the file looks unchanged: what this run leaves out would stay out.
+            world.clock.jump(3_600_000);
+            if seed % 2 == 0 {
+                assert_eq!(world.run_whole(seed).await.lines, lines, "seed {seed}");
+                world.assert_each_line_once(&format!("seed {seed}: one run"));
+            }
+            for life in 0..4 {
+                for _ in 0..300 {
+                    bytes.extend(writer.line("s"));
+                    bytes.push(b'\n');
+                }
+                fs::write(&path, &bytes).unwrap();
+                world.clock.jump(3_600_000);
+                let fuse = Fuse::new(writer.rng.u64(1..60), writer.rng.u64(..));
+                let _ = world.run(&fuse, life).await;
+            }
+            world.run_whole(seed).await;
+            world.assert_each_line_once(&format!("seed {seed}: lives"));
+            assert_eq!(world.run_whole(seed).await.lines, 0, "seed {seed}");
+        }
+    });
+}
+
+#[test]
 fn an_invalid_row_is_set_aside_with_its_reason_and_holds_up_nobody() {
     runtime().block_on(async {
         let world = World::new(3);
