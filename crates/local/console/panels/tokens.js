@@ -82,15 +82,20 @@ export function mount(root, kit) {
     return call('POST', '/tokens/transfer', accounts[Number(from.value)].token, body, key.value.trim());
   }
 
-  function show(answer, note) {
+  function show(answer) {
     const good = answer.status === 200;
     const label = good ? (answer.replayed ? 'replayed' : 'made') : String(answer.status);
     const what = good ? `${answer.json.amount} to ${name(answer.json.recipientDid)}, transaction ${answer.json.transactionId}` : `${answer.json.code}: ${answer.json.detail}`;
-    const kind = good ? (answer.replayed ? 'duplicate' : 'new') : 'failed';
-    answers.prepend(el('li', { class: 'fresh', 'data-result': label },
-      el('span', { class: `badge ${kind}` }, label), el('span', { class: 'what' }, `${note}${what}`)));
-    while (answers.childElementCount > SHOWN) answers.lastElementChild.remove();
+    const kind = good ? (answer.replayed ? 'dup' : 'new') : 'bad';
+    list(label, kind, what);
     return label;
+  }
+
+  function list(label, kind, what) {
+    const now = new Date().toISOString();
+    answers.prepend(el('li', { class: 'fresh', 'data-result': label },
+      el('time', { datetime: now }, kit.clock(now)), el('span', { class: `badge ${kind}` }, label), el('span', { class: 'what' }, what)));
+    while (answers.childElementCount > SHOWN) answers.lastElementChild.remove();
   }
 
   function say(text) {
@@ -109,13 +114,13 @@ export function mount(root, kit) {
   const once = busy(async () => {
     const answer = await send();
     say(answer.status === 200 ? (answer.replayed ? 'Replayed: it had been made before.' : 'Made.') : `Refused: ${answer.json.code}`);
-    show(answer, '');
+    show(answer);
   });
 
   const twice = busy(async () => {
     // at the same time: neither can know of the other
     const [first, second] = await Promise.all([send(), send()]);
-    const labels = [show(first, ''), show(second, '')].sort();
+    const labels = [show(first), show(second)].sort();
     const same = first.text === second.text;
     if (labels.join() === 'made,replayed') say(`Sent twice, made once, replayed once; the two answers are ${same ? 'equal byte for byte' : 'DIFFERENT'}.`);
     else say(same ? `Sent twice; both answers are equal: ${labels.join(', ')}.` : `Sent twice: ${labels.join(', ')}.`);
@@ -124,10 +129,9 @@ export function mount(root, kit) {
   const lost = busy(async () => {
     // The service does its work; the client never learns it, and has only its key to ask again.
     const unseen = await send();
-    answers.prepend(el('li', { class: 'fresh', 'data-result': 'lost' }, el('span', { class: 'badge' }, 'lost'),
-      el('span', { class: 'what' }, 'the first answer did not arrive; the client sends the same again')));
+    list('lost', '', 'the first answer did not arrive; the client sends the same again');
     const again = await send();
-    show(again, '');
+    show(again);
     if (again.replayed) say(`The answer was lost and asked for again: replayed, ${unseen.text === again.text ? 'equal byte for byte' : 'DIFFERENT'}.`);
     else say(`Asked again: ${again.json.code ?? 'made'}`);
   });

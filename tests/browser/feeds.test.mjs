@@ -1,0 +1,125 @@
+// The console's feeds panel in a real browser: every entry delivered, none twice, whatever is done to Mastodon.
+import assert from 'node:assert/strict';
+import { after, afterEach, before, test } from 'node:test';
+import { browse, eventually, json, open, start } from './support.mjs';
+
+let platform;
+let browser;
+let page;
+
+before(async () => {
+  platform = await start();
+  browser = await browse();
+  page = await open(browser, `${platform.url}/#feeds`);
+  await page.locator('#feeds-github-run').waitFor();
+});
+
+afterEach(() => json(`${platform.url}/_local/faults`, { method: 'PUT', body: '{}' }));
+
+after(async () => {
+  await browser?.close();
+  await platform?.stop();
+});
+
+const choose = async (name, value) => {
+  await page.locator(`input[name=${name}][value="${value}"]`).check({ force: true });
+  await page.waitForFunction((broken) => document.getElementById('broken').hidden !== broken, value !== '');
+};
+
+/** Adds an entry to a sample feed and returns its title. */
+async function grow(feed) {
+  const last = page.locator(`#feeds-${feed}-last`);
+  await last.evaluate((text) => { text.textContent = ''; });
+  await page.locator(`#feeds-${feed}-grow`).click();
+  const said = await eventually('the entry', async () => /shows “(.*)”\.$/.exec(await last.innerText()));
+  return said[1];
+}
+
+/** Reads a feed as its schedule does and returns the panel's sentence about it. */
+async function read(feed) {
+  const last = page.locator(`#feeds-${feed}-last`);
+  await last.evaluate((text) => { text.textContent = ''; });
+  await page.locator(`#feeds-${feed}-run`).click();
+  return eventually('the run', async () => { const said = await last.innerText(); return said !== '' && said !== 'Reading…' && said; });
+}
+
+/** The newest entry of a feed's list, once it is in this state. */
+async function newest(feed, state) {
+  const row = page.locator(`#feeds-${feed}-entries tr`).first();
+  await eventually(`an entry that is ${state}`, async () => (await row.getAttribute('data-state')) === state);
+  const deliveries = await row.locator('li').evaluateAll((all) => all.map((each) => [each.dataset.destination, each.dataset.state]));
+  return { row, text: await row.innerText(), deliveries: Object.fromEntries(deliveries) };
+}
+
+/** How often a text stands in what Mastodon accepted. */
+const posted = async (text) => (await json(`${platform.url}/_local/outbox?sink=mastodon`)).filter(({ request }) => request.status.includes(text)).length;
+
+test('the first reading marks what is there and posts nothing', async () => {
+  for (const feed of ['github', 'hatebu']) {
+    assert.match(await read(feed), /[1-9]\d* entries, 0 new|[1-9]\d* entries, \d+ new, 0 settled, 0 owed/);
+    await newest(feed, 'marked');
+  }
+  assert.deepEqual(await json(`${platform.url}/_local/outbox?sink=mastodon`), []);
+});
+
+test('an entry that appears is posted and shown: where, and in the timeline', async () => {
+  const title = await grow('github');
+  await read('github');
+  const { deliveries, text } = await newest('github', 'delivered');
+  assert.equal(deliveries.mastodon, 'delivered');
+  assert.match(text, /mastodon: delivered at \d\d:\d\d/);
+  await page.locator('#feeds-timeline li[data-sink=mastodon]').filter({ hasText: `[GH] ${title}` }).waitFor();
+  await grow('hatebu');
+  await read('hatebu');
+  await newest('hatebu', 'delivered');
+  await page.locator('#feeds-timeline li[data-sink=mastodon]').filter({ hasText: '[B!] id:' }).waitFor();
+});
+
+test('Mastodon is broken and healed, and nothing is lost or doubled', async () => {
+  const before = (await json(`${platform.url}/_local/outbox?sink=mastodon`)).length;
+  await choose('feeds-mastodon', 'refuse');
+  await grow('hatebu');
+  await read('hatebu');
+  const { text } = await newest('hatebu', 'owed');
+  assert.match(text, /mastodon: owed.*503/s, 'it says why');
+  assert.equal((await json(`${platform.url}/_local/outbox?sink=mastodon`)).length, before);
+  await choose('feeds-mastodon', '');
+  await read('hatebu');
+  await newest('hatebu', 'delivered');
+  await read('hatebu');
+  assert.equal((await json(`${platform.url}/_local/outbox?sink=mastodon`)).length, before + 1);
+  if (process.env.SCREENSHOTS) await page.screenshot({ path: `${process.env.SCREENSHOTS}/feeds.png`, fullPage: true });
+});
+
+test('Mastodon accepts and its answer is lost: the status is there once', async () => {
+  await choose('feeds-mastodon', 'accept_then_lose');
+  const added = await json(`${platform.url}/feeds/sample/hatebu`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ title: 'A page whose post is lost' }) });
+  assert.equal(added.title, 'A page whose post is lost');
+  await read('hatebu');
+  await newest('hatebu', 'owed');
+  await choose('feeds-mastodon', '');
+  await read('hatebu');
+  await newest('hatebu', 'delivered');
+  assert.equal(await posted('A page whose post is lost'), 1);
+});
+
+test('what is refused for good becomes a dead letter with its reason, and can be sent again', async () => {
+  await choose('feeds-mastodon', 'reject');
+  const added = await json(`${platform.url}/feeds/sample/hatebu`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ title: 'A page nobody takes' }) });
+  const dead = page.locator('#feeds-hatebu-entries tr[data-state=dead]').filter({ hasText: added.title });
+  // A few runs: it is tried more than once before it is given up.
+  await eventually('the dead letter', async () => { await read('hatebu'); return (await dead.count()) === 1; });
+  assert.match(await dead.innerText(), /mastodon: dead.*422/s);
+  await choose('feeds-mastodon', '');
+  await read('hatebu');
+  assert.equal(await posted(added.title), 0, 'a dead letter stays one until somebody sends it again');
+  await page.getByRole('button', { name: `Send “${added.title}” again` }).click();
+  await page.locator('#feeds-hatebu-entries tr[data-state=owed]').filter({ hasText: added.title }).waitFor();
+  await read('hatebu');
+  await page.locator('#feeds-hatebu-entries tr[data-state=delivered]').filter({ hasText: added.title }).waitFor();
+  assert.equal(await posted(added.title), 1);
+});
+
+test('nothing went wrong in the browser', () => {
+  assert.deepEqual(page.problems, []);
+});

@@ -1,0 +1,59 @@
+// The console's panel of session logs in a real browser: rows as they arrive in BigQuery's stand-in.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { browse, eventually, json, open, start } from './support.mjs';
+
+let platform;
+let browser;
+
+before(async () => {
+  platform = await start();
+  browser = await browse();
+});
+
+after(async () => {
+  await browser?.close();
+  await platform?.stop();
+});
+
+/** Inserts rows as sessync does. */
+const insert = (...uuids) => json(`${platform.url}/bigquery/v2/projects/p/datasets/d/tables/t/insertAll`, {
+  method: 'POST',
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify({
+    kind: 'bigquery#tableDataInsertAllRequest',
+    rows: uuids.map((uuid) => ({
+      insertId: uuid,
+      json: {
+        uuid, session_id: 's1', type: 'user', timestamp: '2026-11-01T00:00:00Z', developer_id: 'me', user_email: 'me@example.com', hostname: 'here',
+        project_name: 'p', source_file: 'p/s1.jsonl', upload_batch_id: `b-${uuids[0]}`, uploaded_at: '2026-11-01T00:00:01Z',
+      },
+    })),
+  }),
+});
+
+test('rows are seen arriving, counted, and told apart from lines that are there twice', async () => {
+  const page = await open(browser, `${platform.url}/#sessync`);
+  await page.getByText('No row yet.').waitFor();
+  const total = (id) => page.locator(`#sessync-${id}`).innerText();
+  assert.deepEqual(await insert('u1', 'u2', 'u3'), { kind: 'bigquery#tableDataInsertAllResponse' });
+  await eventually('the rows', async () => (await total('total')) === '3');
+  assert.deepEqual([await total('batches'), await total('doubled')], ['1', '0']);
+  assert.equal(await page.locator('#sessync-rows tr').count(), 3);
+  assert.match(await page.locator('#sessync-rows tr').first().innerText(), /u3\s+s1\s+user/);
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+});
+
+test('the destination can be broken from the panel, and healed', async () => {
+  const page = await open(browser, `${platform.url}/#sessync`);
+  await page.locator('input[name=sessync-bigquery][value=refuse]').check({ force: true });
+  await eventually('the fault', async () => (await json(`${platform.url}/_local/faults`)).bigquery?.mode === 'refuse');
+  const before = (await json(`${platform.url}/_local/outbox?sink=bigquery`)).length;
+  const refused = await insert('u4');
+  assert.ok(refused.error, JSON.stringify(refused));
+  assert.equal((await json(`${platform.url}/_local/outbox?sink=bigquery`)).length, before);
+  await page.locator('input[name=sessync-bigquery][value=""]').check({ force: true });
+  await eventually('health', async () => Object.keys(await json(`${platform.url}/_local/faults`)).length === 0);
+  await page.context().close();
+});
