@@ -126,6 +126,17 @@ test('the role of the mesh\'s resolvers allows what they do, and nothing else', 
   assert.deepEqual([...new Set(allowed)].sort(), needed.sort());
 });
 
+test('a function that knows its period knows the one of its schedule', () => {
+  for (const { template } of templates) {
+    for (const [id, { Type, Properties: p }] of Object.entries(template.Resources)) {
+      if (Type !== 'AWS::Scheduler::Schedule') continue;
+      const fn = template.Resources[String(p!.Target.Arn.Ref).replace(/Alias$/, 'Function')]!;
+      const minutes = fn.Properties!.Environment.Variables.PERIOD_MINUTES;
+      assert.equal(p!.ScheduleExpression, `rate(${minutes} minutes)`, id);
+    }
+  }
+});
+
 function resolvers(name: string): string {
   const dir = path.join(infra, 'appsync');
   if (name !== 'mesh' || !fs.existsSync(dir)) return '';
