@@ -96,6 +96,11 @@ test('alarms and metrics are shown with their runbooks', async () => {
   const page = await open(browser, `${platform.url}/#operations`);
   await page.getByRole('row').filter({ hasText: 'slack-files-dead-letters' }).filter({ hasText: 'docs/runbooks/slack-files-dead-letters.md' }).waitFor();
   await page.getByRole('row').filter({ hasText: 'Invocations' }).first().waitFor();
+  // Nobody has to wait to see an alarm ring: half an hour without a reading is silence.
+  const silence = page.getByRole('row').filter({ hasText: 'github-feed-silence' });
+  await page.getByRole('button', { name: '30 minutes later' }).click();
+  await silence.filter({ hasText: 'ALARM' }).waitFor();
+  await page.getByText('The alarms are 30 minutes ahead of the clock.').first().waitFor();
   await picture(page, 'operations');
   await page.context().close();
 });

@@ -166,6 +166,9 @@ function badge(event) {
     case 'log': return [event.level === 'ERROR' ? 'bad' : 'dup', event.level.toLowerCase(), `${event.function ?? ''} ${event.message ?? ''} ${event.error ?? ''}`];
     case 'faults': return Object.keys(event.faults).length ? ['bad', 'broken', wrong(event.faults)] : ['new', 'healed', 'nothing is broken on purpose'];
     case 'schedule': return ['', 'schedule', `${event.name} by ${event.by}`];
+    case 'alarm': return event.state === 'ALARM'
+      ? ['bad', 'rings', code(event.name), ` ${event.description.split(' Runbook ')[0]}`]
+      : ['new', 'stopped', code(event.name), ` is ${event.state}`];
     case 'hang': return ['bad', 'hangs', `${NAMES[event.sink] ?? event.sink}: ${event.path}`];
     default: return ['', event.kind, code(summary(event))];
   }
@@ -268,9 +271,18 @@ function operations(root) {
   const alarms = el('tbody');
   const metrics = el('tbody');
   const head = (...names) => el('thead', {}, el('tr', {}, names.map((name) => el('th', { scope: 'col', class: ['count', 'sum', 'p50', 'p99', 'max'].includes(name) ? 'number' : '' }, name))));
+  const ahead = el('span', { class: 'soft', id: 'ahead' });
+  const later = (minutes) => el('button', { onclick: async () => {
+    const moved = await post(`/_local/alarms/advance?minutes=${minutes}`);
+    ahead.textContent = `The alarms are ${Math.round(moved.aheadSeconds / 60)} minutes ahead of the clock.`;
+    announce(ahead.textContent);
+    await draw();
+  } }, `${minutes} minute${minutes === 1 ? '' : 's'} later`);
   root.append(
-    el('section', { class: 'card', 'aria-labelledby': 'alarms-title' }, el('h2', { id: 'alarms-title' }, 'Alarms'),
-      el('div', { class: 'scroll' }, el('table', {}, head('alarm', 'state', 'what it means', 'runbook'), alarms))),
+    el('section', { class: 'card', 'aria-labelledby': 'alarms-title' },
+      el('div', { class: 'row end' }, el('h2', { id: 'alarms-title' }, 'Alarms'), el('div', { class: 'row' }, ahead, later(1), later(5), later(30))),
+      el('p', { class: 'soft' }, 'Evaluated as CloudWatch does it. Instead of waiting, move their time: only metrics and alarms live in it.'),
+      el('div', { class: 'scroll' }, el('table', {}, head('alarm', 'state', 'datapoints, newest first', 'what it means', 'runbook'), alarms))),
     el('section', { class: 'card', 'aria-labelledby': 'metrics-title' }, el('h2', { id: 'metrics-title' }, 'Metrics'),
       el('p', { class: 'soft' }, 'What CloudWatch would have been sent since the start.'),
       el('div', { class: 'scroll' }, el('table', {}, head('metric', 'dimensions', 'count', 'sum', 'p50', 'p99', 'max'), metrics))));
@@ -282,6 +294,7 @@ function operations(root) {
     rings.sort((one, other) => order[one.state] - order[other.state] || one.name.localeCompare(other.name));
     fill(alarms, rings.map((alarm) => el('tr', {}, el('th', { scope: 'row' }, el('code', {}, alarm.name)),
       el('td', {}, el('span', { class: `badge ${{ ALARM: 'bad', OK: 'new' }[alarm.state] ?? 'dup'}` }, alarm.state)),
+      el('td', { class: 'soft', title: alarm.reason }, alarm.datapoints.map((point) => (point === null ? '–' : Math.round(point * 100) / 100)).join('  ')),
       el('td', {}, alarm.description.split(' Runbook ')[0]), el('td', {}, el('code', {}, alarm.runbook ?? '')))));
     fill(metrics, values.map((metric) => el('tr', {}, el('th', { scope: 'row' }, metric.name), el('td', { class: 'soft' }, Object.values(metric.dimensions).join(', ')),
       number(metric.count), number(metric.sum), number(metric.p50), number(metric.p99), number(metric.max))));

@@ -11,17 +11,21 @@ use clap::Parser;
     version,
     args_override_self = true,
     after_help = "A variable that functions read applies to all of them (FIRST_RUN=all), with a function's name in front \
-                  to that one (GITHUB_SUBSCRIBER__FIRST_RUN=all).\n\nExample:\n  make dev ARGS=\"--memory --port 9001\""
+                  to that one (GITHUB_SUBSCRIBER__FIRST_RUN=all).\n\nExamples:\n  \
+                  make dev ARGS=\"--memory --port 9001\"          nothing is kept, another port\n  \
+                  make dev ARGS=\"--retry-scale 1\"               retries as slow as Lambda's\n  \
+                  FIRST_RUN=last:3 make dev ARGS=\"--memory --github-feed https://github.com/torvalds.atom\"\n\n\
+                  What it serves where is printed at the start; crates/local/README.md has the rest."
 )]
 pub struct Options {
     /// Port of the console, the front door and the AWS endpoint; 0 takes a free one
     #[arg(long, default_value_t = 8787)]
     pub port: u16,
     /// Port of the DynamoDB endpoint for tools; 0 takes a free one
-    #[arg(long, default_value_t = 8788)]
+    #[arg(long, value_name = "PORT", default_value_t = 8788)]
     pub dynamodb_port: u16,
     /// Port of the same as --port over TLS; 0 takes a free one
-    #[arg(long, default_value_t = 8789)]
+    #[arg(long, value_name = "PORT", default_value_t = 8789)]
     pub tls_port: u16,
     /// Where everything is kept; survives restarts and kill -9
     #[arg(long, value_name = "DIR", default_value = ".ichido")]

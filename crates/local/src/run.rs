@@ -147,6 +147,7 @@ fn announce(platform: &Platform, certificate: Option<&std::path::Path>, took: st
     for (what, place) in [
         ("console", ground.url.clone()),
         ("AWS endpoint", format!("AWS_ENDPOINT_URL={}", ground.url)),
+        ("operator's tool", format!("cargo run --quiet --bin ichidoctl -- --endpoint-url {} --help", ground.url)),
         ("DynamoDB, for tools", ground.dynamodb_url.clone()),
         ("the same over TLS", format!("{} (certificate: {certificate})", ground.tls_url)),
         ("data", data),

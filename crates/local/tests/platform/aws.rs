@@ -50,24 +50,58 @@ async fn a_queue_takes_gives_and_deletes() {
     assert!(unknown.into_service_error().is_queue_does_not_exist());
 }
 
+/// The header by which a REST service is known.
+fn signed(service: &str) -> String {
+    format!(
+        "AWS4-HMAC-SHA256 Credential=local/20260101/ap-northeast-1/{service}/aws4_request, SignedHeaders=host, Signature=0"
+    )
+}
+
+#[tokio::test]
+async fn an_update_replaces_the_whole_schedule_and_one_that_was_not_read_first_is_found_out() {
+    let local = Local::start();
+    let url = format!("{}/schedules/workshop-note-schedule", local.url);
+    let get = || http().get(&url).header("authorization", signed("scheduler"));
+    let put = |body: &Value| http().put(&url).header("authorization", signed("scheduler")).body(body.to_string());
+    let (status, schedule) = answer(get()).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!((&schedule["ScheduleExpression"], &schedule["State"]), (&"rate(5 minutes)".into(), &"ENABLED".into()));
+    let mut forgetful = serde_json::json!({"ScheduleExpression": "rate(1 hour)"});
+    let (status, refusal) = answer(put(&forgetful)).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert!(refusal["Message"].as_str().is_some_and(|text| text.starts_with("Target is not as it was")), "{refusal}");
+    forgetful = schedule.clone();
+    forgetful["Target"]["Input"] = Value::Null;
+    assert_eq!(answer(put(&forgetful)).await.0, StatusCode::BAD_REQUEST, "its input was left out");
+    assert_eq!(answer(get()).await.1, schedule, "nothing was changed");
+
+    let mut paused = schedule.clone();
+    (paused["State"], paused["ScheduleExpression"]) = ("DISABLED".into(), "rate(1 hour)".into());
+    assert_eq!(answer(put(&paused)).await.0, StatusCode::OK);
+    assert_eq!(answer(get()).await.1, paused);
+    paused["ScheduleExpression"] = "rate(5 fortnights)".into();
+    assert_eq!(answer(put(&paused)).await.0, StatusCode::BAD_REQUEST);
+    let missing = http().get(format!("{}/schedules/nothing", local.url)).header("authorization", signed("scheduler"));
+    assert_eq!(answer(missing).await.0, StatusCode::NOT_FOUND);
+}
+
 #[tokio::test]
 async fn anything_else_is_refused_by_name() {
     let local = Local::start();
     let target = http().post(&local.url).header("x-amz-target", "Kinesis_20131202.PutRecord").body("{}");
-    let signed = |service: &str| {
-        format!(
-            "AWS4-HMAC-SHA256 Credential=local/20260101/ap-northeast-1/{service}/aws4_request, SignedHeaders=host, Signature=0"
-        )
-    };
     let query = http()
         .post(&local.url)
         .header("authorization", signed("sts"))
         .body("Action=GetCallerIdentity&Version=2011-06-15");
+    let groups = http().get(format!("{}/schedule-groups", local.url)).header("authorization", signed("scheduler"));
+    let logs = http().post(&local.url).header("x-amz-target", "Logs_20140328.PutLogEvents").body("{}");
     let rest = http().get(format!("{}/some-bucket/key", local.url)).header("authorization", signed("s3"));
     let on_tools_port = http().post(&local.dynamodb_url).header("x-amz-target", "AmazonSSM.GetParameter").body("{}");
     for (request, name) in [
         (target, "Kinesis_20131202.PutRecord"),
         (query, "sts: GetCallerIdentity"),
+        (groups, "scheduler: GET /schedule-groups"),
+        (logs, "Logs_20140328.PutLogEvents"),
         (rest, "s3: GET /some-bucket/key"),
         (on_tools_port, "AmazonSSM.GetParameter"),
     ] {
@@ -133,4 +167,13 @@ async fn the_aws_cli_is_one_of_the_clients() {
     cli(&["sqs", "send-message", "--queue-url", url, "--message-body", "hello", "--output", "json"]);
     let received = cli(&["sqs", "receive-message", "--queue-url", url, "--output", "json"]);
     assert_eq!(received["Messages"][0]["Body"], "hello");
+    let alarms = cli(&["cloudwatch", "describe-alarms", "--alarm-name-prefix", "workshop", "--output", "json"]);
+    assert_eq!(alarms["MetricAlarms"][0]["AlarmName"], "workshop-dead-letters");
+    let schedules = cli(&["scheduler", "list-schedules", "--output", "json"]);
+    assert_eq!(schedules["Schedules"][0]["Name"], "workshop-note-schedule");
+    let group = ["logs", "filter-log-events", "--log-group-name", "/aws/lambda/workshop-note", "--output", "json"];
+    let lines = cli(&[&group[..], &["--filter-pattern", "\"from the CLI\""]].concat());
+    assert!(lines["events"][0]["message"].as_str().is_some_and(|line| line.contains("Deduplication check")), "{lines}");
+    let state = ["lambda", "get-function-configuration", "--function-name", "workshop-note:live", "--output", "json"];
+    assert_eq!(cli(&state)["State"], "Active");
 }

@@ -56,6 +56,30 @@ async fn an_alarm_rings_when_something_was_given_up() {
     eventually("the alarm", || async { (state().await["state"] == "ALARM").then_some(()) }).await;
 }
 
+#[tokio::test]
+async fn the_time_of_alarms_is_moved_forward_and_nothing_else_is() {
+    let local = Local::with(&["--memory", "--no-demo", "--retry-scale=0"]);
+    let advance = |query: &str| answer(http().post(format!("{}/_local/alarms/advance{query}", local.url)));
+    let state = |alarms: &Value| {
+        let alarms = alarms.as_array().expect("alarms").iter();
+        alarms.clone().find(|alarm| alarm["name"] == "workshop-dead-letters").expect("the alarm")["state"].clone()
+    };
+    local.invoke("workshop-mischief", "Event", json!({"do": "fail"})).await;
+    eventually("the alarm", || async { (state(&local.get("/_local/alarms").await) == "ALARM").then_some(()) }).await;
+    let next = local.get("/_local/schedules").await[0]["next"].clone();
+    let sqs = crate::lambda::sqs(&local.url);
+    let url = format!("{}/000000000000/workshop-failures", local.url);
+    sqs.purge_queue().queue_url(url).send().await.expect("purged");
+    assert_eq!(state(&local.get("/_local/alarms").await), "ALARM", "its period is not over");
+    let (status, moved) = advance("?minutes=5").await;
+    assert_eq!((status, &moved["aheadSeconds"]), (StatusCode::OK, &json!(300)));
+    assert_eq!(state(&moved["alarms"]), "OK");
+    assert_eq!(local.get("/_local/schedules").await[0]["next"], next);
+    for nonsense in ["", "?minutes=0", "?minutes=soon", "?minutes=1000000"] {
+        assert_eq!(advance(nonsense).await.0, StatusCode::BAD_REQUEST, "{nonsense}");
+    }
+}
+
 /// The events of a live stream, until `enough`.
 async fn events(local: &Local, query: &str, enough: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let mut response = http().get(format!("{}/_local/events{query}", local.url)).send().await.expect("a stream");
