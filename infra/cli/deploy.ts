@@ -47,15 +47,18 @@ run(async () => {
   await print(outputs, env);
 });
 
+/** Names stand in a column of this width. */
+const WIDTH = 42;
+
 async function refuseUnlessComplete(env: Environment) {
   const { secrets, needed } = described(env);
   const missing = await missingSecrets(secrets.map((s) => s.name));
   const problems = [
-    ...needed.map((p) => `  setting  ${p}   (parameters of ${env.name} in infra/environments.ts)`),
-    ...secrets.filter((s) => missing.includes(s.name)).map((s) => `  secret   ${s.name}   ${s.description}`),
+    ...needed.map((n) => `  setting  ${n.parameter.padEnd(WIDTH)} ${n.description}`),
+    ...secrets.filter((s) => missing.includes(s.name)).map((s) => `  secret   ${s.name.padEnd(WIDTH)} ${s.description}`),
   ];
   if (problems.length === 0) return;
-  throw new Refusal(`${env.name} cannot be deployed yet. Missing:\n${problems.join('\n')}\n\nmake secrets ENV=${env.name} sets the secrets.`);
+  throw new Refusal(`${env.name} cannot be deployed yet. Missing:\n${problems.join('\n')}\n\nSettings are parameters of ${env.name} in infra/environments.ts; make secrets ENV=${env.name} sets the secrets.`);
 }
 
 /** cdk bootstrap leaves its version behind. */

@@ -34,7 +34,7 @@ export function environment(): Environment {
 export function described(env: Environment) {
   const functions: { name: string; deployed: string; prefix: string; timeout: number }[] = [];
   const secrets: { parameter: string; name: string; description: string }[] = [];
-  const needed: string[] = [];
+  const needed: { parameter: string; description: string }[] = [];
   for (const template of templateNames().map((n) => readTemplate(n))) {
     const values = parameters(template, env, { architecture: 'arm64' }, {});
     for (const f of functionsOf(template)) {
@@ -44,7 +44,8 @@ export function described(env: Environment) {
       if (namesSecret(p)) secrets.push({ parameter: p, name: String(values[p]), description: (Description ?? '').replace(/^(Name of the SecureString with|The parameter that holds) /, '') });
     }
     // The local environment is content with the defaults.
-    if (env.name !== 'local') needed.push(...(template.Metadata?.Needed ?? []).filter((p) => !(p in env.parameters)));
+    const unset = env.name === 'local' ? [] : (template.Metadata?.Needed ?? []).filter((p) => !(p in env.parameters));
+    needed.push(...unset.map((parameter) => ({ parameter, description: template.Parameters?.[parameter]?.Description ?? '' })));
   }
   return { functions, secrets, needed };
 }
@@ -77,7 +78,9 @@ export async function live(env: Environment): Promise<Live[]> {
   return Promise.all(described(env).functions.map(async ({ deployed, prefix }) => {
     try {
       const alias = await lambda.send(new GetAliasCommand({ FunctionName: deployed, Name: 'live' }));
-      const moving = Object.keys(alias.RoutingConfig?.AdditionalVersionWeights ?? {}).length > 0;
+      // In its last bake a rollout has moved everything, and only its note says that it may still go back.
+      const last = /^rollout \d+ -> (\d+) at 100 %/.exec(alias.Description ?? '')?.[1];
+      const moving = Object.keys(alias.RoutingConfig?.AdditionalVersionWeights ?? {}).length > 0 || (last !== undefined && last === alias.FunctionVersion);
       return { function: deployed, prefix, version: alias.FunctionVersion ?? '', moving };
     } catch (error) {
       if (error instanceof ResourceNotFoundException) return { function: deployed, prefix, version: '', moving: false };

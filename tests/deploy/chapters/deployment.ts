@@ -11,7 +11,7 @@ test('a deployment without its secrets and settings is refused, and all of them 
   const { code, text } = await command('deploy', { ENV: 'dev' });
   assert.notEqual(code, 0);
   const dev = described(environments.dev);
-  for (const name of [...dev.secrets.map((s) => s.name), ...dev.needed]) assert.ok(text.includes(name), `${name} is not named in:\n${text}`);
+  for (const name of [...dev.secrets.map((s) => s.name), ...dev.needed.map((n) => n.parameter)]) assert.ok(text.includes(name), `${name} is not named in:\n${text}`);
 });
 
 test('everything is deployed by the real CDK', { timeout: DEPLOY_MS }, async () => {
