@@ -49,7 +49,7 @@ bench: ## benchmarks, compared side by side (BENCH=name for one)
 
 # --- ship it ----------------------------------------------------------------
 
-.PHONY: generate build synth diff deploy smoke secrets destroy cost
+.PHONY: generate build synth diff deploy rollout rollback smoke secrets destroy cost
 generate: ## CDK constructs from infra/templates
 	@scripts/generate
 build: ## all functions for Lambda (ARCH=arm64|x86_64)
@@ -60,6 +60,10 @@ diff: ## what a deployment to ENV would change
 	@ENV=$(ENV) scripts/diff
 deploy: ## deploy ENV (dev, staging, prod, or local: no account needed)
 	@ENV=$(ENV) scripts/deploy
+rollout: ## move traffic to the new versions of ENV, watched (ARGS="--plan", "--function slack-events", "--abort")
+	@ENV=$(ENV) scripts/rollout rollout $(ARGS)
+rollback: ## take the last rollout of ENV back (ARGS="--function slack-events")
+	@ENV=$(ENV) scripts/rollout rollback $(ARGS)
 smoke: ## call the deployed functions of ENV
 	@ENV=$(ENV) scripts/smoke
 secrets: ## set the secrets of ENV, without echo

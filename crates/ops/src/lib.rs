@@ -10,6 +10,8 @@
 pub mod applications;
 pub mod command;
 pub mod context;
+pub mod doctor;
+pub mod infra;
 mod letters;
 mod logs;
 pub mod rollout;
@@ -38,6 +40,14 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Move traffic to new versions, watched, and back when something is wrong
+    Rollout(command::rollout::Rollout),
+    /// Back to the version before the last rollout, at once
+    Rollback(command::rollback::Rollback),
+    /// Is what is deployed as the templates say?
+    Doctor(command::doctor::Doctor),
+    /// What a month costs
+    Cost(command::cost::Cost),
     /// What is known of a key: look at it, list keys, give a claim back
     #[command(subcommand)]
     Keys(command::keys::Keys),
@@ -57,6 +67,10 @@ pub enum Command {
 impl Command {
     async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
         match self {
+            Command::Rollout(rollout) => rollout.run(context).await,
+            Command::Rollback(rollback) => rollback.run(context).await,
+            Command::Doctor(doctor) => doctor.run(context).await,
+            Command::Cost(cost) => cost.run(context).await,
             Command::Keys(keys) => keys.run(context).await,
             Command::DeadLetters(letters) => letters.run(context).await,
             Command::Schedules(schedules) => schedules.run(context).await,

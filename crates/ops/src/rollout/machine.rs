@@ -295,6 +295,16 @@ impl Machine {
         }
     }
 
+    /// How many ticks a step is watched.
+    pub fn bake(&self) -> u32 {
+        self.settings.bake
+    }
+
+    /// Whether it waits for a sign of life of another run.
+    pub fn listening(&self) -> bool {
+        matches!(self.state, State::Listening { .. })
+    }
+
     /// Whether it is on its way back: nothing interrupts that.
     pub fn going_back(&self) -> bool {
         matches!(&self.state, State::Writing { then: Then::Back(_), .. } | State::Asking { then: Then::Back(_), .. })
@@ -348,7 +358,7 @@ impl Machine {
             }
             (State::FirstHealth, Seen::Healthy) => {
                 self.blind = 0;
-                if self.percent == 0 { self.step(at) } else { self.bake() }
+                if self.percent == 0 { self.step(at) } else { self.watch() }
             }
             (State::FirstHealth, Seen::Unhealthy(answer)) => self.stop(at, Why::Unhealthy(answer)),
             (State::FirstLook | State::FirstHealth, Seen::Unclear(error) | Seen::Never(error)) => {
@@ -516,7 +526,7 @@ impl Machine {
         }
     }
 
-    fn bake(&mut self) -> Action {
+    fn watch(&mut self) -> Action {
         self.state = State::Baking { left: self.settings.bake, doing: Doing::Waiting };
         if self.settings.bake == 0 { self.look_before_moving_on() } else { Action::Wait }
     }
@@ -577,7 +587,7 @@ impl Machine {
             Then::Bake => {
                 self.percent = self.settings.steps.iter().copied().find(|s| *s > self.percent).unwrap_or(ALL);
                 self.since = at;
-                self.bake()
+                self.watch()
             }
             Then::Wait { left } => {
                 self.state = State::Baking { left, doing: Doing::Waiting };

@@ -4,4 +4,8 @@
 //! says what there is to do, [`view`] shows it.
 
 pub mod alias;
+pub mod cloud;
+pub mod drive;
 pub mod machine;
+pub mod plan;
+pub mod view;

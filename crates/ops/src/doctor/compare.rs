@@ -1,0 +1,157 @@
+//! What a template says against what is there, as JSON of the same shape on both sides. Pure.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// What AWS alone knows (the id of an API, say), in what a template says.
+pub const ANYTHING: &str = "*";
+
+/// What differs, a sentence each. Only what `expected` mentions is looked at; lists are sets.
+pub fn differences(expected: &Value, actual: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    differ("", expected, actual, &mut found);
+    found
+}
+
+fn differ(at: &str, expected: &Value, actual: &Value, found: &mut Vec<String>) {
+    match (expected, actual) {
+        (Value::Object(members), _) => {
+            for (name, expected) in members {
+                let at = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+                differ(&at, expected, &actual[name], found);
+            }
+        }
+        (Value::Array(wanted), _) => {
+            let none = Vec::new();
+            let there = actual.as_array().unwrap_or(&none);
+            let fits = |wanted: &Value, there: &Value| differences(wanted, there).is_empty();
+            let missing = wanted.iter().filter(|wanted| !there.iter().any(|there| fits(wanted, there)));
+            found.extend(missing.map(|value| format!("{at} lacks {}", said(value))));
+            let more = there.iter().filter(|there| !wanted.iter().any(|wanted| fits(wanted, there)));
+            found.extend(more.map(|value| format!("{at} has {}, which the template does not", said(value))));
+        }
+        _ if matches(&said(expected), &said(actual)) => {}
+        _ => found.push(format!("{at} is {}, the template says {}", said(actual), said(expected))),
+    }
+}
+
+fn said(value: &Value) -> String {
+    match value {
+        Value::String(text) => place_independent(text),
+        Value::Null => "nothing".to_owned(),
+        // 5 and 5.0 are one threshold
+        Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), |number| number.to_string()),
+        other => other.to_string(),
+    }
+}
+
+/// An ARN without the region and the account, which a template does not know.
+pub fn place_independent(text: &str) -> String {
+    let mut parts: Vec<&str> = text.splitn(6, ':').collect();
+    if parts.len() < 6 || parts[0] != "arn" {
+        return text.to_owned();
+    }
+    for (index, placeholder) in [(1, "aws"), (3, template::REGION), (4, template::ACCOUNT)] {
+        if !parts[index].is_empty() && parts[index] != ANYTHING {
+            parts[index] = placeholder;
+        }
+    }
+    parts.join(":")
+}
+
+/// Whether a text is what a pattern with `*` says.
+pub fn matches(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    for part in parts {
+        match rest.find(part) {
+            Some(found) => rest = &rest[found + part.len()..],
+            None => return false,
+        }
+    }
+    rest.len() >= last.len() && rest.ends_with(last)
+}
+
+/// What a template resolves to a name of its own (`MeshApi.ApiId`), because only AWS knows it, is anything.
+pub fn unknowns_are_anything(value: &Value, ids: &BTreeSet<&str>) -> Value {
+    match value {
+        Value::String(text) => {
+            let id = text.split_once('.').map_or(text.as_str(), |(id, _)| id);
+            let role = text.rsplit_once(":role/").is_some_and(|(_, id)| ids.contains(id));
+            if ids.contains(id) || role { Value::from(ANYTHING) } else { value.clone() }
+        }
+        Value::Array(list) => list.iter().map(|each| unknowns_are_anything(each, ids)).collect(),
+        Value::Object(members) => {
+            members.iter().map(|(name, each)| (name.clone(), unknowns_are_anything(each, ids))).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+/// A statement of a policy with everything as a list, so that one and a list of one are the same.
+pub fn statement(value: &Value) -> Value {
+    let list = |value: &Value| match value {
+        Value::Array(_) => value.clone(),
+        Value::Null => Value::Array(Vec::new()),
+        one => Value::Array(vec![one.clone()]),
+    };
+    serde_json::json!({
+        "Effect": value["Effect"],
+        "Action": list(&value["Action"]),
+        "Resource": list(&value["Resource"]),
+        "Condition": if value["Condition"].is_null() { String::new() } else { value["Condition"].to_string() },
+    })
+}
+
+/// IAM's documents are percent-encoded.
+pub fn percent_decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = bytes.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+        let byte = hex.and_then(|hex| std::str::from_utf8(hex).ok()).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        out.push(byte.unwrap_or(bytes[at]));
+        at += if byte.is_some() { 3 } else { 1 };
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_what_differs_is_said() {
+        let expected = json!({"Period": 300, "Threshold": 5, "Dimensions": [{"Name": "a", "Value": "*"}]});
+        let same = json!({"Period": 300, "Threshold": 5.0, "Dimensions": [{"Name": "a", "Value": "x"}], "More": 1});
+        assert_eq!(differences(&expected, &same), Vec::<String>::new());
+        let other = json!({"Period": 60, "Threshold": 5.0, "Dimensions": []});
+        let said = ["Dimensions lacks {\"Name\":\"a\",\"Value\":\"*\"}", "Period is 60, the template says 300"];
+        assert_eq!(differences(&expected, &other), said);
+        assert_eq!(differences(&json!({"a": [1]}), &json!({"a": [2, 1]})), ["a has 2, which the template does not"]);
+        assert_eq!(differences(&json!({"ttl": "ttl"}), &json!({})), ["ttl is nothing, the template says ttl"]);
+    }
+
+    #[test]
+    fn an_arn_is_the_same_in_every_account() {
+        let there = "arn:aws-cn:sqs:cn-north-1:123456789012:slack-files-failures";
+        assert_eq!(place_independent(there), "arn:aws:sqs:ap-northeast-1:000000000000:slack-files-failures");
+        assert_eq!(place_independent("slack-events:live"), "slack-events:live");
+    }
+
+    #[test]
+    fn a_star_is_anything_and_the_rest_is_itself() {
+        assert!(matches("a*c*", "abbbcd") && matches("*", "") && matches("abc", "abc") && matches("a*bc", "abcbc"));
+        assert!(!matches("abc", "abcd") && !matches("a*c", "ab") && !matches("arn:*", "*") && !matches("a*a", "a"));
+    }
+
+    #[test]
+    fn a_document_is_decoded() {
+        assert_eq!(percent_decoded("%7B%22a%22%3A%20%22%C3%A9%22%7D 100%"), "{\"a\": \"é\"} 100%");
+    }
+}

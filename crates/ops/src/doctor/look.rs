@@ -1,0 +1,520 @@
+//! Asks AWS for everything that the templates name, and compares.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aws_sdk_dynamodb::types::{AttributeDefinition, KeySchemaElement};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use template::Template;
+
+use super::compare::{ANYTHING, differences, percent_decoded, statement, unknowns_are_anything};
+use super::{Finding, KEY_WARNING_DAYS};
+use crate::context::Context;
+use crate::infra::Described;
+use crate::rollout::alias::Standing;
+use crate::rollout::cloud::{Cloud, message};
+
+/// SSM and CloudWatch are asked for so many at a time.
+const NAMES_PER_CALL: usize = 10;
+/// SSM's view of Secrets Manager.
+const SECRETS_MANAGER: &str = "/aws/reference/secretsmanager/";
+/// What a deployment adds to a role that reads a secret of Secrets Manager.
+const ADDED: &str = "SecretsManager";
+const SECONDS_A_DAY: i64 = 86_400;
+
+/// Where things are asked for.
+#[derive(Debug)]
+pub struct Places {
+    pub dynamodb: aws_sdk_dynamodb::Client,
+    pub lambda: aws_sdk_lambda::Client,
+    pub cloudwatch: aws_sdk_cloudwatch::Client,
+    pub scheduler: aws_sdk_scheduler::Client,
+    pub ssm: aws_sdk_ssm::Client,
+    /// The local platform has none.
+    pub iam: Option<aws_sdk_iam::Client>,
+}
+
+impl Places {
+    pub fn of(context: &Context<'_>, with_iam: bool) -> Self {
+        Places {
+            dynamodb: context.aws.dynamodb(),
+            lambda: context.aws.lambda(),
+            cloudwatch: context.cloudwatch(),
+            scheduler: context.scheduler(),
+            ssm: context.aws.ssm(),
+            iam: with_iam.then(|| aws_sdk_iam::Client::new(context.aws.config())),
+        }
+    }
+}
+
+/// Everything, in the order of the templates.
+pub async fn look(places: &Places, described: &Described, now: Timestamp) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let roles = match &places.iam {
+        Some(iam) => Some(roles(iam, &format!("ichido-{}-", described.settings.name)).await),
+        None => None,
+    };
+    // What shared.yaml puts out, the others take in: known to AWS only.
+    let shared = described.templates.iter().find(|(name, _)| *name == "shared");
+    let outputs: BTreeSet<String> = shared.into_iter().flat_map(|(_, shared)| shared.outputs.keys().cloned()).collect();
+    for (_, template) in &described.templates {
+        for table in template.of_kind("AWS::DynamoDB::Table") {
+            found.extend(table_findings(places, table.1).await);
+        }
+        for (_, schedule) in template.of_kind("AWS::Scheduler::Schedule") {
+            found.push(schedule_finding(places, &anything(template, &outputs, schedule)).await);
+        }
+        for function in template.functions() {
+            found.push(alias_finding(places, &function.name).await);
+        }
+        found.extend(alarm_findings(places, template, &outputs).await);
+        found.extend(secret_findings(places, template).await);
+        if let Some(iam) = &places.iam {
+            for (id, role) in template.of_kind("AWS::IAM::Role") {
+                found.push(role_finding(iam, roles.as_ref(), id, &anything(template, &outputs, role)).await);
+            }
+            for (id, permission) in template.of_kind("AWS::Lambda::Permission") {
+                found.push(permission_finding(places, id, &anything(template, &outputs, permission)).await);
+            }
+        }
+        found.extend(key_finding(template, now));
+    }
+    found
+}
+
+/// A resource's properties, with what only AWS knows as anything.
+fn anything(template: &Template, outputs: &BTreeSet<String>, properties: &Value) -> Value {
+    let ids: BTreeSet<&str> = template.resources.keys().map(String::as_str).collect();
+    let known = unknowns_are_anything(properties, &ids);
+    let mut text = known.to_string();
+    for name in outputs {
+        let default = template.parameters.get(name).and_then(Value::as_str).unwrap_or_default();
+        // The default of such a parameter is a whole ARN, or a word that stands between separators.
+        if default.starts_with("arn:") {
+            text = text.replace(&format!("\"{default}\""), &format!("\"{ANYTHING}\""));
+        } else if !default.is_empty() {
+            text = text.replace(&format!(":{default}/"), &format!(":{ANYTHING}/"));
+        }
+    }
+    serde_json::from_str(&text).unwrap_or(known)
+}
+
+// ---------------------------------------------------------------------------------------------------------------- tables
+
+async fn table_findings(places: &Places, properties: &Value) -> Vec<Finding> {
+    let name = properties["TableName"].as_str().unwrap_or_default();
+    let answer = match places.dynamodb.describe_table().table_name(name).send().await {
+        Ok(answer) => answer,
+        Err(error) => return vec![Finding::wrong("table", name, message(&error))],
+    };
+    let Some(table) = answer.table() else {
+        return vec![Finding::wrong("table", name, "DynamoDB describes nothing")];
+    };
+    let mut found = Vec::new();
+    let protection = properties["DeletionProtectionEnabled"] == true;
+    let expected = json!({
+        "Status": "ACTIVE",
+        "KeySchema": properties["KeySchema"],
+        "AttributeDefinitions": properties["AttributeDefinitions"],
+        "DeletionProtectionEnabled": protection,
+        "BillingMode": properties["BillingMode"],
+    });
+    let billing = table.billing_mode_summary().and_then(|summary| summary.billing_mode());
+    let actual = json!({
+        "Status": table.table_status().map(|status| status.as_str()),
+        "KeySchema": keys(table.key_schema()),
+        "AttributeDefinitions": attributes(table.attribute_definitions()),
+        "DeletionProtectionEnabled": table.deletion_protection_enabled().unwrap_or(false),
+        "BillingMode": billing.map(|billing| billing.as_str()),
+    });
+    found.push(Finding::of("table", name, differences(&expected, &actual)));
+
+    let wanted = properties["GlobalSecondaryIndexes"].as_array().cloned().unwrap_or_default();
+    for index in &wanted {
+        let index_name = index["IndexName"].as_str().unwrap_or_default();
+        let there = table.global_secondary_indexes().iter().find(|there| there.index_name() == Some(index_name));
+        let full = format!("{name}/{index_name}");
+        let Some(there) = there else {
+            found.push(Finding::wrong("index", full, "it is not there"));
+            continue;
+        };
+        let expected = json!({
+            "Status": "ACTIVE",
+            "KeySchema": index["KeySchema"],
+            "Projection": index["Projection"]["ProjectionType"],
+        });
+        let projection = there.projection().and_then(|projection| projection.projection_type());
+        let actual = json!({
+            // Some local ones do not say.
+            "Status": there.index_status().map_or("ACTIVE", |status| status.as_str()),
+            "KeySchema": keys(there.key_schema()),
+            "Projection": projection.map(|projection| projection.as_str()),
+        });
+        found.push(Finding::of("index", full, differences(&expected, &actual)));
+    }
+    for there in table.global_secondary_indexes() {
+        let known = wanted.iter().any(|index| index["IndexName"].as_str() == there.index_name());
+        if !known {
+            let full = format!("{name}/{}", there.index_name().unwrap_or("?"));
+            found.push(Finding::wrong("index", full, "the template does not have it"));
+        }
+    }
+
+    if let Some(attribute) = properties["TimeToLiveSpecification"]["AttributeName"].as_str() {
+        found.push(ttl_finding(places, name, attribute).await);
+    }
+    if properties["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] == true {
+        found.push(recovery_finding(places, name).await);
+    }
+    found
+}
+
+async fn ttl_finding(places: &Places, table: &str, attribute: &str) -> Finding {
+    match places.dynamodb.describe_time_to_live().table_name(table).send().await {
+        Err(error) => Finding::wrong("ttl", table, message(&error)),
+        Ok(answer) => {
+            let there = answer.time_to_live_description();
+            let status = there.and_then(|ttl| ttl.time_to_live_status()).map_or("DISABLED", |status| status.as_str());
+            // On its way is well.
+            let on = matches!(status, "ENABLED" | "ENABLING");
+            let expected = json!({"AttributeName": attribute, "Status": "ENABLED"});
+            let actual = json!({
+                "AttributeName": there.and_then(|ttl| ttl.attribute_name()),
+                "Status": if on { "ENABLED" } else { status },
+            });
+            Finding::of("ttl", table, differences(&expected, &actual))
+        }
+    }
+}
+
+async fn recovery_finding(places: &Places, table: &str) -> Finding {
+    match places.dynamodb.describe_continuous_backups().table_name(table).send().await {
+        Err(error) => Finding::wrong("recovery", table, message(&error)),
+        Ok(answer) => {
+            let recovery = answer
+                .continuous_backups_description()
+                .and_then(|backups| backups.point_in_time_recovery_description())
+                .and_then(|recovery| recovery.point_in_time_recovery_status());
+            let actual = json!({"PointInTimeRecovery": recovery.map_or("DISABLED", |status| status.as_str())});
+            Finding::of("recovery", table, differences(&json!({"PointInTimeRecovery": "ENABLED"}), &actual))
+        }
+    }
+}
+
+fn keys(schema: &[KeySchemaElement]) -> Value {
+    let key =
+        |key: &KeySchemaElement| json!({"AttributeName": key.attribute_name(), "KeyType": key.key_type().as_str()});
+    schema.iter().map(key).collect()
+}
+
+fn attributes(definitions: &[AttributeDefinition]) -> Value {
+    let attribute = |attribute: &AttributeDefinition| json!({"AttributeName": attribute.attribute_name(), "AttributeType": attribute.attribute_type().as_str()});
+    definitions.iter().map(attribute).collect()
+}
+
+// ------------------------------------------------------------------------------------------------- schedules, aliases, alarms
+
+async fn schedule_finding(places: &Places, properties: &Value) -> Finding {
+    let name = properties["Name"].as_str().unwrap_or_default();
+    let answer = match places.scheduler.get_schedule().name(name).send().await {
+        Ok(answer) => answer,
+        Err(error) => return Finding::wrong("schedule", name, message(&error)),
+    };
+    let target = &properties["Target"];
+    let state = properties["State"].as_str().unwrap_or("ENABLED");
+    let mut expected = json!({
+        "ScheduleExpression": properties["ScheduleExpression"],
+        "State": state,
+        "Target": {"Arn": target["Arn"]},
+    });
+    if let Some(policy) = target.get("RetryPolicy") {
+        expected["Target"]["RetryPolicy"] = policy.clone();
+    }
+    if let Some(zone) = properties.get("ScheduleExpressionTimezone") {
+        expected["ScheduleExpressionTimezone"] = zone.clone();
+    }
+    let there = answer.target();
+    let retry = there.and_then(|target| target.retry_policy());
+    let actual = json!({
+        "ScheduleExpression": answer.schedule_expression(),
+        "ScheduleExpressionTimezone": answer.schedule_expression_timezone(),
+        "State": answer.state().map(|state| state.as_str()),
+        "Target": {
+            "Arn": there.map(|target| target.arn()),
+            "RetryPolicy": {
+                "MaximumRetryAttempts": retry.and_then(|retry| retry.maximum_retry_attempts()),
+                "MaximumEventAgeInSeconds": retry.and_then(|retry| retry.maximum_event_age_in_seconds()),
+            },
+        },
+    });
+    Finding::of("schedule", name, differences(&expected, &actual))
+}
+
+async fn alias_finding(places: &Places, function: &str) -> Finding {
+    let cloud = Cloud {
+        lambda: places.lambda.clone(),
+        cloudwatch: places.cloudwatch.clone(),
+        function: function.to_owned(),
+        alarms: Vec::new(),
+        tick: std::time::Duration::ZERO,
+    };
+    let name = format!("{function}:live");
+    let (alias, newest) = futures::join!(cloud.alias(), cloud.newest());
+    let (alias, newest) = match (alias, newest) {
+        (Ok(Some(alias)), Ok(newest)) => (alias, newest),
+        (Ok(None), _) => return Finding::wrong("alias", name, "it is not there"),
+        (Err(error), _) | (_, Err(error)) => return Finding::wrong("alias", name, error.to_string()),
+    };
+    match Standing::of(&alias) {
+        Standing::Settled { live, .. } => {
+            let found = Finding::well("alias", name).noted(format!("version {live}"));
+            match newest {
+                Some(newest) if newest > live => found.noted(format!("{newest} waits for a rollout")),
+                _ => found,
+            }
+        }
+        Standing::Moving { old, new, percent, .. } => Finding::wrong(
+            "alias",
+            name,
+            format!("a rollout from {old} to {new} stands at {percent} %: finish it, or ichidoctl rollout --abort"),
+        ),
+        Standing::Foreign { main, other, percent } => Finding::wrong(
+            "alias",
+            name,
+            format!("{percent} % go to {other} and the rest to {main}, by another hand: ichidoctl rollout --abort"),
+        ),
+    }
+}
+
+async fn alarm_findings(places: &Places, template: &Template, outputs: &BTreeSet<String>) -> Vec<Finding> {
+    let wanted: Vec<Value> =
+        template.of_kind("AWS::CloudWatch::Alarm").map(|(_, alarm)| anything(template, outputs, alarm)).collect();
+    let mut found = Vec::new();
+    for some in wanted.chunks(NAMES_PER_CALL) {
+        let names: Vec<String> =
+            some.iter().filter_map(|alarm| alarm["AlarmName"].as_str().map(str::to_owned)).collect();
+        let answer = places.cloudwatch.describe_alarms().set_alarm_names(Some(names.clone())).send().await;
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                found.extend(names.into_iter().map(|name| Finding::wrong("alarm", name, message(&error))));
+                continue;
+            }
+        };
+        for (alarm, name) in some.iter().zip(names) {
+            let there = answer.metric_alarms().iter().find(|there| there.alarm_name() == Some(&name));
+            found.push(match there {
+                None => Finding::wrong("alarm", name, "it is not there"),
+                Some(there) => alarm_finding(alarm, name, there),
+            });
+        }
+    }
+    found
+}
+
+fn alarm_finding(wanted: &Value, name: String, there: &aws_sdk_cloudwatch::types::MetricAlarm) -> Finding {
+    const COMPARED: [&str; 11] = [
+        "Namespace",
+        "MetricName",
+        "Dimensions",
+        "Statistic",
+        "ExtendedStatistic",
+        "Period",
+        "EvaluationPeriods",
+        "DatapointsToAlarm",
+        "ComparisonOperator",
+        "Threshold",
+        "TreatMissingData",
+    ];
+    let mut expected: serde_json::Map<String, Value> = COMPARED
+        .iter()
+        .filter_map(|property| wanted.get(*property).map(|value| ((*property).to_owned(), value.clone())))
+        .collect();
+    // Whom it tells only AWS knows; that it tells somebody is known.
+    let tells = |actions: &Value| actions.as_array().is_some_and(|actions| !actions.is_empty());
+    expected.insert("tells somebody".to_owned(), Value::from(tells(&wanted["AlarmActions"])));
+    let dimensions = there.dimensions().iter().map(|each| json!({"Name": each.name(), "Value": each.value()}));
+    let actual = json!({
+        "Namespace": there.namespace(),
+        "MetricName": there.metric_name(),
+        "Dimensions": dimensions.collect::<Vec<_>>(),
+        "Statistic": there.statistic().map(|statistic| statistic.as_str()),
+        "ExtendedStatistic": there.extended_statistic(),
+        "Period": there.period(),
+        "EvaluationPeriods": there.evaluation_periods(),
+        "DatapointsToAlarm": there.datapoints_to_alarm(),
+        "ComparisonOperator": there.comparison_operator().map(|operator| operator.as_str()),
+        "Threshold": there.threshold(),
+        "TreatMissingData": there.treat_missing_data(),
+        "tells somebody": there.actions_enabled().unwrap_or(true) && !there.alarm_actions().is_empty(),
+    });
+    let found = Finding::of("alarm", name, differences(&Value::Object(expected), &actual));
+    // That it rings is for its runbook, not a difference from the template.
+    let rings = there.state_value().is_some_and(|state| state.as_str() == "ALARM");
+    if rings { found.noted("it RINGS") } else { found }
+}
+
+// ------------------------------------------------------------------------------------------------------- secrets, permissions
+
+async fn secret_findings(places: &Places, template: &Template) -> Vec<Finding> {
+    let names: BTreeSet<&str> = template
+        .parameters
+        .iter()
+        .filter(|(parameter, _)| parameter.ends_with("Parameter"))
+        .filter_map(|(_, name)| name.as_str())
+        .collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    let mut found = Vec::new();
+    for some in names.chunks(NAMES_PER_CALL) {
+        let asked = some.iter().map(|name| (*name).to_owned()).collect();
+        // Without decryption: whether it is there is all that is asked.
+        let answer = places.ssm.get_parameters().set_names(Some(asked)).with_decryption(false).send().await;
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                found.extend(some.iter().map(|name| Finding::wrong("secret", *name, message(&error))));
+                continue;
+            }
+        };
+        for name in some {
+            let short = name.strip_prefix(SECRETS_MANAGER);
+            let there = answer.parameters().iter().find(|there| there.name() == Some(name) || there.name() == short);
+            let kind = there.and_then(|there| there.r#type()).map(|kind| kind.as_str());
+            found.push(match (there, kind) {
+                (None, _) => Finding::wrong("secret", *name, "it is not there (make secrets sets it)"),
+                (Some(_), Some("SecureString") | None) => Finding::well("secret", *name),
+                (Some(_), Some(kind)) => Finding::wrong(
+                    "secret",
+                    *name,
+                    format!("it is kept as a {kind}, in plain text: set it again (make secrets)"),
+                ),
+            });
+        }
+    }
+    found
+}
+
+/// The names of this environment's roles; why not, if they cannot be listed.
+async fn roles(iam: &aws_sdk_iam::Client, prefix: &str) -> Result<Vec<String>, String> {
+    let mut names = Vec::new();
+    let mut pages = iam.list_roles().into_paginator().items().send();
+    while let Some(role) = pages.next().await {
+        let role = role.map_err(|error| message(&error))?;
+        if role.role_name().starts_with(prefix) {
+            names.push(role.role_name().to_owned());
+        }
+    }
+    Ok(names)
+}
+
+async fn role_finding(
+    iam: &aws_sdk_iam::Client,
+    roles: Option<&Result<Vec<String>, String>>,
+    id: &str,
+    properties: &Value,
+) -> Finding {
+    let part = format!("-{id}-");
+    let role = match roles {
+        Some(Ok(names)) => names.iter().find(|name| name.contains(&part)),
+        Some(Err(error)) => return Finding::wrong("role", id, error.clone()),
+        None => None,
+    };
+    let Some(role) = role else { return Finding::wrong("role", id, "it is not there") };
+    let mut problems = Vec::new();
+    let mut wanted = BTreeMap::new();
+    for policy in properties["Policies"].as_array().into_iter().flatten() {
+        wanted.insert(policy["PolicyName"].as_str().unwrap_or_default(), &policy["PolicyDocument"]["Statement"]);
+    }
+    for (name, statements) in &wanted {
+        let answer = iam.get_role_policy().role_name(role).policy_name(*name).send().await;
+        match answer {
+            Err(error) => problems.push(format!("the policy {name}: {}", message(&error))),
+            Ok(answer) => {
+                let document: Value =
+                    serde_json::from_str(&percent_decoded(answer.policy_document())).unwrap_or_default();
+                let there = document["Statement"].as_array().cloned().unwrap_or_default();
+                let there = there.iter().filter(|each| each["Sid"] != ADDED).map(statement).collect::<Vec<_>>();
+                let statements = statements.as_array().into_iter().flatten().map(statement).collect::<Vec<_>>();
+                problems.extend(differences(&json!({*name: statements}), &json!({*name: there})));
+            }
+        }
+    }
+    match iam.list_role_policies().role_name(role).send().await {
+        Err(error) => problems.push(message(&error)),
+        Ok(answer) => {
+            let more = answer.policy_names().iter().filter(|name| !wanted.contains_key(name.as_str()));
+            problems.extend(more.map(|name| format!("it has the policy {name}, which the template does not")));
+        }
+    }
+    Finding::of("role", id, problems)
+}
+
+async fn permission_finding(places: &Places, id: &str, properties: &Value) -> Finding {
+    let function = template::function_name(&properties["FunctionName"]);
+    let answer = places.lambda.get_policy().function_name(&function).qualifier("live").send().await;
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => return Finding::wrong("permission", id, message(&error)),
+    };
+    let policy: Value = serde_json::from_str(answer.policy().unwrap_or_default()).unwrap_or_default();
+    let expected = json!({"Principal": properties["Principal"], "Action": properties["Action"], "Source": properties["SourceArn"]});
+    let allowed = policy["Statement"].as_array().into_iter().flatten().any(|there| {
+        let principal = there["Principal"].get("Service").unwrap_or(&there["Principal"]);
+        let conditions = there["Condition"].as_object().into_iter().flatten();
+        let mut sources = conditions.flat_map(|(_, keys)| keys.as_object().into_iter().flatten());
+        let source = sources.find(|(key, _)| key.eq_ignore_ascii_case("aws:SourceArn")).map(|(_, value)| value.clone());
+        let actual = json!({"Principal": principal, "Action": there["Action"], "Source": source});
+        differences(&expected, &actual).is_empty()
+    });
+    let caller = properties["Principal"].as_str().unwrap_or("?");
+    if allowed {
+        Finding::well("permission", id)
+    } else {
+        Finding::wrong("permission", id, format!("{caller} may not invoke {function}:live as the template says"))
+    }
+}
+
+/// A key that ends is spoken of before it does.
+fn key_finding(template: &Template, now: Timestamp) -> Option<Finding> {
+    let expires = template.parameters.get("MeshApiKeyExpires")?;
+    let expires = expires.as_i64().or_else(|| expires.as_str()?.parse().ok())?;
+    let days = (expires - now.as_second()).div_euclid(SECONDS_A_DAY);
+    let name = "MeshApiKeyExpires";
+    Some(if days < KEY_WARNING_DAYS {
+        Finding::wrong("key", name, format!("the mesh API's key ends in {days} days: docs/runbooks/mesh-api-key.md"))
+    } else {
+        Finding::well("key", name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::infra::with_suffix;
+
+    #[test]
+    fn what_only_aws_knows_is_anything() {
+        let templates = with_suffix("").unwrap();
+        let outputs: BTreeSet<String> = templates[0].1.outputs.keys().cloned().collect();
+        assert!(outputs.contains("HttpApiId") && outputs.contains("AlarmTopicArn"));
+        let of = |template: &str, id: &str| {
+            let (_, template) = templates.iter().find(|(name, _)| *name == template).unwrap();
+            anything(template, &outputs, &template.resources[id].properties)
+        };
+        assert_eq!(of("slack", "SlackEventsErrorsAlarm")["AlarmActions"], json!(["*"]));
+        let source = of("slack", "SlackEventsPermission")["SourceArn"].as_str().unwrap().to_owned();
+        assert_eq!(source, "arn:aws:execute-api:ap-northeast-1:000000000000:*/*/POST/slack/events");
+        assert_eq!(of("mesh", "MeshErrorsAlarm")["Dimensions"][0]["Value"], "*");
+    }
+
+    #[test]
+    fn a_key_that_ends_soon_is_spoken_of() {
+        let template = |expires: i64| {
+            let text = format!("Parameters:\n  MeshApiKeyExpires: {{ Type: Number, Default: {expires} }}\n");
+            Template::read(&text, &BTreeMap::new()).unwrap()
+        };
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let in_days = |days: i64| key_finding(&template(1_800_000_000 + days * SECONDS_A_DAY), now).unwrap();
+        assert!(in_days(30).ok && !in_days(29).ok && !in_days(-1).ok);
+    }
+}

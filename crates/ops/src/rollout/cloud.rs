@@ -1,0 +1,317 @@
+//! The calls to AWS that a rollout makes: Lambda's alias, versions and invocations; CloudWatch's alarms and metrics.
+//!
+//! Promise: each call ends within its time limit, and its answer is sorted into what the machine tells apart: done, stale,
+//! never, unclear. A write that was not answered is unclear, whatever the SDK's reason.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::time::Duration;
+
+use aws_sdk_cloudwatch::types::{Dimension, Metric, MetricDataQuery, MetricStat};
+use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_lambda::operation::get_alias::GetAliasOutput;
+use aws_sdk_lambda::operation::update_alias::UpdateAliasOutput;
+use aws_sdk_lambda::types::AliasRoutingConfiguration;
+use aws_smithy_types::error::display::DisplayErrorContext;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::alias::{Alias, Change, Version};
+use super::drive::{AlarmState, Hands, Sight};
+use super::machine::{Looked, Seen};
+
+/// The alias that everything calls.
+pub const ALIAS: &str = "live";
+/// For one call, with what the SDK repeats of it.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// For a health invocation: a cold start and no work.
+pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(15);
+/// CloudWatch describes so many alarms at a time.
+const ALARMS_PER_CALL: usize = 100;
+/// Errors and invocations are counted by the minute.
+const PERIOD_SECONDS: i32 = 60;
+
+/// Why something could not be asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Error(pub String);
+
+/// One function, and what it is watched by.
+#[derive(Debug, Clone)]
+pub struct Cloud {
+    pub lambda: aws_sdk_lambda::Client,
+    pub cloudwatch: aws_sdk_cloudwatch::Client,
+    pub function: String,
+    pub alarms: Vec<String>,
+    pub tick: Duration,
+}
+
+impl Cloud {
+    /// The alias `live`; `None` if there is no such function or alias.
+    pub async fn alias(&self) -> Result<Option<Alias>, Error> {
+        match self.get_alias().await {
+            Ok(alias) => Ok(Some(alias)),
+            Err(Failure::Missing) => Ok(None),
+            Err(Failure::Never(error) | Failure::Unclear(error)) => Err(Error(error)),
+            Err(Failure::Stale) => Err(Error("a read is never stale".to_owned())),
+        }
+    }
+
+    /// The newest published version.
+    pub async fn newest(&self) -> Result<Option<Version>, Error> {
+        let mut newest = None;
+        let mut pages =
+            self.lambda.list_versions_by_function().function_name(&self.function).into_paginator().items().send();
+        while let Some(version) = pages.next().await {
+            let version = version.map_err(|error| Error(message(&error)))?;
+            // $LATEST is no version
+            newest = newest.max(version.version().and_then(|text| text.parse().ok()));
+        }
+        Ok(newest)
+    }
+
+    async fn get_alias(&self) -> Result<Alias, Failure> {
+        let call = self.lambda.get_alias().function_name(&self.function).name(ALIAS).send();
+        let answer = limited(CALL_TIMEOUT, call).await?;
+        of_get(&answer)
+    }
+
+    async fn alarms(&self) -> Result<Vec<AlarmState>, String> {
+        let mut states = Vec::new();
+        for names in self.alarms.chunks(ALARMS_PER_CALL) {
+            let call = self.cloudwatch.describe_alarms().set_alarm_names(Some(names.to_vec())).send();
+            let answer = tokio::time::timeout(CALL_TIMEOUT, call).await.map_err(|_| no_answer(CALL_TIMEOUT))?;
+            let answer = answer.map_err(|error| message(&error))?;
+            for name in names {
+                let alarm = answer.metric_alarms().iter().find(|alarm| alarm.alarm_name() == Some(name));
+                let state = alarm.map(|alarm| alarm.state_value().map_or("UNKNOWN", |state| state.as_str()).to_owned());
+                let reason = alarm.and_then(|alarm| alarm.state_reason()).unwrap_or_default().to_owned();
+                states.push(AlarmState { name: name.clone(), state, reason });
+            }
+        }
+        Ok(states)
+    }
+
+    /// Invocations and errors of one version, through the alias.
+    async fn counts(&self, version: Version, since: Timestamp) -> Result<(u64, u64), String> {
+        let dimension = |name: &str, value: String| Dimension::builder().name(name).value(value).build();
+        let query = |id: &str, metric: &str| {
+            let metric = Metric::builder()
+                .namespace("AWS/Lambda")
+                .metric_name(metric)
+                .dimensions(dimension("FunctionName", self.function.clone()))
+                .dimensions(dimension("Resource", format!("{}:{ALIAS}", self.function)))
+                .dimensions(dimension("ExecutedVersion", version.to_string()))
+                .build();
+            let stat = MetricStat::builder().metric(metric).period(PERIOD_SECONDS).stat("Sum").build();
+            MetricDataQuery::builder().id(id).metric_stat(stat).build()
+        };
+        let call = self
+            .cloudwatch
+            .get_metric_data()
+            .metric_data_queries(query("invocations", "Invocations"))
+            .metric_data_queries(query("errors", "Errors"))
+            .start_time(aws_smithy_types::DateTime::from_secs(since.as_second()))
+            .end_time(aws_smithy_types::DateTime::from_secs(self.now().as_second() + i64::from(PERIOD_SECONDS)))
+            .send();
+        let answer = tokio::time::timeout(CALL_TIMEOUT, call).await.map_err(|_| no_answer(CALL_TIMEOUT))?;
+        let answer = answer.map_err(|error| message(&error))?;
+        let sum = |id: &str| {
+            let results = answer.metric_data_results().iter().filter(|result| result.id() == Some(id));
+            let sum: f64 = results.flat_map(|result| result.values()).sum();
+            // counts, which CloudWatch keeps as floating-point numbers
+            if sum.is_finite() && sum >= 0.0 { sum.round() as u64 } else { 0 }
+        };
+        Ok((sum("invocations"), sum("errors")))
+    }
+}
+
+impl Hands for Cloud {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    async fn read(&self) -> Seen {
+        match self.get_alias().await {
+            Ok(alias) => Seen::Alias(alias),
+            Err(failure) => failure.seen(),
+        }
+    }
+
+    async fn update(&self, change: &Change, revision: &str) -> Seen {
+        let weights: HashMap<String, f64> =
+            change.other.iter().map(|(version, percent)| (version.to_string(), f64::from(*percent) / 100.0)).collect();
+        let routing = AliasRoutingConfiguration::builder().set_additional_version_weights(Some(weights)).build();
+        let call = self
+            .lambda
+            .update_alias()
+            .function_name(&self.function)
+            .name(ALIAS)
+            .function_version(change.version.to_string())
+            .routing_config(routing)
+            .description(change.note.to_string())
+            .revision_id(revision)
+            .send();
+        match limited(CALL_TIMEOUT, call).await.and_then(|answer| of_update(&answer)) {
+            Ok(alias) => Seen::Updated(alias),
+            Err(failure) => failure.seen(),
+        }
+    }
+
+    async fn health(&self, version: Version) -> Seen {
+        let call = self
+            .lambda
+            .invoke()
+            .function_name(&self.function)
+            .qualifier(version.to_string())
+            .payload(function::HEALTH.as_bytes().to_vec().into())
+            .send();
+        let Ok(answer) = tokio::time::timeout(HEALTH_TIMEOUT, call).await else {
+            return Seen::Unhealthy(no_answer(HEALTH_TIMEOUT));
+        };
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => return sort(&error).seen(),
+        };
+        let payload = answer.payload().map(|payload| payload.as_ref()).unwrap_or_default();
+        let text = String::from_utf8_lossy(payload);
+        if answer.function_error().is_some() {
+            return Seen::Unhealthy(crate::show::one_line(&text, 200));
+        }
+        let ok = serde_json::from_slice::<Value>(payload).is_ok_and(|answer| answer["ok"] == true);
+        let executed = answer.executed_version().is_none_or(|executed| executed == version.to_string());
+        match (ok, executed) {
+            (true, true) => Seen::Healthy,
+            (true, false) => Seen::Unhealthy(format!("version {} answered", answer.executed_version().unwrap_or("?"))),
+            (false, _) => Seen::Unhealthy(format!("it answered {}", crate::show::one_line(&text, 200))),
+        }
+    }
+
+    async fn look(&self, new: Version, since: Timestamp) -> (Seen, Sight) {
+        let (alarms, counts) = futures::join!(self.alarms(), self.counts(new, since));
+        let (alarms, (invocations, errors)) = match (alarms, counts) {
+            (Ok(alarms), Ok(counts)) => (alarms, counts),
+            (Err(error), _) | (_, Err(error)) => return (Seen::Unclear(error), Sight::default()),
+        };
+        let named = |wanted: fn(&AlarmState) -> bool| {
+            alarms.iter().filter(|alarm| wanted(alarm)).map(|alarm| alarm.name.clone()).collect()
+        };
+        let looked =
+            Looked { ringing: named(AlarmState::rings), missing: named(AlarmState::is_missing), errors, invocations };
+        (Seen::Looked(looked), Sight { alarms, invocations, errors })
+    }
+
+    async fn wait(&self) {
+        tokio::time::sleep(self.tick).await;
+    }
+}
+
+/// How a call failed.
+#[derive(Debug)]
+enum Failure {
+    Missing,
+    Stale,
+    Never(String),
+    Unclear(String),
+}
+
+impl Failure {
+    fn seen(self) -> Seen {
+        match self {
+            Failure::Missing => Seen::Never("there is no such function, version or alias".to_owned()),
+            Failure::Stale => Seen::Stale,
+            Failure::Never(error) => Seen::Never(error),
+            Failure::Unclear(error) => Seen::Unclear(error),
+        }
+    }
+}
+
+async fn limited<T, E>(limit: Duration, call: impl Future<Output = Result<T, SdkError<E>>>) -> Result<T, Failure>
+where
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+{
+    match tokio::time::timeout(limit, call).await {
+        Err(_) => Err(Failure::Unclear(no_answer(limit))),
+        Ok(answer) => answer.map_err(|error| sort(&error)),
+    }
+}
+
+/// What an error means for what was asked.
+fn sort<E>(error: &SdkError<E>) -> Failure
+where
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+{
+    const CONFLICT: u16 = 409;
+    const TOO_MANY: u16 = 429;
+    let text = message(error);
+    let status = error.raw_response().map(|response| response.status().as_u16());
+    match (error.as_service_error().and_then(|service| service.code()), status) {
+        (Some("PreconditionFailedException"), _) => Failure::Stale,
+        (Some("ResourceNotFoundException"), _) => Failure::Missing,
+        (_, Some(CONFLICT | TOO_MANY)) => Failure::Unclear(text),
+        // An expired session may be renewed by the next try.
+        (Some("ExpiredTokenException"), _) => Failure::Unclear(text),
+        (Some(_), Some(400..=499)) => Failure::Never(text),
+        _ if matches!(error, SdkError::ConstructionFailure(_)) => Failure::Never(text),
+        _ => Failure::Unclear(text),
+    }
+}
+
+/// An error of the SDK, for a person.
+pub fn message<E>(error: &SdkError<E>) -> String
+where
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+{
+    /// How much of an answer that nobody understands is shown.
+    const MOST: usize = 160;
+    let service = error.as_service_error();
+    match (service.and_then(|service| service.code()), service.and_then(|service| service.message())) {
+        (Some(code), Some(message)) => return format!("{code}: {message}"),
+        (Some(code), None) => return code.to_owned(),
+        _ => {}
+    }
+    match error.raw_response() {
+        Some(answer) => {
+            let body = String::from_utf8_lossy(answer.body().bytes().unwrap_or_default());
+            format!("HTTP {}: {}", answer.status().as_u16(), crate::show::one_line(&body, MOST))
+        }
+        None => crate::show::one_line(&DisplayErrorContext(error).to_string(), MOST),
+    }
+}
+
+fn no_answer(limit: Duration) -> String {
+    format!("no answer within {} s", limit.as_secs())
+}
+
+fn of_get(answer: &GetAliasOutput) -> Result<Alias, Failure> {
+    alias(answer.function_version(), answer.routing_config(), answer.description(), answer.revision_id())
+}
+
+fn of_update(answer: &UpdateAliasOutput) -> Result<Alias, Failure> {
+    alias(answer.function_version(), answer.routing_config(), answer.description(), answer.revision_id())
+}
+
+fn alias(
+    version: Option<&str>,
+    routing: Option<&AliasRoutingConfiguration>,
+    description: Option<&str>,
+    revision: Option<&str>,
+) -> Result<Alias, Failure> {
+    let parse = |text: &str| {
+        let unpublished = |_| Failure::Never(format!("{ALIAS} points at {text}, which is no published version"));
+        text.parse::<Version>().map_err(unpublished)
+    };
+    let weights = routing.and_then(|routing| routing.additional_version_weights());
+    let other = weights.and_then(|weights| weights.iter().next());
+    let other = match other {
+        // rounded: Lambda keeps 0.1 as a floating-point number
+        Some((version, weight)) => Some((parse(version)?, (weight * 100.0).round().clamp(0.0, 100.0) as u8)),
+        None => None,
+    };
+    Ok(Alias {
+        version: parse(version.unwrap_or("$LATEST"))?,
+        other,
+        description: description.unwrap_or_default().to_owned(),
+        revision: revision.unwrap_or_default().to_owned(),
+    })
+}

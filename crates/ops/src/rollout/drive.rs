@@ -1,0 +1,223 @@
+//! Carries out what the machine says, and tells what happens.
+//!
+//! Promise: an interruption cuts every wait and every look short, but never a write, and never the way back.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use tokio::sync::{mpsc, watch};
+
+use super::alias::{Change, Note, Version};
+use super::machine::{Action, Machine, Outcome, Seen, Why};
+
+/// What the machine's actions are carried out with.
+pub trait Hands {
+    fn now(&self) -> Timestamp;
+    fn read(&self) -> impl Future<Output = Seen>;
+    fn update(&self, change: &Change, revision: &str) -> impl Future<Output = Seen>;
+    fn health(&self, version: Version) -> impl Future<Output = Seen>;
+    fn look(&self, new: Version, since: Timestamp) -> impl Future<Output = (Seen, Sight)>;
+    /// A tick.
+    fn wait(&self) -> impl Future<Output = ()>;
+}
+
+/// What a look shows a person.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Sight {
+    pub alarms: Vec<AlarmState>,
+    pub invocations: u64,
+    pub errors: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AlarmState {
+    pub name: String,
+    /// `OK`, `ALARM`, `INSUFFICIENT_DATA`; `None` if there is no such alarm.
+    pub state: Option<String>,
+    /// Why CloudWatch says so.
+    #[serde(skip)]
+    pub reason: String,
+}
+
+impl AlarmState {
+    pub fn rings(&self) -> bool {
+        self.state.as_deref() == Some("ALARM")
+    }
+
+    pub fn is_missing(&self) -> bool {
+        self.state.is_none()
+    }
+}
+
+/// Something that happened to a function.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Event {
+    #[serde(serialize_with = "as_text")]
+    pub at: Timestamp,
+    pub function: String,
+    #[serde(flatten)]
+    pub what: What,
+}
+
+fn as_text<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{at:.0}"))
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum What {
+    /// Another run has moved traffic: is it alive?
+    Listening,
+    Healthy {
+        version: Version,
+    },
+    /// So much of the traffic is on the new version now.
+    Moved {
+        old: Version,
+        new: Version,
+        percent: u8,
+        /// Ticks.
+        #[serde(skip)]
+        left: u32,
+    },
+    Looked {
+        percent: u8,
+        /// Ticks that are left of the bake.
+        #[serde(skip)]
+        left: Option<u32>,
+        #[serde(flatten)]
+        sight: Sight,
+    },
+    GoingBack {
+        old: Version,
+        new: Version,
+        why: String,
+    },
+    Unclear {
+        what: &'static str,
+        error: String,
+    },
+    Ended {
+        #[serde(flatten)]
+        end: End,
+    },
+}
+
+/// An outcome for machines.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "outcome", rename_all = "camelCase")]
+pub enum End {
+    Finished { old: Version, new: Version },
+    AlreadyThere { live: Version },
+    WentBack { old: Version, new: Version, why: String },
+    NotStarted { why: String },
+    Refused { why: String },
+    Stuck { why: String, error: String },
+}
+
+impl From<&Outcome> for End {
+    fn from(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Finished { old, new } => End::Finished { old: *old, new: *new },
+            Outcome::AlreadyThere { live } => End::AlreadyThere { live: *live },
+            Outcome::WentBack { old, new, why } => End::WentBack { old: *old, new: *new, why: why.to_string() },
+            Outcome::NotStarted { why } => End::NotStarted { why: why.to_string() },
+            Outcome::Refused(refusal) => End::Refused { why: super::view::refused(refusal) },
+            Outcome::Stuck { why, error } => End::Stuck { why: why.to_string(), error: error.clone() },
+        }
+    }
+}
+
+/// Runs one machine to its end.
+pub async fn drive<H: Hands>(
+    function: &str,
+    mut machine: Machine,
+    hands: &H,
+    mut stop: watch::Receiver<Option<String>>,
+    tell: &mpsc::UnboundedSender<Event>,
+) -> Outcome {
+    // Nobody listening is no reason to stop.
+    let say = |what: What| drop(tell.send(Event { at: hands.now(), function: function.to_owned(), what }));
+    let mut seen = Seen::Nothing;
+    let mut first_wait = true;
+    let mut going_back = false;
+    loop {
+        let by = stop.borrow_and_update().clone();
+        let action = machine.next(hands.now(), by.as_deref(), seen);
+        // Once it was heard, it does not cut anything short a second time; and nothing does on the way back.
+        let cut = by.is_none() && !machine.going_back();
+        seen = match action {
+            Action::Done(outcome) => {
+                say(What::Ended { end: End::from(&outcome) });
+                return outcome;
+            }
+            Action::Read => hands.read().await,
+            Action::Update { change, revision } => {
+                if let Note::Back { live, from, why, .. } = &change.note
+                    && !going_back
+                {
+                    going_back = true;
+                    say(What::GoingBack { old: *live, new: *from, why: why.clone() });
+                }
+                let before = machine.progress().map(|(_, _, percent)| percent);
+                let seen = hands.update(&change, &revision).await;
+                match (&seen, &change.note) {
+                    (Seen::Updated(_), Note::Moving { old, new, percent, .. }) if before != Some(*percent) => {
+                        say(What::Moved { old: *old, new: *new, percent: *percent, left: machine.bake() });
+                    }
+                    (Seen::Unclear(error), _) => {
+                        say(What::Unclear { what: "the change of the alias", error: error.clone() })
+                    }
+                    _ => {}
+                }
+                seen
+            }
+            Action::Health(version) => {
+                let seen = tokio::select! {
+                    seen = hands.health(version) => seen,
+                    _ = stop.changed(), if cut => Seen::Nothing,
+                };
+                match &seen {
+                    Seen::Healthy => say(What::Healthy { version }),
+                    Seen::Unclear(error) => say(What::Unclear { what: "the health invocation", error: error.clone() }),
+                    _ => {}
+                }
+                seen
+            }
+            Action::Look { new, since } => {
+                let (seen, sight) = tokio::select! {
+                    looked = hands.look(new, since) => looked,
+                    _ = stop.changed(), if cut => (Seen::Nothing, Sight::default()),
+                };
+                let percent = machine.progress().map_or(0, |(_, _, percent)| percent);
+                match &seen {
+                    Seen::Looked(_) => say(What::Looked { percent, left: machine.left(), sight }),
+                    Seen::Unclear(error) => say(What::Unclear { what: "the look at the alarms", error: error.clone() }),
+                    _ => {}
+                }
+                seen
+            }
+            Action::Wait => {
+                if first_wait && machine.listening() {
+                    say(What::Listening);
+                }
+                first_wait = false;
+                tokio::select! {
+                    () = hands.wait() => Seen::Waited,
+                    _ = stop.changed(), if cut => Seen::Nothing,
+                }
+            }
+        };
+    }
+}
+
+/// Whether this end is one that the others of the same run should hear of.
+pub fn is_bad(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Finished { .. } | Outcome::AlreadyThere { .. } => false,
+        // It was told by another, or by a person who told all of them.
+        Outcome::WentBack { why: Why::Interrupted(_) | Why::Asked, .. }
+        | Outcome::NotStarted { why: Why::Interrupted(_) } => false,
+        _ => true,
+    }
+}

@@ -1,0 +1,16 @@
+// An environment and the values of its templates' parameters, as JSON: what `ichidoctl` compares a deployment with.
+//
+//   ENV=prod tsx infra/cli/describe.ts
+import { parameters } from '../service.ts';
+import { readTemplate, templateNames } from '../template.ts';
+import { environment, run } from './world.ts';
+
+run(async () => {
+  const env = environment();
+  const values = templateNames().map((name) => {
+    const all = Object.entries(parameters(readTemplate(name), env, { architecture: 'arm64' }, {}));
+    // What is in files is compared by deploying, not by looking.
+    return [name, Object.fromEntries(all.filter(([parameter]) => !parameter.endsWith('File')))];
+  });
+  console.log(JSON.stringify({ environment: env, parameters: Object.fromEntries(values) }));
+});
