@@ -72,12 +72,15 @@ impl Aws {
 
     /// As the SDK finds it, but at one endpoint, and in `region` if the process names none: the operator's tool.
     pub async fn of_process_at(endpoint: Option<&str>, region: &'static str) -> Self {
-        let regions = aws_config::meta::region::RegionProviderChain::default_provider().or_else(region);
-        let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(https()).region(regions);
+        let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(https());
         if let Some(endpoint) = endpoint {
             loader = loader.endpoint_url(endpoint);
         }
-        Self::new(loader.load().await)
+        let config = loader.load().await;
+        match config.region() {
+            Some(_) => Self::new(config),
+            None => Self::new(config.into_builder().region(Region::new(region)).build()),
+        }
     }
 
     /// At one endpoint with credentials that mean nothing: the local platform, a test's server.
