@@ -4,15 +4,13 @@
 //! data sources, mapping templates, caches, versioned tables) is refused by name rather than left
 //! out; resources of other services are looked at only where the API refers to them.
 
-mod intrinsics;
+use std::collections::{BTreeMap, HashMap};
 
-use std::collections::HashMap;
-
+use ::template::Document;
 use serde_json::Value;
 
 use crate::auth::Mode;
 use crate::limits::MAX_PIPELINE_FUNCTIONS;
-use intrinsics::Evaluator;
 
 /// Why a template is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -59,6 +57,19 @@ pub enum Error {
         /// The field, as `Type.field`.
         field: String,
     },
+}
+
+impl From<::template::Error> for Error {
+    fn from(error: ::template::Error) -> Self {
+        use ::template::Error as Read;
+        match error {
+            Read::NoValue(name) => Self::Parameter(name),
+            Read::Unknown { at, name } => Self::Reference { place: at, name },
+            Read::NotUnderstood { at, what } => Self::Unsupported { place: at, what },
+            Read::Missing { at, what } => Self::Property { place: at, property: what.to_owned() },
+            other => Self::Syntax(other.to_string()),
+        }
+    }
 }
 
 /// Where the code of a resolver or function is.
@@ -117,26 +128,28 @@ pub(crate) struct Template {
 
 impl Template {
     pub(crate) fn read(yaml: &str, parameters: &[(&str, &str)]) -> Result<Self, Error> {
-        let evaluator = Evaluator::new(yaml, parameters)?;
-        let apis = evaluator.of_type("AWS::AppSync::GraphQLApi");
+        let given: BTreeMap<String, Value> =
+            parameters.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value))).collect();
+        let document = Document::read(yaml, &given)?;
+        let apis = document.of_kind("AWS::AppSync::GraphQLApi")?;
         let [api] = apis.as_slice() else { return Err(Error::Apis(apis.len())) };
         let mut template = Self { introspection: true, ..Self::default() };
-        template.read_api(&evaluator, api)?;
-        if !evaluator.of_type("AWS::AppSync::ApiCache").is_empty() {
+        template.read_api(&document, api)?;
+        if !document.of_kind("AWS::AppSync::ApiCache")?.is_empty() {
             return Err(Error::Unsupported { place: api.clone(), what: "an API cache".to_owned() });
         }
-        if let Some(id) = evaluator.of_type("AWS::AppSync::GraphQLSchema").first() {
-            let properties = evaluator.properties(id)?;
+        if let Some(id) = document.of_kind("AWS::AppSync::GraphQLSchema")?.first() {
+            let properties = document.properties(id)?;
             template.schema = code(&properties, "Definition", "DefinitionS3Location");
         }
-        for id in evaluator.of_type("AWS::AppSync::DataSource") {
-            let properties = Properties { place: &id, value: evaluator.properties(&id)? };
-            let source = properties.source(&evaluator)?;
+        for id in document.of_kind("AWS::AppSync::DataSource")? {
+            let properties = Properties { place: &id, value: document.properties(&id)? };
+            let source = properties.source(&document)?;
             template.sources.insert(properties.text("Name")?, source);
         }
         let mut functions: HashMap<String, Step> = HashMap::new();
-        for id in evaluator.of_type("AWS::AppSync::FunctionConfiguration") {
-            let properties = Properties { place: &id, value: evaluator.properties(&id)? };
+        for id in document.of_kind("AWS::AppSync::FunctionConfiguration")? {
+            let properties = Properties { place: &id, value: document.properties(&id)? };
             properties.refuse_templates()?;
             let step = Step {
                 name: properties.text("Name")?,
@@ -145,8 +158,8 @@ impl Template {
             };
             functions.insert(id, step);
         }
-        for id in evaluator.of_type("AWS::AppSync::Resolver") {
-            let properties = Properties { place: &id, value: evaluator.properties(&id)? };
+        for id in document.of_kind("AWS::AppSync::Resolver")? {
+            let properties = Properties { place: &id, value: document.properties(&id)? };
             let resolver = properties.resolver(&functions)?;
             let field = format!("{}.{}", resolver.type_name, resolver.field);
             if template
@@ -161,8 +174,8 @@ impl Template {
         Ok(template)
     }
 
-    fn read_api(&mut self, evaluator: &Evaluator, id: &str) -> Result<(), Error> {
-        let properties = Properties { place: id, value: evaluator.properties(id)? };
+    fn read_api(&mut self, document: &Document, id: &str) -> Result<(), Error> {
+        let properties = Properties { place: id, value: document.properties(id)? };
         let mut modes = vec![properties.text("AuthenticationType")?];
         if let Some(additional) = properties.value.get("AdditionalAuthenticationProviders").and_then(Value::as_array) {
             modes.extend(
@@ -264,7 +277,7 @@ impl Properties<'_> {
         Ok(())
     }
 
-    fn source(&self, evaluator: &Evaluator) -> Result<Source, Error> {
+    fn source(&self, document: &Document) -> Result<Source, Error> {
         match self.text("Type")?.as_str() {
             "NONE" => Ok(Source::None),
             "AMAZON_DYNAMODB" => {
@@ -287,7 +300,7 @@ impl Properties<'_> {
                     place: self.place.to_owned(),
                     property: "LambdaConfig.LambdaFunctionArn".to_owned(),
                 })?;
-                Ok(Source::Lambda { names: evaluator.function_names(arn) })
+                Ok(Source::Lambda { names: document.function_names(arn)? })
             }
             other => self.unsupported(format!("a data source of type {other}")),
         }

@@ -2,7 +2,8 @@
 //!
 //! In this order, so that a call which dies at any point can be repeated:
 //! 1. the group ends (its `expiresAt` is now): from here on nobody joins it and no number of its stream is given out;
-//! 2. its nodes go, each with its membership and status: a publish checks its node, so from here on none is written;
+//! 2. its nodes expire: a publish checks its node, so from here on none is written; then each goes, after its status and its membership,
+//!    which are found by it;
 //! 3. messages and recognised publishes go: whatever was written before its node went is found now, from the base table;
 //! 4. the record of its host goes, if it still stands for this group; and last the group itself, by which a repeated call
 //!    finds out what is left to do.
@@ -11,7 +12,7 @@
 //! and does not notify again. It is written last, so that a call which died before it is carried on, and does notify.
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{DeleteRequest, ReturnValue, WriteRequest};
@@ -25,7 +26,7 @@ use crate::table::{self, Item, number, read_number, read_text, text};
 
 /// DynamoDB takes this many writes in a batch.
 const BATCH: usize = 25;
-/// How often a batch is sent again for what was left of it.
+/// How often a batch is sent again for what was left of it, and a write to an item that is busy.
 const BATCH_ATTEMPTS: usize = 8;
 
 /// The arguments of `dissolveGroup`.
@@ -179,9 +180,12 @@ async fn clear(
     let table = &settings.table;
     for node in of_group(client, table, domain, group_id, "NODE#").await? {
         let Some(node_id) = read_text(&node, "nodeId") else { continue };
-        delete(client, table, table::node_key(domain, group_id, &node_id)).await?;
-        delete_if_here(client, table, table::status_key(domain, &node_id), group_id).await?;
-        delete_if_here(client, table, table::membership_key(domain, &node_id), group_id).await?;
+        let node = table::node_key(domain, group_id, &node_id);
+        unless_busy(clock, || expire(client, table, node.clone())).await?;
+        for key in [table::status_key(domain, &node_id), table::membership_key(domain, &node_id)] {
+            unless_busy(clock, || delete_if_here(client, table, key.clone(), group_id)).await?;
+        }
+        unless_busy(clock, || delete(client, table, node.clone())).await?;
     }
     for prefix in ["MESSAGE#", "PUBLISHED#"] {
         let keys = of_group(client, table, domain, group_id, prefix).await?;
@@ -189,9 +193,57 @@ async fn clear(
     }
     if let Ok(record) = Namespace::new("HOST").key([domain, host_id]) {
         let key = ichido::dynamodb::Table::new(table, "pk").sort_key("sk", "METADATA").primary_key(&record);
-        delete_if_here(client, table, key, group_id).await?;
+        unless_busy(clock, || delete_if_here(client, table, key.clone(), group_id)).await?;
     }
-    delete(client, table, table::group_key(domain, group_id)).await
+    unless_busy(clock, || delete(client, table, table::group_key(domain, group_id))).await
+}
+
+/// Why a single write failed: the item may be part of a transaction that is under way, and only then is it tried again here.
+enum Failure {
+    Busy,
+    Other(store::Error),
+}
+
+fn failure<E>(error: SdkError<E>) -> Failure
+where
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+{
+    if error.code() == Some("TransactionConflictException") { Failure::Busy } else { Failure::Other(classify(error)) }
+}
+
+/// Writes to an item that a publish may be checking this very moment.
+async fn unless_busy<F>(clock: &dyn Clock, write: impl Fn() -> F) -> Result<(), store::Error>
+where
+    F: Future<Output = Result<(), Failure>>,
+{
+    for attempt in 1..=BATCH_ATTEMPTS {
+        match write().await {
+            Ok(()) => return Ok(()),
+            Err(Failure::Other(error)) => return Err(error),
+            Err(Failure::Busy) => clock.sleep(std::time::Duration::from_millis(5 << attempt)).await,
+        }
+    }
+    Err(store::Error::Transient("other transactions kept an item busy".into()))
+}
+
+/// From here on the node publishes nothing; it stays as what finds the rest of it.
+async fn expire(client: &Client, table: &str, node: Item) -> Result<(), Failure> {
+    let update = client
+        .update_item()
+        .table_name(table)
+        .set_key(Some(node))
+        .update_expression("SET #ttl = :past")
+        .condition_expression("attribute_exists(pk)")
+        .expression_attribute_names("#ttl", "ttl")
+        .expression_attribute_values(":past", number(0));
+    match update.send().await {
+        Ok(_) => Ok(()),
+        Err(error) => match error.as_service_error() {
+            // It has left meanwhile.
+            Some(UpdateItemError::ConditionalCheckFailedException(_)) => Ok(()),
+            _ => Err(failure(error)),
+        },
+    }
 }
 
 /// The items of a group whose sort key begins so, from the base table, consistently.
@@ -223,12 +275,12 @@ async fn of_group(
     }
 }
 
-async fn delete(client: &Client, table: &str, key: Item) -> Result<(), store::Error> {
-    client.delete_item().table_name(table).set_key(Some(key)).send().await.map(|_| ()).map_err(classify)
+async fn delete(client: &Client, table: &str, key: Item) -> Result<(), Failure> {
+    client.delete_item().table_name(table).set_key(Some(key)).send().await.map(|_| ()).map_err(failure)
 }
 
 /// Deletes an item of a node, unless the node is in another group by now.
-async fn delete_if_here(client: &Client, table: &str, key: Item, group_id: &str) -> Result<(), store::Error> {
+async fn delete_if_here(client: &Client, table: &str, key: Item, group_id: &str) -> Result<(), Failure> {
     let delete = client
         .delete_item()
         .table_name(table)
@@ -239,7 +291,7 @@ async fn delete_if_here(client: &Client, table: &str, key: Item, group_id: &str)
         Ok(_) => Ok(()),
         Err(error) => match error.as_service_error() {
             Some(DeleteItemError::ConditionalCheckFailedException(_)) => Ok(()),
-            _ => Err(classify(error)),
+            _ => Err(failure(error)),
         },
     }
 }

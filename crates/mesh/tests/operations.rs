@@ -8,26 +8,6 @@ use common::*;
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-fn of(group: &str) -> Value {
-    json!({"groupId": group, "domain": DOMAIN})
-}
-
-fn node(group: &str, node: &str) -> Value {
-    json!({"groupId": group, "domain": DOMAIN, "nodeId": node})
-}
-
-fn host(group: &str, host: &str) -> Value {
-    json!({"groupId": group, "domain": DOMAIN, "hostId": host})
-}
-
-fn events(group: &str, node: &str, names: &[&str]) -> Value {
-    let events: Vec<_> = names
-        .iter()
-        .map(|name| json!({"eventName": name, "payload": "{}", "firedAt": "2026-01-01T00:00:00.123Z"}))
-        .collect();
-    json!({"groupId": group, "domain": DOMAIN, "nodeId": node, "events": events})
-}
-
 #[tokio::test]
 async fn a_group_is_created_found_and_listed() {
     let mesh = Mesh::start().await;

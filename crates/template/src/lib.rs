@@ -1,9 +1,13 @@
 //! A CloudFormation template, read for what can run without CloudFormation.
 //!
 //! Promise: what is read is what would be deployed: parameters with their defaults (or the values given), conditions
-//! decided, `Ref`, `Fn::Sub`, `Fn::GetAtt`, `Fn::If`, `Fn::Join` and the condition functions resolved. A reference to
-//! nothing, an intrinsic that is not one of these, or a parameter without a value is an [`Error`] that says where.
+//! decided, `Ref`, `Fn::Sub`, `Fn::GetAtt`, `Fn::If`, `Fn::Join`, `Fn::Split`, `Fn::Select`, `Fn::FindInMap` and the condition
+//! functions resolved. A reference to nothing, an intrinsic that is not one of these, or a parameter without a value is an
+//! [`Error`] that says where.
 //! What an attribute would be only AWS knows (the id of an API, say) is `LogicalId.Attribute`, which is unique at least.
+//!
+//! A [`Template`] is read as a whole; of a [`Document`] only what is asked for, for readers that look at a part of somebody
+//! else's template.
 //!
 //! It reads text and returns values: no network, and no files but those of [`file_parameters`]. The local platform and the tests use the same reader.
 
@@ -188,37 +192,28 @@ impl Template {
     /// # Errors
     /// When something in it cannot be resolved.
     pub fn read(text: &str, parameters: &BTreeMap<String, Value>) -> Result<Self, Error> {
-        let document: Value = serde_yaml_ng::from_str(text)?;
-        let mut values = BTreeMap::new();
-        for (name, declared) in members(&document["Parameters"]) {
-            let value = parameters.get(name).or_else(|| declared.get("Default"));
-            values.insert(name.clone(), value.cloned().ok_or_else(|| Error::NoValue(name.clone()))?);
+        let document = Document::read(text, parameters)?;
+        for (name, _) in members(&document.text["Parameters"]) {
+            document.reference(name, name, 0)?;
         }
-        let resolver = Resolver { document: &document, parameters: &values };
         let mut resources = BTreeMap::new();
-        for (id, resource) in members(&document["Resources"]) {
-            if let Some(condition) = resource["Condition"].as_str()
-                && !resolver.condition(condition, id, 0)?
-            {
-                continue;
+        for (id, resource) in members(&document.text["Resources"]) {
+            if document.is_there(id, resource)? {
+                let properties = document.properties(id)?;
+                let kind = text_of(&resource["Type"]).ok_or_else(|| missing(id, "Type"))?;
+                resources.insert(id.clone(), Resource { kind, properties });
             }
-            let properties = resolver.value(&resource["Properties"], id, 0)?.unwrap_or_else(|| json!({}));
-            let kind = text_of(&resource["Type"]).ok_or_else(|| missing(id, "Type"))?;
-            resources.insert(id.clone(), Resource { kind, properties });
         }
         let mut outputs = BTreeMap::new();
-        for (name, output) in members(&document["Outputs"]) {
-            if let Some(condition) = output["Condition"].as_str()
-                && !resolver.condition(condition, name, 0)?
+        for (name, output) in members(&document.text["Outputs"]) {
+            if document.is_there(name, output)?
+                && let Some(value) = document.value(&output["Value"], name, 0)?
             {
-                continue;
-            }
-            if let Some(value) = resolver.value(&output["Value"], name, 0)? {
                 outputs.insert(name.clone(), value);
             }
         }
-        let metadata = document["Metadata"].clone();
-        Ok(Self { metadata, parameters: values, resources, outputs })
+        let metadata = document.text["Metadata"].clone();
+        Ok(Self { metadata, parameters: document.parameters, resources, outputs })
     }
 
     /// The resources of one type, by logical id.
@@ -380,12 +375,77 @@ pub fn function_name(reference: &Value) -> String {
     name.split(':').next().unwrap_or_default().to_owned()
 }
 
-struct Resolver<'a> {
-    document: &'a Value,
-    parameters: &'a BTreeMap<String, Value>,
+/// A template of which only what is asked for is resolved.
+#[derive(Clone, Debug)]
+pub struct Document {
+    text: Value,
+    /// Those that have a value.
+    parameters: BTreeMap<String, Value>,
 }
 
-impl Resolver<'_> {
+impl Document {
+    /// Reads a template; `parameters` win over its defaults, and those that it does not declare are of no concern to it.
+    ///
+    /// # Errors
+    /// When it is not YAML.
+    pub fn read(text: &str, parameters: &BTreeMap<String, Value>) -> Result<Self, Error> {
+        let text: Value = serde_yaml_ng::from_str(text)?;
+        let value = |(name, declared): (&String, &Value)| {
+            let value = parameters.get(name).or_else(|| declared.get("Default"))?;
+            Some((name.clone(), value.clone()))
+        };
+        let parameters = members(&text["Parameters"]).filter_map(value).collect();
+        Ok(Self { text, parameters })
+    }
+
+    /// The logical ids of a type, without those whose condition does not hold.
+    ///
+    /// # Errors
+    /// When a condition cannot be decided.
+    pub fn of_kind(&self, kind: &str) -> Result<Vec<String>, Error> {
+        let mut ids = Vec::new();
+        for (id, resource) in members(&self.text["Resources"]) {
+            if resource["Type"].as_str() == Some(kind) && self.is_there(id, resource)? {
+                ids.push(id.clone());
+            }
+        }
+        Ok(ids)
+    }
+
+    /// A resource's properties, resolved.
+    ///
+    /// # Errors
+    /// When something in them cannot be.
+    pub fn properties(&self, id: &str) -> Result<Value, Error> {
+        let properties = &self.text["Resources"][id]["Properties"];
+        Ok(self.value(properties, id, 0)?.filter(|value| !value.is_null()).unwrap_or_else(|| json!({})))
+    }
+
+    /// The function that a name or an ARN means, by every name that the template has for it: its own, its logical id, and those of
+    /// its aliases.
+    ///
+    /// # Errors
+    /// When a function's or an alias's name cannot be resolved.
+    pub fn function_names(&self, reference: &str) -> Result<Vec<String>, Error> {
+        let name = function_name(&Value::from(reference));
+        let mut names = vec![name.clone()];
+        for kind in ["AWS::Lambda::Function", "AWS::Lambda::Alias"] {
+            for id in self.of_kind(kind)? {
+                if function_name(&Value::from(self.name(&id, "FunctionName", 0)?)) == name {
+                    names.push(id);
+                }
+            }
+        }
+        Ok(names)
+    }
+
+    fn is_there(&self, id: &str, resource: &Value) -> Result<bool, Error> {
+        match resource["Condition"].as_str() {
+            Some(condition) => self.condition(condition, id, 0),
+            None => Ok(true),
+        }
+    }
+
     /// A value with all intrinsics in it resolved; `None` is `AWS::NoValue`.
     fn value(&self, value: &Value, at: &str, depth: u32) -> Result<Option<Value>, Error> {
         if depth > MAX_DEPTH {
@@ -441,6 +501,30 @@ impl Resolver<'_> {
                 }
                 _ => Err(not_understood()),
             },
+            ("Fn::Split", Value::Array(parts)) => match parts.as_slice() {
+                [Value::String(between), text] => {
+                    let text = self.value(text, at, depth)?.ok_or_else(not_understood)?;
+                    Ok(Some(plain(&text).split(between.as_str()).map(Value::from).collect()))
+                }
+                _ => Err(not_understood()),
+            },
+            ("Fn::Select", Value::Array(parts)) => match parts.as_slice() {
+                [index, list] => {
+                    let index = self.value(index, at, depth)?.as_ref().and_then(number).ok_or_else(not_understood)?;
+                    let list = self.value(list, at, depth)?.ok_or_else(not_understood)?;
+                    let chosen = usize::try_from(index).ok().and_then(|index| list.get(index));
+                    chosen.cloned().map(Some).ok_or_else(not_understood)
+                }
+                _ => Err(not_understood()),
+            },
+            ("Fn::FindInMap", Value::Array(parts)) if parts.len() == 3 => {
+                let mut found = &self.text["Mappings"];
+                for part in parts {
+                    let key = self.value(part, at, depth)?.ok_or_else(not_understood)?;
+                    found = found.get(plain(&key)).ok_or_else(not_understood)?;
+                }
+                Ok(Some(found.clone()))
+            }
             ("Fn::If", Value::Array(parts)) => match parts.as_slice() {
                 [Value::String(condition), yes, no] => {
                     let chosen = if self.condition(condition, at, depth)? { yes } else { no };
@@ -456,7 +540,7 @@ impl Resolver<'_> {
     }
 
     fn condition(&self, name: &str, at: &str, depth: u32) -> Result<bool, Error> {
-        let definition = self.document["Conditions"].get(name).ok_or_else(|| unknown(at, name))?;
+        let definition = self.text["Conditions"].get(name).ok_or_else(|| unknown(at, name))?;
         self.decide(definition, at, depth + 1)
     }
 
@@ -517,6 +601,9 @@ impl Resolver<'_> {
         if let Some(value) = self.parameters.get(id) {
             return Ok(value.clone());
         }
+        if self.text["Parameters"].get(id).is_some() {
+            return Err(Error::NoValue(id.to_owned()));
+        }
         let pseudo = match id {
             "AWS::Region" => Some(REGION),
             "AWS::AccountId" => Some(ACCOUNT),
@@ -531,7 +618,7 @@ impl Resolver<'_> {
         }
         let kind = self.kind(id, at)?;
         let value = match kind {
-            "AWS::DynamoDB::Table" => self.name(id, "TableName", depth)?,
+            "AWS::DynamoDB::Table" | "AWS::DynamoDB::GlobalTable" => self.name(id, "TableName", depth)?,
             "AWS::Lambda::Function" => self.name(id, "FunctionName", depth)?,
             "AWS::Lambda::Alias" => self.alias_arn(id, depth)?,
             "AWS::Lambda::Version" => format!("{}:1", self.function_arn(&self.name(id, "FunctionName", depth)?)),
@@ -549,7 +636,7 @@ impl Resolver<'_> {
 
     fn attribute(&self, id: &str, attribute: &str, at: &str, depth: u32) -> Result<Value, Error> {
         let value = match (self.kind(id, at)?, attribute) {
-            ("AWS::DynamoDB::Table", "Arn") => {
+            ("AWS::DynamoDB::Table" | "AWS::DynamoDB::GlobalTable", "Arn") => {
                 arn("dynamodb", &format!("table/{}", self.name(id, "TableName", depth)?))
             }
             ("AWS::Lambda::Function", "Arn") => self.function_arn(&self.name(id, "FunctionName", depth)?),
@@ -561,6 +648,8 @@ impl Resolver<'_> {
             ("AWS::Logs::LogGroup", "Arn") => {
                 arn("logs", &format!("log-group:{}:*", self.name(id, "LogGroupName", depth)?))
             }
+            ("AWS::AppSync::FunctionConfiguration", "FunctionId") => id.to_owned(),
+            ("AWS::AppSync::DataSource", "Name") => self.name(id, "Name", depth)?,
             ("AWS::IAM::Role", "Arn") => format!("arn:aws:iam::{ACCOUNT}:role/{id}"),
             ("AWS::Scheduler::Schedule", "Arn") => {
                 arn("scheduler", &format!("schedule/default/{}", self.name(id, "Name", depth)?))
@@ -574,12 +663,12 @@ impl Resolver<'_> {
     }
 
     fn kind(&self, id: &str, at: &str) -> Result<&str, Error> {
-        self.document["Resources"][id]["Type"].as_str().ok_or_else(|| unknown(at, id))
+        self.text["Resources"][id]["Type"].as_str().ok_or_else(|| unknown(at, id))
     }
 
     /// A property that names the resource; its logical id where there is none.
     fn name(&self, id: &str, property: &str, depth: u32) -> Result<String, Error> {
-        let declared = &self.document["Resources"][id]["Properties"][property];
+        let declared = &self.text["Resources"][id]["Properties"][property];
         let resolved = self.value(declared, id, depth + 1)?;
         Ok(resolved.as_ref().and_then(text_of).unwrap_or_else(|| id.to_owned()))
     }
@@ -801,6 +890,36 @@ Outputs:
         assert_eq!(error.to_string(), "WorkFunction: there is no Nothing");
         let text = SMALL.replace("Fn::Join: [\"-\"", "Fn::Select: [\"-\"");
         assert!(matches!(Template::read(&text, &BTreeMap::new()), Err(Error::NotUnderstood { .. })));
+    }
+
+    #[test]
+    fn lists_are_split_and_chosen_from_and_mappings_looked_up() {
+        let text = r#"
+Parameters: { Environment: { Type: String }, Unused: { Type: String } }
+Mappings: { Settings: { dev: { Interval: 15 }, prod: { Interval: 30 } } }
+Resources:
+  Queue:
+    Type: AWS::SQS::Queue
+    Properties:
+      Second: { Fn::Select: [1, { Fn::Split: [".", "a.b.c"] }] }
+      Interval: { Fn::FindInMap: [Settings, { Ref: Environment }, Interval] }
+  Other: { Type: AWS::SQS::Queue, Properties: { Name: { Ref: Unused } } }
+"#;
+        let given = BTreeMap::from([("Environment".to_owned(), json!("prod"))]);
+        let document = Document::read(text, &given).expect("a document");
+        assert_eq!(document.properties("Queue").expect("what is asked for"), json!({"Second": "b", "Interval": 30}));
+        assert!(matches!(document.properties("Other"), Err(Error::NoValue(name)) if name == "Unused"));
+        assert!(matches!(Template::read(text, &given), Err(Error::NoValue(name)) if name == "Unused"));
+        let outside = text.replace("[1, {", "[7, {");
+        let document = Document::read(&outside, &given).expect("a document");
+        assert!(matches!(document.properties("Queue"), Err(Error::NotUnderstood { .. })));
+    }
+
+    #[test]
+    fn a_function_goes_by_its_name_its_logical_id_and_its_aliases() {
+        let document = Document::read(SMALL, &BTreeMap::new()).expect("a document");
+        let names = document.function_names(&arn("lambda", "function:work:live")).expect("names");
+        assert_eq!(names, ["work", "WorkFunction", "WorkAlias"]);
     }
 
     #[test]

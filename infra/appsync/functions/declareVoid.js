@@ -29,7 +29,7 @@ export function request(ctx) {
         operation: 'PutItem',
         key: util.dynamodb.toMapValues({
           pk: `GROUP#${groupId}@${domain}`,
-          sk: `MESSAGE#${`${sequence}`.padStart(12, '0')}`,
+          sk: `MESSAGE#${`${1000000000000 + sequence}`.slice(1)}`,
         }),
         attributeValues: util.dynamodb.toMapValues({
           kind: 'void',

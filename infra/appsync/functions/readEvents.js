@@ -22,8 +22,8 @@ export function request(ctx) {
       expression: 'pk = :pk AND sk BETWEEN :from AND :to',
       expressionValues: util.dynamodb.toMapValues({
         ':pk': `GROUP#${groupId}@${domain}`,
-        ':from': `MESSAGE#${`${after}`.padStart(12, '0')}`,
-        ':to': `MESSAGE#${`${to}`.padStart(12, '0')}`,
+        ':from': `MESSAGE#${`${1000000000000 + after}`.slice(1)}`,
+        ':to': `MESSAGE#${`${1000000000000 + to}`.slice(1)}`,
       }),
     },
     scanIndexForward: false,

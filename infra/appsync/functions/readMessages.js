@@ -17,7 +17,7 @@ export function request(ctx) {
       expression: 'pk = :pk AND sk BETWEEN :from AND :to',
       expressionValues: util.dynamodb.toMapValues({
         ':pk': `GROUP#${groupId}@${domain}`,
-        ':from': `MESSAGE#${`${ctx.stash.after + 1}`.padStart(12, '0')}`,
+        ':from': `MESSAGE#${`${1000000000000 + ctx.stash.after + 1}`.slice(1)}`,
         ':to': 'MESSAGE#999999999999',
       }),
     },

@@ -30,7 +30,7 @@ export function request(ctx) {
     {
       table,
       operation: 'PutItem',
-      key: util.dynamodb.toMapValues({ pk, sk: `MESSAGE#${`${sequence}`.padStart(12, '0')}` }),
+      key: util.dynamodb.toMapValues({ pk, sk: `MESSAGE#${`${1000000000000 + sequence}`.slice(1)}` }),
       attributeValues: util.dynamodb.toMapValues({
         kind,
         sequence,

@@ -69,8 +69,8 @@ export function response(ctx) {
   const batch = replay ? replay : ctx.stash.message;
   const sequence = replay ? replay.sequence : ctx.stash.sequence;
   const { firedByNodeId, groupId, domain, timestamp } = batch;
-  const place = `${sequence}`.padStart(12, '0');
-  const events = batch.events.map((event, index) => ({ ...event, cursor: `${place}:${`${index}`.padStart(3, '0')}` }));
+  const place = `${1000000000000 + sequence}`.slice(1);
+  const events = batch.events.map((event, index) => ({ ...event, cursor: `${place}:${`${1000 + index}`.slice(1)}` }));
   return {
     // Without group and domain a message reaches no subscriber: a repeated publish is answered, not delivered again.
     groupId: replay ? null : groupId,

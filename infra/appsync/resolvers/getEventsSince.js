@@ -39,9 +39,9 @@ export function response(ctx) {
     }
     last = item.sequence;
     if (isKept && !open && item.kind === 'events') {
-      const place = `${item.sequence}`.padStart(12, '0');
+      const place = `${1000000000000 + item.sequence}`.slice(1);
       item.message.events.forEach((event, index) => {
-        const here = `${place}:${`${index}`.padStart(3, '0')}`;
+        const here = `${place}:${`${1000 + index}`.slice(1)}`;
         if (here > cursor && events.length < MAX_EVENTS) {
           events.push({ ...event, cursor: here });
         }

@@ -15,7 +15,7 @@ export function response(ctx) {
   const messages = [];
   for (const item of read.filter((entry) => entry.kind !== 'void')) {
     const { kind, sequence, messageId, message } = item;
-    const place = `${sequence}`.padStart(12, '0');
+    const place = `${1000000000000 + sequence}`.slice(1);
     if (kind === 'status') {
       const { nodeId, data, timestamp } = message;
       messages.push({ groupId, domain, sequence, messageId, nodeStatus: message, nodeId, data, timestamp });
@@ -23,7 +23,7 @@ export function response(ctx) {
       const { firedByNodeId, timestamp } = message;
       const events = message.events.map((event, index) => ({
         ...event,
-        cursor: `${place}:${`${index}`.padStart(3, '0')}`,
+        cursor: `${place}:${`${1000 + index}`.slice(1)}`,
       }));
       const batchEvent = { ...message, events };
       messages.push({ groupId, domain, sequence, messageId, batchEvent, events, firedByNodeId, timestamp });

@@ -65,11 +65,11 @@ export function response(ctx) {
   const { replay } = ctx.stash;
   const batch = replay ? replay : ctx.stash.message;
   const sequence = replay ? replay.sequence : ctx.stash.sequence;
-  const last = `${batch.events.length - 1}`.padStart(3, '0');
+  const last = `${1000 + batch.events.length - 1}`.slice(1);
   return {
     groupId,
     domain,
     recordedCount: batch.events.length,
-    nextSince: `${`${sequence}`.padStart(12, '0')}:${last}`,
+    nextSince: `${`${1000000000000 + sequence}`.slice(1)}:${last}`,
   };
 }

@@ -299,6 +299,35 @@ struct Reader<'a> {
     exports: Vec<(String, String)>,
 }
 
+/// Methods that the engine would run and AppSync does not have, after AWS's own linter (`no-disallowed-methods`); of those only the
+/// ones whose names nothing else bears.
+const UNKNOWN_METHODS: [&str; 24] = [
+    "charCodeAt",
+    "copyWithin",
+    "defineProperties",
+    "defineProperty",
+    "fromCharCode",
+    "fromCodePoint",
+    "getOwnPropertyDescriptor",
+    "getOwnPropertyDescriptors",
+    "getOwnPropertyNames",
+    "getOwnPropertySymbols",
+    "getPrototypeOf",
+    "isExtensible",
+    "isFrozen",
+    "isSealed",
+    "localeCompare",
+    "matchAll",
+    "padEnd",
+    "padStart",
+    "preventExtensions",
+    "propertyIsEnumerable",
+    "setPrototypeOf",
+    "toLocaleLowerCase",
+    "toLocaleString",
+    "toLocaleUpperCase",
+];
+
 impl<'a> Reader<'a> {
     fn token(&self, index: usize) -> Option<&'a Token<'a>> {
         self.tokens.get(index)
@@ -330,6 +359,11 @@ impl<'a> Reader<'a> {
         matches!(before, "{" | ",") && (after == ":" || after == ",")
     }
 
+    /// `.padStart(`: a method of the language that APPSYNC_JS has not.
+    fn is_unknown_method(&self, index: usize) -> bool {
+        self.text(index + 1) == "(" && UNKNOWN_METHODS.contains(&self.text(index))
+    }
+
     fn read(mut self) -> Result<Script, Error> {
         let mut depth = 0usize;
         while let Some(token) = self.token(self.at) {
@@ -344,6 +378,9 @@ impl<'a> Reader<'a> {
                     _ => {}
                 },
                 Kind::Word if !self.is_property(index) => self.word(index, depth)?,
+                Kind::Word if self.is_unknown_method(index) => {
+                    return self.unsupported(index, format!("the method {}", token.text));
+                }
                 _ => {}
             }
         }
@@ -628,6 +665,8 @@ mod tests {
             ("export default {}", "export default"),
             ("const a = eval('1')", "eval"),
             ("await x", "await"),
+            ("const a = `n ${`${1}`.padStart(3, '0')}`", "the method padStart"),
+            ("Object.setPrototypeOf(a, b)", "the method setPrototypeOf"),
         ] {
             let message = refusal(source);
             assert!(message.contains("does not support") && message.contains(name), "{source}: {message}");

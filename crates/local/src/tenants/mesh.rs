@@ -1,8 +1,9 @@
 //! The mesh on the local platform: the deployed schema and resolvers, run by the in-process AppSync.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use appsync::{Api, LambdaError};
+use appsync::{Api, Builder, LambdaError};
 use axum::Router;
 use axum::extract::{ConnectInfo, Request};
 use axum::middleware::{Next, from_fn};
@@ -36,8 +37,8 @@ fn api(platform: &Platform) -> Result<Api, Box<dyn std::error::Error>> {
     let files = template::file_parameters(TEMPLATE, Path::new(FILES))?;
     let parameters: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     let caller = platform.clone();
-    let api = Api::builder()
-        .template(TEMPLATE, &parameters)
+    let builder = overridden(Api::builder().template(TEMPLATE, &parameters), |name| std::env::var(name).ok())?;
+    let api = builder
         .dynamodb(aws.dynamodb())
         .lambda("mesh-resolver", move |payload| {
             let platform = caller.clone();
@@ -51,6 +52,19 @@ fn api(platform: &Platform) -> Result<Api, Box<dyn std::error::Error>> {
         .api_keys([api_key(platform.ground())])
         .build()?;
     Ok(api)
+}
+
+/// A variable of the person's own applies to the resolvers as it does to the function: `HOST_HEARTBEAT_SECONDS=2 make dev`.
+fn overridden(builder: Builder, person: impl Fn(&str) -> Option<String>) -> Result<Builder, template::Error> {
+    let declared = template::Template::read(TEMPLATE, &BTreeMap::new())?;
+    let variables =
+        declared.of_kind("AWS::AppSync::GraphQLApi").filter_map(|(_, api)| api["EnvironmentVariables"].as_object());
+    Ok(variables.flatten().filter(|(name, _)| *name != "TABLE_NAME").fold(builder, |builder, (name, _)| {
+        match person(name) {
+            Some(value) => builder.environment(name, value),
+            None => builder,
+        }
+    }))
 }
 
 /// The front door of AppSync knows who calls; here it is the listener that does.

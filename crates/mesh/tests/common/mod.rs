@@ -103,6 +103,26 @@ pub fn report(group: &str, node: &str, value: &str) -> Value {
     json!({"groupId": group, "domain": DOMAIN, "nodeId": node, "data": [{"key": "temperature", "value": value}]})
 }
 
+pub fn of(group: &str) -> Value {
+    json!({"groupId": group, "domain": DOMAIN})
+}
+
+pub fn node(group: &str, node: &str) -> Value {
+    json!({"groupId": group, "domain": DOMAIN, "nodeId": node})
+}
+
+pub fn host(group: &str, host: &str) -> Value {
+    json!({"groupId": group, "domain": DOMAIN, "hostId": host})
+}
+
+pub fn events(group: &str, node: &str, names: &[&str]) -> Value {
+    let events: Vec<_> = names
+        .iter()
+        .map(|name| json!({"eventName": name, "payload": "{}", "firedAt": "2026-01-01T00:00:00.123Z"}))
+        .collect();
+    json!({"groupId": group, "domain": DOMAIN, "nodeId": node, "events": events})
+}
+
 pub const CREATE: &str = "mutation ($name: String!, $hostId: ID!, $domain: String!, $seconds: Int, $ws: Boolean) {
   createGroup(name: $name, hostId: $hostId, domain: $domain, maxConnectionTimeSeconds: $seconds, useWebSocket: $ws) {
     id domain fullId name hostId createdAt expiresAt heartbeatIntervalSeconds useWebSocket pollingIntervalSeconds } }";

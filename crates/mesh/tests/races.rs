@@ -1,0 +1,407 @@
+//! Requests that meet: what they leave behind is what one of them alone would have left, and nothing of what has ended.
+
+mod common;
+
+use std::time::Duration;
+
+use appsync::Response;
+use common::*;
+use futures::future::join_all;
+use serde_json::{Value, json};
+use testkit::faults::{Fault, Lag, Rule};
+
+fn kind(response: &Response) -> String {
+    response.to_json()["errors"][0]["errorType"].as_str().unwrap_or_default().to_owned()
+}
+
+fn everything(mesh: &Mesh) -> Vec<Value> {
+    mesh.db.items(mesh.db.table("MeshTable"))
+}
+
+#[tokio::test]
+async fn fifty_simultaneous_creations_make_one_group_also_after_the_old_one_has_ended() {
+    let mesh = Mesh::start().await;
+    let old = mesh.create_group("host-1").await;
+    mesh.clock.advance(Duration::from_secs(75));
+    let groups = join_all((0..50).map(|_| mesh.create_group("host-1"))).await;
+    assert!(groups.iter().all(|group| *group == groups[0] && *group != old), "{groups:?}");
+    let nodes = mesh.ok(LIST_NODES, of(&groups[0])).await;
+    assert_eq!(nodes.as_array().map(Vec::len), Some(1), "the host is its one member: {nodes}");
+}
+
+#[tokio::test]
+async fn creations_that_meet_conflicts_make_one_group() {
+    let mesh = Mesh::start().await;
+    mesh.db.faults().only(Rule::new(Fault::Conflict).on("TransactWriteItems").rate(0.4));
+    let create = json!({"name": "class", "hostId": "host-1", "domain": DOMAIN});
+    let answers = join_all((0..20).map(|_| mesh.execute(CREATE, create.clone()))).await;
+    mesh.db.faults().heal();
+    let group = mesh.create_group("host-1").await;
+    for answer in &answers {
+        if answer.is_ok() {
+            assert_eq!(answer.data()["createGroup"]["id"], group.as_str());
+        } else {
+            assert_eq!(kind(answer), "Conflict");
+        }
+    }
+    assert!(answers.iter().any(Response::is_ok));
+    assert_eq!(mesh.items_of("#METADATA").len(), 1);
+}
+
+#[tokio::test]
+async fn a_creation_whose_answers_are_lost_finds_the_group_that_it_made() {
+    let mesh = Mesh::start().await;
+    mesh.db.faults().only(Rule::new(Fault::LoseAnswer).on("TransactWriteItems").calls(1..=1));
+    let first = mesh.create_group("host-1").await;
+    mesh.db.faults().heal();
+    assert_eq!(mesh.create_group("host-1").await, first);
+    assert_eq!(mesh.items_of("#METADATA").len(), 1);
+}
+
+#[tokio::test]
+async fn a_host_that_joined_another_group_comes_back_as_a_member() {
+    let mesh = Mesh::start().await;
+    let (own, other) = (mesh.create_group("host-1").await, mesh.create_group("host-2").await);
+    mesh.join(&other, "host-1").await;
+    assert_eq!(mesh.refused(REPORT, report(&own, "host-1", "1")).await.0, "NodeNotFound");
+    assert_eq!(mesh.create_group("host-1").await, own, "it is still its group");
+    mesh.report(&own, "host-1", "1").await;
+    assert_eq!(mesh.refused(REPORT, report(&other, "host-1", "1")).await.0, "NodeNotFound");
+}
+
+#[tokio::test]
+async fn a_full_domain_refuses_new_groups_and_finds_the_old_ones() {
+    let mesh = Mesh::start().await;
+    let first = mesh.create_group("host-0").await;
+    for n in 1..100 {
+        mesh.create_group(&format!("host-{n}")).await;
+    }
+    let create = json!({"name": "class", "hostId": "host-100", "domain": DOMAIN});
+    let (kind, message) = mesh.refused(CREATE, create).await;
+    assert_eq!(
+        (kind.as_str(), message.as_str()),
+        ("ValidationError", "The domain has 100 groups, the most that it may have.")
+    );
+    assert_eq!(mesh.create_group("host-0").await, first);
+    assert_eq!(mesh.ok(LIST_GROUPS, json!({"domain": DOMAIN})).await.as_array().map(Vec::len), Some(100));
+}
+
+#[tokio::test]
+async fn a_full_group_refuses_new_members_and_takes_the_old_ones_again() {
+    let mesh = Mesh::start().await;
+    let group = mesh.create_group("host-1").await;
+    for n in 1..100 {
+        mesh.join(&group, &format!("node-{n}")).await;
+    }
+    let (kind, message) = mesh.refused(JOIN, node(&group, "node-100")).await;
+    assert_eq!(kind, "ValidationError");
+    assert_eq!(message, "The group has 100 members, the most that it may have.");
+    mesh.join(&group, "node-7").await;
+    mesh.ok(LEAVE, node(&group, "node-7")).await;
+    mesh.join(&group, "node-100").await;
+}
+
+/// Joins, reports, events and strangers, all at once with the end.
+async fn dissolve_in_the_middle(mesh: &Mesh) {
+    let group = mesh.create_group("host-1").await;
+    join_all((0..8).map(|n| {
+        let (mesh, group) = (mesh, &group);
+        async move { mesh.join(group, &format!("node-{n}")).await }
+    }))
+    .await;
+    let publish = (0..32).map(|n| {
+        let mut said = report(&group, &format!("node-{}", n % 8), "1");
+        if n % 2 == 0 {
+            said["messageId"] = json!(format!("m-{n}"));
+        }
+        mesh.execute(REPORT, said)
+    });
+    let fire = (0..16).map(|n| mesh.execute(FIRE, events(&group, &format!("node-{}", n % 8), &["a", "b"])));
+    let strangers = (0..8).map(|n| mesh.execute(REPORT, report(&group, &format!("stranger-{n}"), "1")));
+    let join = (0..8).map(|n| mesh.execute(JOIN, node(&group, &format!("late-{n}"))));
+    let leave = (0..2).map(|n| mesh.execute(LEAVE, node(&group, &format!("node-{n}"))));
+    let dissolve = async {
+        for _ in 0..20 {
+            let answer = mesh.execute(DISSOLVE, host(&group, "host-1")).await;
+            if answer.is_ok() {
+                return;
+            }
+            assert!(["Conflict", "Unavailable"].contains(&kind(&answer).as_str()), "{}", answer.to_json());
+        }
+        panic!("it was never dissolved");
+    };
+    let (published, fired, refused, joined, left, ()) =
+        tokio::join!(join_all(publish), join_all(fire), join_all(strangers), join_all(join), join_all(leave), dissolve);
+    mesh.db.faults().heal();
+    let known = ["", "GroupNotFound", "NodeNotFound", "Conflict", "Unavailable"];
+    for answer in published.iter().chain(&fired).chain(&refused).chain(&joined).chain(&left) {
+        assert!(known.contains(&kind(answer).as_str()), "{}", answer.to_json());
+    }
+    assert!(refused.iter().all(|answer| !answer.is_ok()), "strangers publish nothing");
+    for query in [REPORT, FIRE, JOIN] {
+        let mut late = report(&group, "node-1", "1");
+        late["events"] = events(&group, "node-1", &["late"])["events"].clone();
+        assert_eq!(mesh.refused(query, late).await.0, "GroupNotFound");
+    }
+}
+
+#[tokio::test]
+async fn dissolving_against_everything_leaves_nothing_behind() {
+    for _ in 0..3 {
+        let mesh = Mesh::start().await;
+        dissolve_in_the_middle(&mesh).await;
+        assert_eq!(everything(&mesh), Vec::<Value>::new());
+    }
+}
+
+#[tokio::test]
+async fn dissolving_against_everything_with_conflicts_leaves_nothing_behind() {
+    for seed in 0..3 {
+        let mesh = Mesh::start().await;
+        mesh.db.faults().seed(seed);
+        // The group and its members are made in peace.
+        let rule = Rule::new(Fault::Conflict).rate(0.1).calls(60..=100_000);
+        mesh.db.faults().only(rule);
+        dissolve_in_the_middle(&mesh).await;
+        assert_eq!(everything(&mesh), Vec::<Value>::new(), "seed {seed}");
+    }
+}
+
+#[tokio::test]
+async fn dissolving_can_be_repeated_wherever_it_was_cut_off() {
+    // The n-th write of the clearing is refused; the call is repeated and finds the rest.
+    for n in 1..=20 {
+        let mesh = Mesh::start().await;
+        let group = mesh.create_group("host-1").await;
+        for k in 0..3 {
+            mesh.join(&group, &format!("node-{k}")).await;
+            let mut said = report(&group, &format!("node-{k}"), "1");
+            said["messageId"] = json!(format!("m-{k}"));
+            mesh.ok(REPORT, said).await;
+        }
+        mesh.db.faults().only(Rule::new(Fault::Denied).on("DeleteItem").call(n));
+        let answer = mesh.execute(DISSOLVE, host(&group, "host-1")).await;
+        mesh.db.faults().heal();
+        if answer.is_ok() {
+            assert!(n > 12, "there are more deletions than {n}");
+            return;
+        }
+        assert_eq!(kind(&answer), "Unavailable");
+        assert_eq!(
+            mesh.refused(REPORT, report(&group, "node-0", "2")).await.0,
+            "GroupNotFound",
+            "it has ended already"
+        );
+        let mut other = host(&group, "node-0");
+        assert_eq!(mesh.refused(DISSOLVE, other.clone()).await.0, "GroupNotFound");
+        other["hostId"] = json!("host-1");
+        let done = mesh.ok(DISSOLVE, other).await;
+        assert_eq!(done["groupDissolve"]["groupId"], group.as_str(), "and notifies");
+        assert_eq!(everything(&mesh), Vec::<Value>::new(), "cut off at deletion {n}");
+    }
+    panic!("twenty deletions for four nodes");
+}
+
+#[tokio::test]
+async fn a_repeated_dissolution_is_recognised_by_its_message_id_and_notifies_nobody_again() {
+    let mesh = Mesh::start().await;
+    let group = mesh.create_group("host-1").await;
+    let mut end = host(&group, "host-1");
+    end["messageId"] = json!("the end");
+    let first = mesh.ok(DISSOLVE, end.clone()).await;
+    assert_eq!((&first["groupId"], &first["messageId"]), (&json!(group), &json!("the end")));
+    let again = mesh.ok(DISSOLVE, end.clone()).await;
+    assert_eq!((&again["groupId"], &again["sequence"]), (&Value::Null, &first["sequence"]));
+    assert_eq!(everything(&mesh).len(), 1, "the record of it");
+    mesh.clock.advance(Duration::from_secs(121));
+    assert_eq!(mesh.refused(DISSOLVE, end).await.0, "GroupNotFound", "it is not kept for ever");
+}
+
+#[tokio::test]
+async fn a_member_that_expires_while_publishing_publishes_nothing() {
+    let mesh = Mesh::start().await;
+    let group = mesh.create_group("host-1").await;
+    mesh.join(&group, "node-1").await;
+    mesh.clock.advance(Duration::from_secs(74));
+    mesh.ok(RENEW, host(&group, "host-1")).await;
+    mesh.report(&group, "node-1", "the last second").await;
+    // It had taken its number when its time was over: the node is gone before the message is written.
+    let expires = async {
+        mesh.db.must(
+            "UpdateItem",
+            &json!({
+                "TableName": mesh.db.table("MeshTable"),
+                "Key": {"pk": {"S": format!("GROUP#{group}@{DOMAIN}")}, "sk": {"S": "NODE#node-1"}},
+                "UpdateExpression": "SET #ttl = :past", "ExpressionAttributeNames": {"#ttl": "ttl"},
+                "ExpressionAttributeValues": {":past": {"N": "1"}},
+            }),
+        );
+    };
+    let answers = join_all((0..10).map(|_| mesh.execute(REPORT, report(&group, "node-1", "late"))));
+    let (answers, ()) = tokio::join!(answers, expires);
+    let accepted = answers.iter().filter(|answer| answer.is_ok()).count();
+    assert!(answers.iter().all(|answer| answer.is_ok() || kind(answer) == "NodeNotFound"));
+    assert_eq!(mesh.refused(REPORT, report(&group, "node-1", "later")).await.0, "NodeNotFound");
+    let page = mesh.ok(MESSAGES_SINCE, json!({"groupId": group, "domain": DOMAIN, "sequence": 1})).await;
+    let voids = page["voids"].as_array().map_or(0, Vec::len);
+    assert_eq!(page["messages"].as_array().map(Vec::len), Some(accepted), "{page}");
+    assert_eq!(accepted + voids, 11, "each refused one left a void number, and no gap: {page}");
+    assert_eq!(page["next"], page["head"]);
+}
+
+#[tokio::test]
+async fn a_write_whose_answer_is_lost_is_a_success_if_the_message_is_there() {
+    let mesh = Mesh::start().await;
+    let group = mesh.create_group("host-1").await;
+    // The SDK repeats the request under its own token; only when every answer is lost does the resolver have to find out.
+    mesh.db.faults().only(Rule::new(Fault::LoseAnswer).on("TransactWriteItems").calls(1..=3));
+    let answer = mesh.execute(REPORT, report(&group, "host-1", "1")).await;
+    mesh.db.faults().heal();
+    assert!(answer.is_ok(), "{}", answer.to_json());
+    let page = mesh.ok(MESSAGES_SINCE, json!({"groupId": group, "domain": DOMAIN, "sequence": 0})).await;
+    assert_eq!((page["messages"].as_array().map(Vec::len), &page["voids"]), (Some(1), &json!([])), "{page}");
+}
+
+#[tokio::test]
+async fn conflicts_are_conflicts_and_outages_are_outages() {
+    let mesh = Mesh::start().await;
+    let group = mesh.create_group("host-1").await;
+    mesh.join(&group, "node-1").await;
+    let operations = [
+        (CREATE, json!({"name": "class", "hostId": "host-2", "domain": DOMAIN})),
+        (JOIN, node(&group, "node-2")),
+        (LEAVE, node(&group, "node-1")),
+        (BEAT, node(&group, "node-1")),
+        (RENEW, host(&group, "host-1")),
+        (REPORT, report(&group, "node-1", "1")),
+        (FIRE, events(&group, "node-1", &["a"])),
+        (RECORD, events(&group, "node-1", &["a"])),
+        (DISSOLVE, host(&group, "host-1")),
+    ];
+    for (query, variables) in &operations {
+        mesh.db.faults().conflict();
+        let (kind, message) = mesh.refused(query, variables.clone()).await;
+        assert_eq!((kind.as_str(), message.ends_with("Try again.")), ("Conflict", true), "{query}: {message}");
+        mesh.db.faults().only(Rule::new(Fault::Error));
+        let (kind, message) = mesh.refused(query, variables.clone()).await;
+        assert_eq!((kind.as_str(), message.ends_with("Try again.")), ("Unavailable", true), "{query}: {message}");
+        mesh.db.faults().heal();
+    }
+}
+
+#[tokio::test]
+async fn events_are_found_however_many_reports_lie_between_them() {
+    let mesh = Mesh::start().await;
+    let group = mesh.create_group("host-1").await;
+    let first = mesh.ok(RECORD, events(&group, "host-1", &["first"])).await;
+    let since = |since: &Value| json!({"groupId": group, "domain": DOMAIN, "since": since});
+    // More than a page of reports, written as the resolver writes them.
+    let head = 2_600;
+    let at = mesh.clock.now_ms();
+    for sequence in 2..=head {
+        mesh.db.must(
+            "PutItem",
+            &json!({"TableName": mesh.db.table("MeshTable"), "Item": {
+                "pk": {"S": format!("GROUP#{group}@{DOMAIN}")}, "sk": {"S": format!("MESSAGE#{sequence:012}")},
+                "kind": {"S": "status"}, "sequence": {"N": sequence.to_string()}, "at": {"N": at.to_string()},
+                "ttl": {"N": (at / 1000 + 120).to_string()},
+            }}),
+        );
+    }
+    mesh.db.must(
+        "UpdateItem",
+        &json!({
+            "TableName": mesh.db.table("MeshTable"),
+            "Key": {"pk": {"S": format!("DOMAIN#{DOMAIN}")}, "sk": {"S": format!("GROUP#{group}#METADATA")}},
+            "UpdateExpression": "SET #s = :head", "ExpressionAttributeNames": {"#s": "sequence"},
+            "ExpressionAttributeValues": {":head": {"N": head.to_string()}},
+        }),
+    );
+    mesh.db.reset_calls();
+    assert_eq!(mesh.ok(EVENTS_SINCE, since(&first["nextSince"])).await, json!([]));
+    assert!(mesh.db.calls().of("Query") <= 1, "nothing new: {:?}", mesh.db.calls());
+    mesh.ok(RECORD, events(&group, "host-1", &["second"])).await;
+    let names =
+        |found: Value| found.as_array().into_iter().flatten().map(|event| event["name"].clone()).collect::<Vec<_>>();
+    assert_eq!(names(mesh.ok(EVENTS_SINCE, since(&first["nextSince"])).await), ["second"]);
+    assert_eq!(names(mesh.ok(EVENTS_SINCE, since(&json!("2025-12-31T00:00:00Z"))).await), ["first", "second"]);
+    // What is not kept any more is not looked at, though it still lies in the table.
+    mesh.clock.advance(Duration::from_secs(60));
+    mesh.ok(RENEW, host(&group, "host-1")).await;
+    mesh.clock.advance(Duration::from_secs(61));
+    mesh.ok(RENEW, host(&group, "host-1")).await;
+    mesh.ok(RECORD, events(&group, "host-1", &["third"])).await;
+    mesh.db.reset_calls();
+    assert_eq!(names(mesh.ok(EVENTS_SINCE, since(&json!("2025-12-31T00:00:00Z"))).await), ["third"]);
+    assert_eq!(mesh.db.calls().of("Query"), 1);
+}
+
+#[tokio::test]
+async fn groups_that_ended_long_ago_do_not_hide_the_living_ones() {
+    let mesh = Mesh::start().await;
+    for n in 0..1_100 {
+        let id = format!("old-{n}");
+        mesh.db.must(
+            "PutItem",
+            &json!({"TableName": mesh.db.table("MeshTable"), "Item": {
+                "pk": {"S": format!("DOMAIN#{DOMAIN}")}, "sk": {"S": format!("GROUP#{id}#METADATA")},
+                "GSI1PK": {"S": format!("DOMAIN#{DOMAIN}")}, "GSI1SK": {"S": format!("GROUP#2025-12-31T12:00:00.{n:04}Z")},
+                "groupId": {"S": id}, "domain": {"S": DOMAIN}, "expiresAt": {"N": "1"}, "hostFreshUntil": {"N": "1"},
+            }}),
+        );
+    }
+    let group = mesh.create_group("host-1").await;
+    let listed = mesh.ok(LIST_GROUPS, json!({"domain": DOMAIN})).await;
+    assert_eq!(listed, json!([{"id": group, "name": "class", "hostId": "host-1"}]));
+}
+
+#[tokio::test]
+async fn an_index_that_lags_hides_a_new_group_for_a_moment_and_nothing_else() {
+    let mesh = Mesh::start().await;
+    mesh.db.faults().lag_indexes(Some(Lag::Calls(12)));
+    let group = mesh.create_group("host-1").await;
+    assert_eq!(mesh.ok(LIST_GROUPS, json!({"domain": DOMAIN})).await, json!([]), "not listed yet");
+    mesh.join(&group, "node-1").await;
+    mesh.report(&group, "node-1", "20").await;
+    for _ in 0..12 {
+        mesh.ok(GET_GROUP, of(&group)).await;
+    }
+    assert_eq!(mesh.ok(LIST_GROUPS, json!({"domain": DOMAIN})).await.as_array().map(Vec::len), Some(1));
+    assert_eq!(mesh.ok(LIST_STATUSES, of(&group)).await.as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test]
+async fn a_node_that_left_or_expired_has_no_status() {
+    let mesh = Mesh::start().await;
+    let group = mesh.create_group("host-1").await;
+    mesh.join(&group, "node-1").await;
+    mesh.report(&group, "node-1", "20").await;
+    let status = json!({"nodeId": "node-1", "domain": DOMAIN});
+    assert_eq!(mesh.ok(GET_STATUS, status.clone()).await["nodeId"], "node-1");
+    mesh.clock.advance(Duration::from_secs(74));
+    mesh.ok(RENEW, host(&group, "host-1")).await;
+    mesh.clock.advance(Duration::from_secs(1));
+    assert_eq!(mesh.ok(GET_STATUS, status.clone()).await, Value::Null, "expired, and invisible at once");
+    mesh.join(&group, "node-1").await;
+    mesh.report(&group, "node-1", "21").await;
+    mesh.clock.advance(Duration::from_secs(74));
+    assert_eq!(mesh.ok(GET_STATUS, status).await, Value::Null, "its group is over");
+}
+
+#[tokio::test]
+async fn services_of_the_account_come_with_iam() {
+    let mesh = Mesh::start().await;
+    let service = appsync::Caller::iam(appsync::IamCaller::role("123456789012", "reporting"));
+    let group = mesh.create_group("host-1").await;
+    for (query, variables) in [
+        (GET_GROUP, of(&group)),
+        (LIST_NODES, of(&group)),
+        (REPORT, report(&group, "host-1", "1")),
+        (LIST_STATUSES, of(&group)),
+        (MESSAGES_SINCE, json!({"groupId": group, "domain": DOMAIN, "sequence": 0})),
+        (DISSOLVE, host(&group, "host-1")),
+    ] {
+        let answer = mesh.api.execute(query, variables, &service).await;
+        assert!(answer.is_ok(), "{query}: {}", answer.to_json());
+    }
+}
