@@ -19,8 +19,20 @@ export interface LocalAws {
   stop(): Promise<void>;
 }
 
+/** A free port may be taken by somebody else before it is used: then another one is tried. */
+const ATTEMPTS = 3;
+
 export async function startLocalAws(): Promise<LocalAws> {
-  const port = await freePort();
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await start(await freePort());
+    } catch (error) {
+      if (attempt === ATTEMPTS) throw error;
+    }
+  }
+}
+
+async function start(port: number): Promise<LocalAws> {
   const proxy = await startProxy(port);
   const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
   const log = path.join(root, 'target', 'deploy-test', 'local-aws.log');
