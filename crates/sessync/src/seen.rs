@@ -419,11 +419,13 @@ mod tests {
                         let (_, unknown) = model.entry(uuid).or_default();
                         *unknown = MAX_UNKNOWN.min(*unknown + 1);
                     }
-                    10 => assert_eq!(seen.expire(1), 0, "seed {seed} step {step}"),
+                    10 if step % 10 == 0 => assert_eq!(seen.expire(1), 0, "seed {seed} step {step}"),
                     _ => {}
                 }
-                let unknown: u64 = model.values().map(|(_, unknown)| unknown).sum();
-                assert_eq!(seen.unknown as u64, unknown, "seed {seed} step {step}");
+                if step % 100 == 0 {
+                    let unknown: u64 = model.values().map(|(_, unknown)| unknown).sum();
+                    assert_eq!(seen.unknown as u64, unknown, "seed {seed} step {step}");
+                }
             }
             let keys: u64 = model.values().map(|(contents, unknown)| contents.len() as u64 + unknown).sum();
             assert_eq!(seen.len() as u64, keys, "seed {seed}");

@@ -306,40 +306,45 @@ mod tests {
         }
     }
 
-    proptest! {
-        #[test]
-        fn written_and_read_again_an_amount_is_the_same(units in 0..=MAX.units()) {
-            let amount = Amount::from_units(units);
-            prop_assert_eq!(Amount::parse(&amount.to_string()), Ok(amount));
-        }
+    // `make fuzz` finds them by this name.
+    mod properties {
+        use super::*;
 
-        #[test]
-        fn any_text_is_an_amount_or_an_error_never_a_panic(text in any::<String>()) {
-            if let Ok(amount) = Amount::parse(&text) {
-                prop_assert!(amount <= MAX);
-                // an accepted text differs from the canonical one by trailing zeros at most
-                let canonical = amount.to_string();
-                prop_assert!(text.starts_with(&canonical));
-                prop_assert!(text[canonical.len()..].chars().all(|c| c == '0' || c == '.'));
+        proptest! {
+            #[test]
+            fn written_and_read_again_an_amount_is_the_same(units in 0..=MAX.units()) {
+                let amount = Amount::from_units(units);
+                prop_assert_eq!(Amount::parse(&amount.to_string()), Ok(amount));
             }
-        }
 
-        #[test]
-        fn number_like_texts_are_read_as_the_integer_they_spell(text in "[0-9]{1,13}(\\.[0-9]{1,10})?|[-+0-9.eE_ ]{0,24}") {
-            if let Ok(amount) = Amount::parse(&text) {
-                let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-                let spelled: u128 = format!("{whole}{fraction:0<8}").parse().unwrap();
-                prop_assert_eq!(u128::from(amount.units()), spelled);
+            #[test]
+            fn any_text_is_an_amount_or_an_error_never_a_panic(text in any::<String>()) {
+                if let Ok(amount) = Amount::parse(&text) {
+                    prop_assert!(amount <= MAX);
+                    // an accepted text differs from the canonical one by trailing zeros at most
+                    let canonical = amount.to_string();
+                    prop_assert!(text.starts_with(&canonical));
+                    prop_assert!(text[canonical.len()..].chars().all(|c| c == '0' || c == '.'));
+                }
             }
-        }
 
-        #[test]
-        fn a_fee_is_the_floor_of_the_exact_product(units in 0..=MAX.units(), parts in 0..UNITS) {
-            let (amount, rate) = (Amount::from_units(units), Rate(parts));
-            let exact = u128::from(units) * u128::from(parts);
-            let fee = u128::from(rate.of(amount).units());
-            prop_assert!(fee * u128::from(UNITS) <= exact && exact < (fee + 1) * u128::from(UNITS));
-            prop_assert!(rate.of(amount) <= amount);
+            #[test]
+            fn number_like_texts_are_read_as_the_integer_they_spell(text in "[0-9]{1,13}(\\.[0-9]{1,10})?|[-+0-9.eE_ ]{0,24}") {
+                if let Ok(amount) = Amount::parse(&text) {
+                    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+                    let spelled: u128 = format!("{whole}{fraction:0<8}").parse().unwrap();
+                    prop_assert_eq!(u128::from(amount.units()), spelled);
+                }
+            }
+
+            #[test]
+            fn a_fee_is_the_floor_of_the_exact_product(units in 0..=MAX.units(), parts in 0..UNITS) {
+                let (amount, rate) = (Amount::from_units(units), Rate(parts));
+                let exact = u128::from(units) * u128::from(parts);
+                let fee = u128::from(rate.of(amount).units());
+                prop_assert!(fee * u128::from(UNITS) <= exact && exact < (fee + 1) * u128::from(UNITS));
+                prop_assert!(rate.of(amount) <= amount);
+            }
         }
     }
 }

@@ -285,41 +285,46 @@ mod tests {
         assert!(transfer(&request("50"), id(1), &rules, &vec![]).is_ok());
     }
 
-    proptest! {
-        #[test]
-        fn postings_sum_to_zero_and_a_reversal_undoes_them(
-            units in 1..=1_000_000_000_000_u64,
-            rate in 0..99_999_999_u64,
-            party in 0..3_u8,
-            shards in prop::collection::vec(0..1_000_000_000_000_u64, 8),
-            lot in any::<u8>(),
-        ) {
-            let rules = rules(&Amount::from_units(rate).to_string());
-            let mut request = Transfer { amount: Amount::from_units(units), ..request("1") };
-            match party {
-                1 => request.sender = rules.treasury.clone(),
-                2 => request.recipient = rules.treasury.clone(),
-                _ => {}
-            }
-            let shards: Shards = (0..8).zip(shards.into_iter().map(Amount::from_units)).collect();
-            let total: u64 = shards.iter().map(|(_, balance)| balance.units()).sum();
-            match transfer(&request, id(lot), &rules, &shards) {
-                Err(Impossible::TreasuryTooPoor) => prop_assert!(party == 1 && total < units),
-                Err(_) => prop_assert!(units > rules.transfer_limit.units()),
-                Ok(plan) => {
-                    prop_assert_eq!(plan.entry.created_money(), Delta(0));
-                    prop_assert_eq!(&plan.steps[0], &Step::Record);
-                    prop_assert_eq!(plan.steps.last(), Some(&Step::Entry));
-                    // enough in the shards to give back what they got
-                    let rich: Shards = (0..8).map(|shard| (shard, Amount::from_units(units * 2))).collect();
-                    let back = reversal(&plan.entry, "a mistake", id(lot.wrapping_add(1)), &rules, &rich).unwrap();
-                    prop_assert_eq!(back.entry.created_money(), Delta(0));
-                    let sum = |postings: &Postings, treasury: bool| -> i128 {
-                        postings.iter().filter(|(a, _)| matches!(a, Account::Treasury(_)) == treasury).map(|(_, d)| d.0).sum()
-                    };
-                    prop_assert_eq!(sum(&plan.entry.postings, true), -sum(&back.entry.postings, true));
-                    for (account, delta) in plan.entry.postings.iter().filter(|(a, _)| matches!(a, Account::Of(_))) {
-                        prop_assert_eq!(back.entry.postings.get(account), Some(&Delta(-delta.0)));
+    // `make fuzz` finds them by this name.
+    mod properties {
+        use super::*;
+
+        proptest! {
+            #[test]
+            fn postings_sum_to_zero_and_a_reversal_undoes_them(
+                units in 1..=1_000_000_000_000_u64,
+                rate in 0..99_999_999_u64,
+                party in 0..3_u8,
+                shards in prop::collection::vec(0..1_000_000_000_000_u64, 8),
+                lot in any::<u8>(),
+            ) {
+                let rules = rules(&Amount::from_units(rate).to_string());
+                let mut request = Transfer { amount: Amount::from_units(units), ..request("1") };
+                match party {
+                    1 => request.sender = rules.treasury.clone(),
+                    2 => request.recipient = rules.treasury.clone(),
+                    _ => {}
+                }
+                let shards: Shards = (0..8).zip(shards.into_iter().map(Amount::from_units)).collect();
+                let total: u64 = shards.iter().map(|(_, balance)| balance.units()).sum();
+                match transfer(&request, id(lot), &rules, &shards) {
+                    Err(Impossible::TreasuryTooPoor) => prop_assert!(party == 1 && total < units),
+                    Err(_) => prop_assert!(units > rules.transfer_limit.units()),
+                    Ok(plan) => {
+                        prop_assert_eq!(plan.entry.created_money(), Delta(0));
+                        prop_assert_eq!(&plan.steps[0], &Step::Record);
+                        prop_assert_eq!(plan.steps.last(), Some(&Step::Entry));
+                        // enough in the shards to give back what they got
+                        let rich: Shards = (0..8).map(|shard| (shard, Amount::from_units(units * 2))).collect();
+                        let back = reversal(&plan.entry, "a mistake", id(lot.wrapping_add(1)), &rules, &rich).unwrap();
+                        prop_assert_eq!(back.entry.created_money(), Delta(0));
+                        let sum = |postings: &Postings, treasury: bool| -> i128 {
+                            postings.iter().filter(|(a, _)| matches!(a, Account::Treasury(_)) == treasury).map(|(_, d)| d.0).sum()
+                        };
+                        prop_assert_eq!(sum(&plan.entry.postings, true), -sum(&back.entry.postings, true));
+                        for (account, delta) in plan.entry.postings.iter().filter(|(a, _)| matches!(a, Account::Of(_))) {
+                            prop_assert_eq!(back.entry.postings.get(account), Some(&Delta(-delta.0)));
+                        }
                     }
                 }
             }

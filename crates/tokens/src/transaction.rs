@@ -123,32 +123,37 @@ mod tests {
         first <= text && text <= last
     }
 
-    proptest! {
-        #[test]
-        fn an_id_knows_its_time_and_survives_its_text(millis in 0..=MAX_MILLIS, random in any::<[u8; 10]>()) {
-            let id = TransactionId::new(Timestamp::from_millis(millis), random);
-            prop_assert_eq!(id.created_at().as_millis(), millis);
-            prop_assert_eq!(id.to_string().parse(), Ok(id));
-        }
+    // `make fuzz` finds them by this name.
+    mod properties {
+        use super::*;
 
-        #[test]
-        fn a_range_holds_exactly_the_ids_of_its_instants(start in 0..50_u64, end in 0..50_u64, at in 0..50_u64, random in any::<[u8; 10]>()) {
-            let id = TransactionId::new(Timestamp::from_millis(at), random);
-            let places = Places::between(Some(Timestamp::from_millis(start)), Some(Timestamp::from_millis(end)));
-            prop_assert_eq!(holds(places, id), start <= at && at < end);
-        }
+        proptest! {
+            #[test]
+            fn an_id_knows_its_time_and_survives_its_text(millis in 0..=MAX_MILLIS, random in any::<[u8; 10]>()) {
+                let id = TransactionId::new(Timestamp::from_millis(millis), random);
+                prop_assert_eq!(id.created_at().as_millis(), millis);
+                prop_assert_eq!(id.to_string().parse(), Ok(id));
+            }
 
-        #[test]
-        fn after_an_id_come_exactly_the_smaller_ones(a in 0..3_u64, b in 0..3_u64, ra in any::<[u8; 10]>(), rb in any::<[u8; 10]>()) {
-            let (a, b) = (TransactionId::new(Timestamp::from_millis(a), ra), TransactionId::new(Timestamp::from_millis(b), rb));
-            let places = Places::between(None, None).and_then(|places| places.after(a));
-            prop_assert_eq!(holds(places, b), b < a);
-        }
+            #[test]
+            fn a_range_holds_exactly_the_ids_of_its_instants(start in 0..50_u64, end in 0..50_u64, at in 0..50_u64, random in any::<[u8; 10]>()) {
+                let id = TransactionId::new(Timestamp::from_millis(at), random);
+                let places = Places::between(Some(Timestamp::from_millis(start)), Some(Timestamp::from_millis(end)));
+                prop_assert_eq!(holds(places, id), start <= at && at < end);
+            }
 
-        #[test]
-        fn any_text_is_an_id_or_an_error(text in "\\PC{0,40}|[0-9a-fA-F-]{30,40}") {
-            if let Ok(id) = text.parse::<TransactionId>() {
-                prop_assert_eq!(id.to_string(), text);
+            #[test]
+            fn after_an_id_come_exactly_the_smaller_ones(a in 0..3_u64, b in 0..3_u64, ra in any::<[u8; 10]>(), rb in any::<[u8; 10]>()) {
+                let (a, b) = (TransactionId::new(Timestamp::from_millis(a), ra), TransactionId::new(Timestamp::from_millis(b), rb));
+                let places = Places::between(None, None).and_then(|places| places.after(a));
+                prop_assert_eq!(holds(places, b), b < a);
+            }
+
+            #[test]
+            fn any_text_is_an_id_or_an_error(text in "\\PC{0,40}|[0-9a-fA-F-]{30,40}") {
+                if let Ok(id) = text.parse::<TransactionId>() {
+                    prop_assert_eq!(id.to_string(), text);
+                }
             }
         }
     }

@@ -159,22 +159,27 @@ mod tests {
         }
     }
 
-    proptest! {
-        #[test]
-        fn no_list_of_reasons_refuses_while_anything_but_conditions_failed(picks in prop::collection::vec(0..5_u8, 0..7)) {
-            let reasons: Vec<Reason> = picks
-                .iter()
-                .map(|pick| match pick {
-                    0 => Reason::None,
-                    1 => Reason::Condition(None),
-                    2 => Reason::Condition(Some(FROZEN)),
-                    3 => Reason::Conflict,
-                    _ => Reason::Other,
-                })
-                .collect();
-            if let Verdict::Refused(_) = judge(&steps(), &reasons) {
-                prop_assert!(!picks.iter().any(|pick| *pick >= 3) && reasons.len() == steps().len());
-                prop_assert!(!matches!(reasons[0], Reason::Condition(_)));
+    // `make fuzz` finds them by this name.
+    mod properties {
+        use super::*;
+
+        proptest! {
+            #[test]
+            fn no_list_of_reasons_refuses_while_anything_but_conditions_failed(picks in prop::collection::vec(0..5_u8, 0..7)) {
+                let reasons: Vec<Reason> = picks
+                    .iter()
+                    .map(|pick| match pick {
+                        0 => Reason::None,
+                        1 => Reason::Condition(None),
+                        2 => Reason::Condition(Some(FROZEN)),
+                        3 => Reason::Conflict,
+                        _ => Reason::Other,
+                    })
+                    .collect();
+                if let Verdict::Refused(_) = judge(&steps(), &reasons) {
+                    prop_assert!(!picks.iter().any(|pick| *pick >= 3) && reasons.len() == steps().len());
+                    prop_assert!(!matches!(reasons[0], Reason::Condition(_)));
+                }
             }
         }
     }

@@ -485,7 +485,7 @@ fn any_body() -> impl Strategy<Value = Vec<u8>> {
 }
 
 #[test]
-fn whatever_is_sent_the_answer_is_a_described_one_and_never_a_500() {
+fn fuzz_whatever_is_sent_the_answer_is_a_described_one_and_never_a_500() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let world = runtime.block_on(async {
         let world = world().await;
@@ -504,8 +504,10 @@ fn whatever_is_sent_the_answer_is_a_described_one_and_never_a_500() {
         "\\PC{0,40}"
     ];
     let (alice, operator) = (world.token("alice"), world.operator());
+    // `make fuzz` asks for more.
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { Config::default().cases } else { 400 };
     let mut runner = TestRunner::new_with_rng(
-        Config { cases: 400, failure_persistence: None, ..Config::default() },
+        Config { cases, failure_persistence: None, ..Config::default() },
         proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha),
     );
     let outcome = runner.run(
