@@ -54,7 +54,7 @@ export interface MeshMessage {
   domain: string | null;
   sequence: number;
   messageId: string | null;
-  timestamp: string;
+  timestamp: string | null;
   nodeStatus: NodeStatus | null;
   batchEvent: BatchEvent | null;
   groupDissolve: { groupId: string; domain: string; message: string } | null;
@@ -77,6 +77,15 @@ export interface Options {
   /** For Node before 22: `ws`. */
   WebSocket?: unknown;
   fetch?: typeof globalThis.fetch;
+  /** Time and chance, for tests. */
+  machine?: Machine;
+}
+
+export interface Machine {
+  setTimeout(work: () => void, ms: number): unknown;
+  clearTimeout(timer: unknown): void;
+  now(): number;
+  random(): number;
 }
 
 export class Mesh {

@@ -3,26 +3,37 @@
  *
  * What it promises: every message of a group that is published after `join` resolved, and is still kept when it is asked for,
  * reaches the listeners once and in the one order in which the group accepted them. A gap in the sequence is noticed,
- * filled by a query, and told (`gap`) if it cannot be filled. The group's end reaches them once (`ended`).
+ * filled by a query, and told (`gap`) if it cannot be filled. The group's end reaches them once (`ended`). Events of one membership
+ * reach the group in the order in which they were fired.
  *
  * How: one subscription to `onMessageInGroup`; messages wait until those before them are here, at most GAP_PATIENCE_MS, then the
- * missing ones are asked for. After every (re)connection the stream is asked for what came meanwhile: a server may lose a message
- * right after it has acknowledged a subscription. Groups without WebSocket are polled with the same query.
+ * missing ones are asked for. After every (re)connection the stream is asked for what came meanwhile, and once more a little later: a
+ * server may lose a message right after it has acknowledged a subscription. Every heartbeat asks too. Groups without WebSocket, and clients
+ * whose socket is gone, poll with the same query.
  */
 
 /** Reports and events are collected for this long and sent together. */
 export const BATCH_MS = 50;
-/** How long an out-of-order message waits for the ones before it. */
+/** How long an out-of-order message waits for the ones before it; and the longest pause between two looks for a message on its way. */
 const GAP_PATIENCE_MS = 300;
+const GAP_PATIENCE_LONGEST_MS = 2000;
+/** When the stream is looked at once more after a subscription was acknowledged. */
+const SECOND_LOOK_MS = 2000;
 /** Pauses between attempts to reconnect: the first, and the longest. */
 const RECONNECT_FIRST_MS = 500;
 const RECONNECT_LONGEST_MS = 15000;
-/** Without a sign of life for this long a socket counts as dead (the server names its own limit when it acknowledges). */
+/** How long a socket may take to be acknowledged, and how long it may then be silent (unless the server names its own limit). */
+const CONNECT_MS = 10000;
 const SILENCE_MS = 300000;
+/** How long a request may take. */
+const REQUEST_MS = 10000;
 /** Beyond every sequence: asking from here tells the head, and nothing else. */
 const BEYOND = 2147483647;
 /** How often a request is tried when the server says "try again". */
 const ATTEMPTS = 5;
+/** What one batch of events holds: the server's count, and so many characters that both forms of it can be delivered. */
+const BATCH_EVENTS = 100;
+const BATCH_CHARACTERS = 30000;
 
 /** The one selection with which both generations of clients understand each other. */
 export const EVERYTHING = `
@@ -52,14 +63,27 @@ export class MeshError extends Error {
   }
 }
 
+/** Time and chance: the machine's own, unless a test brings others. */
+const MACHINE = {
+  setTimeout: (work, ms) => globalThis.setTimeout(work, ms),
+  clearTimeout: (timer) => globalThis.clearTimeout(timer),
+  now: () => Date.now(),
+  random: () => Math.random(),
+};
+
 export class Mesh {
-  /** @param {{endpoint: string, realtime?: string, apiKey: string, WebSocket?: any, fetch?: any}} options */
-  constructor({ endpoint, realtime, apiKey, WebSocket, fetch }) {
+  /** @param {{endpoint: string, realtime?: string, apiKey: string, WebSocket?: any, fetch?: any, machine?: any}} options */
+  constructor({ endpoint, realtime, apiKey, WebSocket, fetch, machine }) {
     this.endpoint = endpoint;
     this.realtime = realtime ?? `${endpoint.replace(/^http/, 'ws')}/realtime`;
     this.apiKey = apiKey;
     this.WebSocket = WebSocket ?? globalThis.WebSocket;
     this.fetch = fetch ?? globalThis.fetch.bind(globalThis);
+    this.machine = machine ?? MACHINE;
+  }
+
+  sleep(ms) {
+    return new Promise((resolve) => void this.machine.setTimeout(resolve, ms));
   }
 
   /** One operation with one field; its value. Throws a MeshError. */
@@ -69,22 +93,36 @@ export class Mesh {
         return await this.#once(query, variables);
       } catch (error) {
         if (attempt >= ATTEMPTS || !(error instanceof MeshError) || !error.isRetryable) throw error;
-        await sleep(50 * 2 ** attempt * (0.5 + Math.random() / 2));
+        await this.sleep(50 * 2 ** attempt * (0.5 + this.machine.random() / 2));
       }
     }
   }
 
   async #once(query, variables) {
-    let body;
-    try {
+    const abort = new AbortController();
+    let timer;
+    const late = new Promise((_, reject) => {
+      timer = this.machine.setTimeout(() => {
+        reject(new Error('no answer'));
+        abort.abort();
+      }, REQUEST_MS);
+    });
+    const asked = async () => {
       const response = await this.fetch(this.endpoint, {
         method: 'POST',
         headers: { 'content-type': 'application/json', 'x-api-key': this.apiKey },
         body: JSON.stringify({ query, variables }),
+        signal: abort.signal,
       });
-      body = await response.json();
+      return response.json();
+    };
+    let body;
+    try {
+      body = await Promise.race([asked(), late]);
     } catch (cause) {
       throw new MeshError('Unavailable', `The mesh cannot be reached: ${cause.message}`);
+    } finally {
+      this.machine.clearTimeout(timer);
     }
     const error = body.errors?.[0];
     if (error) throw new MeshError(error.errorType ?? 'Unknown', error.message);
@@ -131,14 +169,24 @@ export class Membership {
   #timers = new Set();
   #socket = null;
   #reconnects = 0;
+  /** Is the subscription acknowledged? */
+  #open = false;
+  #polling = false;
+  /** Ends the wait for a connection. */
+  #connected = null;
   /** The last sequence that was delivered, in order. */
   #delivered = 0;
   /** Messages that wait for those before them. */
   #waiting = new Map();
-  #filling = null;
+  #gapTimer = null;
+  /** The one look at the stream that is under way, and whether another one is wanted after it. */
+  #look = null;
+  #lookAgain = false;
   #unsent = { data: new Map(), events: [] };
+  /** What the group knows of this node. */
   #reported = new Map();
   #flushing = null;
+  #sending = Promise.resolve();
   #over = false;
 
   constructor(mesh, group, nodeId, isHost) {
@@ -172,10 +220,12 @@ export class Membership {
     const { head } = await this.#page(BEYOND);
     this.#delivered = head;
     this.#beat();
-    if (this.group.useWebSocket === false) this.#poll();
+    if (this.group.useWebSocket === false || !this.#mesh.WebSocket) this.#poll();
     else await this.#connect();
     return this;
   }
+
+  // --- saying something ------------------------------------------------------
 
   /** Reports values; only what has changed is sent, after BATCH_MS, together with what else has by then. */
   report(values) {
@@ -191,33 +241,57 @@ export class Membership {
   /** Fires an event, in order, after BATCH_MS together with the others of that time. */
   fire(name, payload = null) {
     const text = payload === null || typeof payload === 'string' ? payload : JSON.stringify(payload);
-    this.#unsent.events.push({ eventName: name, payload: text, firedAt: new Date().toISOString() });
+    this.#unsent.events.push({ eventName: name, payload: text, firedAt: new Date(this.#mesh.machine.now()).toISOString() });
     return this.#schedule();
   }
 
   #schedule() {
     if (this.#over) return Promise.reject(new MeshError('GroupNotFound', 'The group has ended.'));
-    this.#flushing ??= sleep(BATCH_MS).then(() => this.flush());
+    this.#flushing ??= this.#mesh.sleep(BATCH_MS).then(() => this.flush());
     return this.#flushing;
   }
 
-  /** Sends what is waiting now. A publish whose answer is lost is repeated under the same messageId. */
+  /** Sends what is waiting, after what is being sent. A publish whose answer is lost is repeated under the same messageId. */
   async flush() {
+    await this.#sending;
     this.#flushing = null;
     const { data, events } = this.#unsent;
+    if (data.size === 0 && events.length === 0) return undefined;
+    if (this.#over) throw new MeshError('GroupNotFound', 'The group has ended.');
     this.#unsent = { data: new Map(), events: [] };
-    const sent = [];
-    if (data.size > 0) {
-      for (const [key, value] of data) this.#reported.set(key, value);
-      // The last known values all together: a status is the whole of it.
-      const all = [...this.#reported].map(([key, value]) => ({ key, value }));
-      sent.push(this.#publish('reportDataByNode', 'data', '[SensorDataInput!]!', all));
+    const sent = Promise.all([this.#sendData(data), this.#sendEvents(events)]);
+    this.#sending = sent.then(() => undefined, () => undefined);
+    await sent;
+    return undefined;
+  }
+
+  async #sendData(data) {
+    if (data.size === 0) return;
+    for (const [key, value] of data) this.#reported.set(key, value);
+    // The last known values all together: a status is the whole of it.
+    const all = [...this.#reported].map(([key, value]) => ({ key, value }));
+    try {
+      await this.#publish('reportDataByNode', 'data', '[SensorDataInput!]!', all);
+    } catch (error) {
+      // Not known to the group: the next report says it again.
+      for (const [key, value] of data) if (!this.#unsent.data.has(key)) this.#unsent.data.set(key, value);
+      throw error;
     }
-    if (events.length > 0) {
-      const field = this.group.useWebSocket === false ? 'recordEventsByNode' : 'fireEventsByNode';
-      sent.push(this.#publish(field, 'events', '[EventInput!]!', events));
+  }
+
+  async #sendEvents(events) {
+    const field = this.group.useWebSocket === false ? 'recordEventsByNode' : 'fireEventsByNode';
+    for (let from = 0; from < events.length; ) {
+      let to = from;
+      let characters = 0;
+      while (to < events.length && to - from < BATCH_EVENTS) {
+        characters += events[to].eventName.length + (events[to].payload?.length ?? 0);
+        if (to > from && characters > BATCH_CHARACTERS) break;
+        to += 1;
+      }
+      await this.#publish(field, 'events', '[EventInput!]!', events.slice(from, to));
+      from = to;
     }
-    await Promise.all(sent);
   }
 
   async #publish(field, argument, type, value) {
@@ -225,26 +299,39 @@ export class Membership {
     const query = `mutation ($groupId: ID!, $domain: String!, $nodeId: ID!, $value: ${type}, $messageId: ID) {
       ${field}(groupId: $groupId, domain: $domain, nodeId: $nodeId, ${argument}: $value, messageId: $messageId) { ${selection} } }`;
     try {
-      return await this.#mesh.request(query, { ...this.#where, nodeId: this.nodeId, value, messageId: newId() });
+      return await this.#mesh.request(query, { ...this.#where, nodeId: this.nodeId, value, messageId: this.#newId() });
     } catch (error) {
       this.#failed(error);
       throw error;
     }
   }
 
+  #newId() {
+    const { machine } = this.#mesh;
+    if (machine === MACHINE && globalThis.crypto?.randomUUID) return globalThis.crypto.randomUUID();
+    return `${machine.now().toString(36)}-${machine.random().toString(36).slice(2)}`;
+  }
+
+  // --- the end ---------------------------------------------------------------
+
   async leave() {
     this.#end('left');
-    await this.#mesh.request(
-      'mutation ($groupId: ID!, $domain: String!, $nodeId: ID!) { leaveGroup(groupId: $groupId, domain: $domain, nodeId: $nodeId) { message } }',
-      { ...this.#where, nodeId: this.nodeId },
-    );
+    await this.#mesh
+      .request(
+        'mutation ($groupId: ID!, $domain: String!, $nodeId: ID!) { leaveGroup(groupId: $groupId, domain: $domain, nodeId: $nodeId) { message } }',
+        { ...this.#where, nodeId: this.nodeId },
+      )
+      .catch(unlessGone);
   }
 
   async dissolve() {
-    await this.#mesh.request(
-      `mutation ($groupId: ID!, $domain: String!, $hostId: ID!) { dissolveGroup(groupId: $groupId, domain: $domain, hostId: $hostId) { ${EVERYTHING} } }`,
-      { ...this.#where, hostId: this.nodeId },
-    );
+    await this.#mesh
+      .request(
+        `mutation ($groupId: ID!, $domain: String!, $hostId: ID!, $messageId: ID) {
+           dissolveGroup(groupId: $groupId, domain: $domain, hostId: $hostId, messageId: $messageId) { ${EVERYTHING} } }`,
+        { ...this.#where, hostId: this.nodeId, messageId: this.#newId() },
+      )
+      .catch(unlessGone);
     this.#end('dissolved');
   }
 
@@ -253,118 +340,166 @@ export class Membership {
     this.#end('dropped');
   }
 
-  // --- staying alive ---------------------------------------------------------
-
-  #beat() {
-    const seconds = this.group.heartbeatIntervalSeconds ?? 15;
-    this.#every(seconds * 1000, async () => {
-      const [field, id] = this.isHost ? ['renewHeartbeat', 'hostId'] : ['sendMemberHeartbeat', 'nodeId'];
-      const query = `mutation ($groupId: ID!, $domain: String!, $id: ID!) {
-        ${field}(groupId: $groupId, domain: $domain, ${id}: $id) { expiresAt } }`;
-      await this.#mesh.request(query, { ...this.#where, id: this.nodeId }).catch((error) => this.#failed(error));
-    });
-  }
-
-  #poll() {
-    this.#tell('connection', 'polling');
-    this.#every((this.group.pollingIntervalSeconds ?? 2) * 1000, () => this.#catchUp());
-  }
-
   #failed(error) {
-    if (error instanceof MeshError && (error.isEnd || error.type === 'NodeNotFound')) this.#end(error.type);
+    if (!(error instanceof MeshError)) return;
+    if (error.isEnd) {
+      this.#deliverTheRest();
+      this.#end(error.type);
+    } else if (error.type === 'NodeNotFound') {
+      this.#end(error.type);
+    }
   }
 
   #end(reason) {
     if (this.#over) return;
     this.#over = true;
-    for (const timer of this.#timers) clearInterval(timer);
-    this.#timers.clear();
-    this.#socket?.close();
-    this.#socket = null;
+    for (const timer of [...this.#timers]) this.#cancel(timer);
+    this.#drop(this.#socket);
+    this.#connected?.();
     this.#tell('ended', { reason });
   }
 
-  #every(ms, work) {
-    const timer = setInterval(() => void work(), ms);
-    timer.unref?.();
+  // --- staying alive ---------------------------------------------------------
+
+  #beat() {
+    this.#later((this.group.heartbeatIntervalSeconds ?? 15) * 1000, async () => {
+      this.#beat();
+      const [field, id] = this.isHost ? ['renewHeartbeat', 'hostId'] : ['sendMemberHeartbeat', 'nodeId'];
+      const query = `mutation ($groupId: ID!, $domain: String!, $id: ID!) {
+        ${field}(groupId: $groupId, domain: $domain, ${id}: $id) { expiresAt } }`;
+      try {
+        await this.#mesh.request(query, { ...this.#where, id: this.nodeId });
+        if (this.#open) await this.#catchUp();
+      } catch (error) {
+        this.#failed(error);
+      }
+    });
+  }
+
+  /** Asks again and again, until a socket is open. */
+  #poll() {
+    if (this.#polling || this.#over) return;
+    this.#polling = true;
+    this.#tell('connection', 'polling');
+    const look = () => {
+      if (this.#open || this.#over) {
+        this.#polling = false;
+        return;
+      }
+      void this.#catchUp();
+      this.#later((this.group.pollingIntervalSeconds ?? 2) * 1000, look);
+    };
+    look();
+  }
+
+  /** Does something later, unless it is all over by then. */
+  #later(ms, work) {
+    const { machine } = this.#mesh;
+    const timer = machine.setTimeout(() => {
+      this.#timers.delete(timer);
+      void work();
+    }, ms);
     this.#timers.add(timer);
+    return timer;
+  }
+
+  #cancel(timer) {
+    this.#mesh.machine.clearTimeout(timer);
+    this.#timers.delete(timer);
   }
 
   // --- following the stream --------------------------------------------------
 
-  /** One connection: resolves when the subscription is acknowledged and what came before it has been asked for. */
+  /** One connection: resolves when the subscription is acknowledged and what came before it is here, or when it failed. */
   #connect() {
-    return new Promise((resolve, reject) => {
-      const host = new URL(this.#mesh.endpoint).host;
-      const authorization = { host, 'x-api-key': this.#mesh.apiKey };
+    const { endpoint, realtime, apiKey, WebSocket } = this.#mesh;
+    return new Promise((resolve) => {
+      this.#connected = resolve;
+      const authorization = { host: new URL(endpoint).host, 'x-api-key': apiKey };
       const header = encodeURIComponent(btoa(JSON.stringify(authorization)));
-      const socket = new this.#mesh.WebSocket(`${this.#mesh.realtime}?header=${header}&payload=e30=`, 'graphql-ws');
+      const socket = new WebSocket(`${realtime}?header=${header}&payload=e30=`, 'graphql-ws');
       this.#socket = socket;
+      let patience = CONNECT_MS;
       let silence;
-      let patience = SILENCE_MS;
+      const failed = () => {
+        this.#cancel(silence);
+        if (this.#socket === socket) this.#lost();
+        resolve();
+      };
       const alive = () => {
-        clearTimeout(silence);
-        silence = setTimeout(() => socket.close(), patience);
-        silence.unref?.();
+        this.#cancel(silence);
+        silence = this.#later(patience, failed);
       };
       alive();
       socket.onopen = () => socket.send(JSON.stringify({ type: 'connection_init' }));
-      socket.onclose = () => {
-        clearTimeout(silence);
-        reject(new MeshError('Unavailable', 'The connection was closed.'));
-        if (this.#socket === socket) this.#lost();
-      };
+      socket.onclose = failed;
       socket.onmessage = ({ data }) => {
-        alive();
+        if (this.#socket !== socket) return;
         const message = JSON.parse(data);
         if (message.type === 'connection_ack') {
-          patience = message.payload?.connectionTimeoutMs ?? patience;
           const query = `subscription ($groupId: ID!, $domain: String!) { onMessageInGroup(groupId: $groupId, domain: $domain) { ${EVERYTHING} } }`;
           const payload = { data: JSON.stringify({ query, variables: this.#where }), extensions: { authorization } };
           socket.send(JSON.stringify({ id: 'stream', type: 'start', payload }));
+          socket.limit = message.payload?.connectionTimeoutMs ?? SILENCE_MS;
         } else if (message.type === 'start_ack') {
+          patience = socket.limit ?? SILENCE_MS;
           this.#reconnects = 0;
+          this.#open = true;
           this.#tell('connection', 'open');
-          this.#catchUp().then(resolve, reject);
+          this.#later(SECOND_LOOK_MS, () => this.#catchUp());
+          void this.#catchUp().then(resolve);
         } else if (message.type === 'data') {
-          this.#arrived(message.payload.data.onMessageInGroup);
+          this.#arrived(message.payload.data?.onMessageInGroup);
         } else if (message.type === 'error' || message.type === 'connection_error') {
-          const error = message.payload?.errors?.[0];
-          reject(new MeshError(error?.errorType ?? 'Unknown', error?.message ?? 'The subscription was refused.'));
-          socket.close();
+          failed();
+          return;
         }
+        if (!this.#over) alive();
       };
     });
   }
 
-  #lost() {
+  #drop(socket) {
     this.#socket = null;
+    this.#open = false;
+    if (!socket) return;
+    socket.onclose = null;
+    socket.onmessage = null;
+    socket.close();
+  }
+
+  /** Polls until there is a socket again. */
+  #lost() {
+    this.#drop(this.#socket);
     if (this.#over) return;
     this.#tell('connection', 'lost');
+    this.#poll();
     const pause = Math.min(RECONNECT_LONGEST_MS, RECONNECT_FIRST_MS * 2 ** this.#reconnects);
     this.#reconnects += 1;
-    setTimeout(() => {
-      if (!this.#over) this.#connect().catch((error) => this.#failed(error));
-    }, pause * (0.5 + Math.random() / 2));
+    this.#later(pause * (0.5 + this.#mesh.machine.random() / 2), () => this.#connect());
   }
 
   #arrived(message) {
-    if (!message || message.sequence <= this.#delivered) return; // seen, by a query or an earlier connection
+    if (!message || this.#over) return;
+    // Its publisher selected less than everything: the stream has the rest of it.
+    if (typeof message.sequence !== 'number' || !(message.nodeStatus || message.batchEvent || message.groupDissolve)) {
+      void this.#catchUp();
+      return;
+    }
+    if (message.sequence <= this.#delivered) return; // seen, by a query or an earlier connection
     this.#waiting.set(message.sequence, message);
     this.#deliver();
-    if (this.#waiting.size > 0 && !this.#filling) {
-      this.#filling = sleep(GAP_PATIENCE_MS)
-        .then(() => (this.#waiting.size > 0 ? this.#catchUp() : undefined))
-        .finally(() => {
-          this.#filling = null;
-          if (this.#waiting.size > 0 && !this.#over) this.#arrived([...this.#waiting.values()][0]);
-        });
+    if (this.#waiting.size > 0 && !this.#gapTimer && !this.#over) {
+      this.#gapTimer = this.#later(GAP_PATIENCE_MS, () => {
+        this.#gapTimer = null;
+        if (this.#waiting.size > 0) void this.#catchUp();
+      });
     }
   }
 
   /** Delivers what is next in order, as far as it is here. */
   #deliver() {
-    for (;;) {
+    while (!this.#over) {
       const message = this.#waiting.get(this.#delivered + 1);
       if (!message) return;
       this.#waiting.delete(message.sequence);
@@ -376,6 +511,16 @@ export class Membership {
     }
   }
 
+  /** The group is over, and with it what is missing: delivers what is here. */
+  #deliverTheRest() {
+    for (const sequence of [...this.#waiting.keys()].sort((a, b) => a - b)) {
+      if (this.#over) return;
+      if (sequence > this.#delivered + 1) this.#tell('gap', { from: this.#delivered + 1, to: sequence - 1 });
+      if (sequence > this.#delivered) this.#delivered = sequence - 1;
+      this.#deliver();
+    }
+  }
+
   #page(sequence) {
     return this.#mesh.request(
       `query ($groupId: ID!, $domain: String!, $sequence: Int!) {
@@ -384,44 +529,74 @@ export class Membership {
     );
   }
 
-  /** Asks for what came after the last delivered message. */
-  async #catchUp() {
-    try {
-      for (;;) {
-        const page = await this.#page(this.#delivered);
-        const here = new Map(page.messages.map((message) => [message.sequence, message]));
-        const voids = new Set(page.voids);
-        let lostFrom = null;
-        const lost = (to) => {
-          if (lostFrom !== null) this.#tell('gap', { from: lostFrom, to });
-          lostFrom = null;
-        };
-        for (let n = this.#delivered + 1; n <= page.next; n += 1) {
-          const message = here.get(n) ?? this.#waiting.get(n);
-          if (message) {
-            lost(n - 1);
-            this.#waiting.set(n, message);
-            this.#deliver();
-          } else {
-            if (!voids.has(n)) lostFrom ??= n;
-            else lost(n - 1);
-            this.#delivered = n;
-          }
-        }
-        lost(page.next);
-        this.#deliver();
-        if (page.messages.length === 0 || this.#delivered >= page.head) return;
-      }
-    } catch (error) {
-      this.#failed(error);
+  /** Asks for what came after the last delivered message, until that is the head. One look at a time. */
+  #catchUp() {
+    if (this.#look) {
+      this.#lookAgain = true;
+      return this.#look;
     }
+    this.#look = this.#follow().finally(() => {
+      this.#look = null;
+      if (this.#lookAgain && !this.#over) {
+        this.#lookAgain = false;
+        void this.#catchUp();
+      }
+    });
+    return this.#look;
+  }
+
+  async #follow() {
+    for (let patience = GAP_PATIENCE_MS; !this.#over; ) {
+      let page;
+      try {
+        page = await this.#page(this.#delivered);
+      } catch (error) {
+        this.#failed(error);
+        // Whoever has no socket looks again with the next poll.
+        if (this.#open && !this.#over) this.#later(GAP_PATIENCE_LONGEST_MS, () => this.#catchUp());
+        return;
+      }
+      if (this.#over) return;
+      const before = this.#delivered;
+      this.#take(page);
+      if (this.#delivered >= page.head && this.#waiting.size === 0) return;
+      if (this.#delivered > before) {
+        patience = GAP_PATIENCE_MS;
+      } else {
+        // The next one is on its way: it is here in a moment, or counts as lost.
+        await this.#mesh.sleep(patience);
+        patience = Math.min(GAP_PATIENCE_LONGEST_MS, patience * 2);
+      }
+    }
+  }
+
+  /** Delivers a page, and tells what is neither in it nor void. */
+  #take(page) {
+    const here = new Map(page.messages.map((message) => [message.sequence, message]));
+    const voids = new Set(page.voids);
+    let lostFrom = null;
+    const lost = (to) => {
+      if (lostFrom !== null) this.#tell('gap', { from: lostFrom, to });
+      lostFrom = null;
+    };
+    for (let n = this.#delivered + 1; n <= page.next && !this.#over; n = this.#delivered + 1) {
+      const message = here.get(n) ?? this.#waiting.get(n);
+      if (message) {
+        lost(n - 1);
+        this.#waiting.set(n, message);
+        this.#deliver();
+      } else {
+        if (!voids.has(n)) lostFrom ??= n;
+        else lost(n - 1);
+        this.#delivered = n;
+      }
+    }
+    lost(this.#delivered);
+    this.#deliver();
   }
 }
 
-function sleep(ms) {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
-function newId() {
-  return globalThis.crypto?.randomUUID?.() ?? `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
+/** For whoever wants to be gone: not being there is as good. */
+function unlessGone(error) {
+  if (!(error instanceof MeshError) || !(error.isEnd || error.type === 'NodeNotFound')) throw error;
 }

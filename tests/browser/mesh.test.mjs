@@ -1,7 +1,7 @@
 // Two windows in one group, and every panel opened once.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { browse, eventually, open, start } from './support.mjs';
+import { browse, eventually, open, start, startWith } from './support.mjs';
 
 let platform;
 let browser;
@@ -14,8 +14,8 @@ after(async () => {
   await platform?.stop();
 });
 
-async function window(name) {
-  const page = await open(browser, platform.url);
+async function window(name, at = platform) {
+  const page = await open(browser, at.url);
   await page.getByRole('tab', { name: 'Mesh' }).click();
   await page.fill('#mesh-name', name);
   return page;
@@ -60,6 +60,27 @@ test('a group without WebSocket polls', async () => {
   await state(pupil, 'as pupil-2');
   await pupil.click('#mesh-fire');
   await teacher.locator('#mesh-log li', { hasText: 'pupil-2: hello' }).waitFor();
+});
+
+test('a host that vanishes takes its group with it', async () => {
+  const quick = await startWith({ HOST_HEARTBEAT_SECONDS: '2', MEMBER_HEARTBEAT_SECONDS: '2' });
+  try {
+    const [teacher, pupil] = [await window('teacher-3', quick), await window('pupil-3', quick)];
+    await teacher.click('#mesh-host');
+    await state(teacher, 'as teacher-3, its host');
+    await eventually('the group in the list', async () => {
+      await pupil.click('#mesh-find');
+      return (await pupil.locator('.mesh-join').count()) > 0;
+    });
+    await pupil.locator('.mesh-join').first().click();
+    await state(pupil, 'as pupil-3');
+    await teacher.click('#mesh-drop');
+    await state(pupil, 'The group has ended (GroupNotFound).');
+    await pupil.click('#mesh-find');
+    await pupil.locator('#mesh-groups', { hasText: 'No group in this domain.' }).waitFor();
+  } finally {
+    await quick.stop();
+  }
 });
 
 test('every panel opens without a complaint', async () => {
