@@ -67,7 +67,14 @@ impl Described {
             (None, Environment::Local) if context.suffix()?.is_empty() => return Self::of_local_platform(),
             (None, environment) => ask_tree(environment).await?,
         };
-        Self::read(&text)
+        let described = Self::read(&text)?;
+        let Settings { name, region, .. } = &described.settings;
+        match context.aws.config().region() {
+            Some(there) if there.as_ref() != region => Err(Error::Refused(format!(
+                "{name} lives in {region}, and AWS_REGION says {there}: AWS_REGION={region}"
+            ))),
+            _ => Ok(described),
+        }
     }
 
     /// What a description says.
@@ -91,6 +98,11 @@ impl Described {
             rollout: Rollout { steps: vec![100], bake_seconds: 0, alarms: Vec::new() },
         };
         Ok(Described { settings, templates: with_suffix("")? })
+    }
+
+    /// The local platform bears production's names.
+    pub fn on_local_platform(&self) -> bool {
+        self.settings.name == "local" && self.settings.suffix.is_empty()
     }
 
     /// The deployed names of all functions.

@@ -29,8 +29,7 @@ pub struct Doctor {
 impl Doctor {
     pub async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
         let described = Described::of(context, self.settings.as_deref()).await?;
-        let on_platform = described.settings.suffix.is_empty() && described.settings.name == "local";
-        let found = look(&Places::of(context, !on_platform), &described, Timestamp::now()).await;
+        let found = look(&Places::of(context, !described.on_local_platform()), &described, Timestamp::now()).await;
         self.report(context, &described, &found)
     }
 
@@ -42,6 +41,9 @@ impl Doctor {
         } else {
             for finding in shown {
                 context.line(line(finding))?;
+            }
+            if described.on_local_platform() {
+                context.line("roles and permissions were not looked at: the local platform has no IAM")?;
             }
             match bad {
                 0 => context.line(format!("all {} are as the templates say", found.len()))?,

@@ -10,6 +10,7 @@ mod keys;
 #[allow(dead_code, reason = "shared with the platform's own tests, which use all of it")]
 #[path = "../../../local/tests/platform/process.rs"]
 mod process;
+mod rollouts;
 mod runbooks;
 mod schedules;
 mod slack;
