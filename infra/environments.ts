@@ -25,7 +25,7 @@ export interface Environment {
   throttling: Record<'slack' | 'transfers' | 'reads' | 'others', { requestsPerSecond: number; burst: number }>;
   /** Concurrent executions set aside for a function, by its name; the account's pool otherwise. */
   reservedConcurrency: Record<string, number>;
-  /** How traffic moves to a new version (`make rollout`): percentages, and how long each is watched. */
+  /** How traffic moves to a new version (`make rollout`): percentages, and how long each is watched at least; where an alarm looks further back, as long as that. */
   rollout: { steps: number[]; bakeSeconds: number; alarms: string[] };
   /** Any parameter of any template by its name; wins over everything above. */
   parameters: Record<string, string | number>;
@@ -79,7 +79,7 @@ export const environments: Record<Name, Environment> = {
     parameters: { ...thriftyMesh },
   },
 
-  // An alarm looks at up to 15 minutes: a shorter bake would not hear it.
+  // Most alarms look at 15 minutes. Staging is content with what each function's alarms need, prod watches every function for as long.
   prod: {
     ...dev,
     name: 'prod',
