@@ -111,6 +111,8 @@ export class Membership {
   readonly sequence: number;
   /** Returns how to stop listening. */
   on<K extends keyof Kinds>(kind: K, listener: (value: Kinds[K]) => void): () => void;
+  /** What the group's members have reported last. */
+  statuses(): Promise<NodeStatus[]>;
   report(values: Record<string, string | number | boolean>): Promise<void>;
   fire(name: string, payload?: unknown): Promise<void>;
   flush(): Promise<void>;

@@ -225,6 +225,14 @@ export class Membership {
     return this;
   }
 
+  /** What the group's members have reported last. */
+  statuses() {
+    return this.#mesh.request(
+      'query ($groupId: ID!, $domain: String!) { listGroupStatuses(groupId: $groupId, domain: $domain) { nodeId groupId domain data { key value } timestamp } }',
+      this.#where,
+    );
+  }
+
   // --- saying something ------------------------------------------------------
 
   /** Reports values; only what has changed is sent, after BATCH_MS, together with what else has by then. */

@@ -33,7 +33,9 @@ test('two windows hear each other, and the group ends for both', async () => {
     return (await pupil.locator('.mesh-join').count()) > 0;
   });
   await pupil.locator('.mesh-join').first().click();
-  await state(pupil, 'as pupil');
+  await state(pupil, 'In teacher’s group as pupil.');
+  // What was said before is there.
+  await pupil.locator('#mesh-values tr[data-node="teacher"]', { hasText: 'temperature = 20' }).waitFor();
 
   await pupil.fill('#mesh-value', '77');
   await teacher.locator('#mesh-values tr[data-node="pupil"]', { hasText: '77' }).waitFor();

@@ -128,6 +128,12 @@ fn steps() -> Vec<Case> {
             "the status's group is over",
             json!({"args": no_group, "stash": stash, "result": tables(Value::Null, node)}),
         ),
+        (
+            file,
+            "response",
+            "a part was not read",
+            json!({"args": args(), "stash": stash, "result": {"data": {"MeshV2Table": [group(), null]}, "unprocessedKeys": {"MeshV2Table": [{}]}}}),
+        ),
         (file, "response", "the store fails", json!({"args": args(), "stash": stash, "error": failed("Throttling")})),
     ]);
     let file = "functions/extendHost.js";

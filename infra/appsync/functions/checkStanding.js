@@ -26,7 +26,13 @@ export function response(ctx) {
   if (ctx.error) {
     util.error('The status could not be read. Try again.', 'Unavailable');
   }
-  const [group, node] = ctx.result.data[ctx.env.TABLE_NAME];
+  const table = ctx.env.TABLE_NAME;
+  // What DynamoDB had no time for looks as if it were not there.
+  const left = ctx.result.unprocessedKeys ? ctx.result.unprocessedKeys[table] : null;
+  if (left && left.length > 0) {
+    util.error('The status could not be read. Try again.', 'Unavailable');
+  }
+  const [group, node] = ctx.result.data[table];
   const now = util.time.nowEpochSeconds();
   if (!group || group.expiresAt <= now || group.hostFreshUntil <= now) {
     if (ctx.args.groupId) {

@@ -9,8 +9,8 @@ export function mount(root, kit) {
   const mesh = new Mesh({ endpoint: `${location.origin}/graphql`, apiKey: config.apiKey });
   let here = null;
 
-  const domain = el('input', { id: 'mesh-domain', value: 'home', autocomplete: 'off' });
-  const name = el('input', { id: 'mesh-name', value: `node-${crypto.randomUUID().slice(0, 4)}`, autocomplete: 'off' });
+  const domain = el('input', { type: 'text', id: 'mesh-domain', value: 'home', autocomplete: 'off' });
+  const name = el('input', { type: 'text', id: 'mesh-name', value: `node-${crypto.randomUUID().slice(0, 4)}`, autocomplete: 'off' });
   const polling = el('input', { type: 'checkbox', id: 'mesh-polling' });
   const host = el('button', { id: 'mesh-host', class: 'primary', onclick: () => attempt(create) }, 'Host a group');
   const find = el('button', { id: 'mesh-find', onclick: () => attempt(list) }, 'Find groups');
@@ -19,13 +19,13 @@ export function mount(root, kit) {
 
   const state = el('p', { id: 'mesh-state', class: 'soft' }, 'In no group.');
   const slider = el('input', { type: 'range', id: 'mesh-value', min: '0', max: '100', value: '20', disabled: true, oninput: () => report() });
-  const event = el('input', { id: 'mesh-event', value: 'hello', disabled: true });
+  const event = el('input', { type: 'text', id: 'mesh-event', value: 'hello', disabled: true });
   const fire = el('button', { id: 'mesh-fire', disabled: true, onclick: () => attempt(() => here.fire(event.value)) }, 'Fire the event');
   const leave = el('button', { id: 'mesh-leave', disabled: true, onclick: () => attempt(() => here.leave()) }, 'Leave');
   const dissolve = el('button', { id: 'mesh-dissolve', disabled: true, onclick: () => attempt(() => here.dissolve()) }, 'Dissolve');
   const drop = el('button', { id: 'mesh-drop', disabled: true, onclick: () => here.drop() }, 'Vanish without a word');
   const values = el('tbody', { id: 'mesh-values' });
-  const log = el('ol', { id: 'mesh-log', class: 'plain' });
+  const log = el('ul', { id: 'mesh-log', class: 'plain' });
 
   root.append(
     el('div', { class: 'columns' },
@@ -34,7 +34,7 @@ export function mount(root, kit) {
         el('p', { class: 'soft' }, 'Open this page in a second window and join there what you host here.'),
         el('label', { class: 'field' }, 'Domain', domain),
         el('label', { class: 'field' }, 'This node', name),
-        el('label', { class: 'field row' }, polling, 'without WebSocket: poll'),
+        el('label', { class: 'row' }, polling, 'without WebSocket: poll'),
         error,
         el('div', { class: 'row' }, host, find),
         groups),
@@ -65,22 +65,25 @@ export function mount(root, kit) {
     const found = await mesh.listGroups(domain.value);
     groups.replaceChildren(...found.map((group) => el('li', { class: 'row' },
       el('span', {}, group.name),
-      el('button', { class: 'mesh-join', onclick: () => attempt(async () => enter(await mesh.join({ groupId: group.id, domain: group.domain, nodeId: name.value }))) }, 'Join'))));
+      el('button', { class: 'mesh-join', onclick: () => attempt(async () => enter(await mesh.join({ groupId: group.id, domain: group.domain, nodeId: name.value }), group.name)) }, 'Join'))));
     if (found.length === 0) groups.append(el('li', { class: 'soft' }, 'No group in this domain.'));
   }
 
-  function enter(membership) {
+  function enter(membership, title = membership.group.name) {
     here?.drop();
     here = membership;
     values.replaceChildren();
     log.replaceChildren();
-    show(`In ${here.group.name ?? here.group.id} as ${here.nodeId}${here.isHost ? ', its host' : ''}.`);
+    show(`In ${title} as ${here.nodeId}${here.isHost ? ', its host' : ''}.`);
     able(true);
-    here.on('status', (status) => {
+    const told = (status) => {
       const row = [...values.children].find((child) => child.dataset.node === status.nodeId) ?? values.appendChild(el('tr', { 'data-node': status.nodeId }));
       const said = status.data.map(({ key, value }) => `${key} = ${value}`).join(', ');
       row.replaceChildren(el('td', {}, status.nodeId), el('td', { class: 'mesh-said' }, said), el('td', {}, status.timestamp.slice(11, 19)));
-    });
+    };
+    here.on('status', told);
+    // What was said before, unless something newer is here already.
+    attempt(async () => (await membership.statuses()).filter(({ nodeId }) => here === membership && ![...values.children].some((row) => row.dataset.node === nodeId)).forEach(told));
     here.on('message', (message) => {
       const what = message.nodeStatus ? 'values' : message.batchEvent ? message.batchEvent.events.map((fired) => fired.name).join(', ') : message.groupDissolve?.message;
       const who = message.nodeId ?? message.firedByNodeId ?? 'the host';
