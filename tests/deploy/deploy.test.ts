@@ -5,7 +5,7 @@
 import { after, before } from 'node:test';
 import { world } from './world.ts';
 
-const CHAPTERS = ['deployment', 'privileges', 'use', 'versions', 'schedules', 'end'];
+const CHAPTERS = ['deployment', 'privileges', 'use', 'operator', 'versions', 'schedules', 'end'];
 
 before(() => world.start());
 after(() => world.stop());

@@ -1,0 +1,88 @@
+// `ichidoctl schedules`, `keys`, `dead-letters` and `trace`: what an operator does by hand, done to what is deployed.
+import assert from 'node:assert/strict';
+import path from 'node:path';
+import { test } from 'node:test';
+import { scheduler, sqs } from '../../../infra/cli/aws.ts';
+import { root } from '../../../infra/template.ts';
+import { fileEvent, sign } from '../slack.ts';
+import { DEPLOY_MS, EFFECT_MS, post, run, signingSecret, until, world } from '../world.ts';
+
+const ichidoctl = path.join(process.env.CARGO_TARGET_DIR ?? path.join(root, 'target'), 'debug', 'ichidoctl');
+const ctl = (...args: string[]) => run(ichidoctl, [...args, '--env', 'local']);
+/** What was printed; the tool tells on standard error what it changed, a line each. */
+const json = async (...args: string[]): Promise<any> => {
+  const { text } = await ctl(...args, '--json');
+  try { return JSON.parse(text); } catch { throw new Error(`${args.join(' ')}: ${text}`); }
+};
+
+test('a schedule is paused, slowed and resumed, and everything else of it stays', { timeout: DEPLOY_MS }, async () => {
+  const Name = 'hatebu-feed-subscriber-schedule-local';
+  const schedules = new scheduler.SchedulerClient({});
+  const read = async () => {
+    const { $metadata, LastModificationDate, ...schedule } = await schedules.send(new scheduler.GetScheduleCommand({ Name }));
+    return schedule;
+  };
+  const before = await read();
+  const listed = await json('schedules', 'list');
+  assert.deepEqual(listed.map((s: any) => s.name), ['github-feed-subscriber-schedule-local', Name], 'ours, and nobody else\'s');
+  for (const [args, change] of [
+    [['pause', 'hatebu-feed-subscriber-schedule'], { State: 'DISABLED' }],
+    [['rate', 'hatebu-subscriber', '1 hour'], { State: 'DISABLED', ScheduleExpression: 'rate(1 hour)' }],
+    [['resume', Name], { ScheduleExpression: 'rate(1 hour)' }],
+    [['rate', Name, before.ScheduleExpression!], {}],
+  ] as const) {
+    const { code, text } = await ctl('schedules', ...args);
+    assert.equal(code, 0, text);
+    assert.deepEqual(await read(), { ...before, ...change }, args.join(' '));
+  }
+});
+
+test('an event is traced from the door to its reply, and its keys are shown', { timeout: DEPLOY_MS }, async () => {
+  const seconds = Math.floor(Date.now() / 1000);
+  const body = fileEvent('Ev000OPERATOR', 'F000OPERATOR', seconds);
+  const posted = world.slack.posts().length;
+  assert.equal((await post('/slack/events', body, sign(signingSecret, body, seconds))).status, 200);
+  await until(EFFECT_MS, async () => world.slack.posts().length > posted);
+  const key = await until(EFFECT_MS, async () => {
+    const { keys } = await json('keys', 'list', 'slack', '--prefix', 'FILE#', '--state', 'completed');
+    return keys.map((k: any) => k.key as string).find((k: string) => k.endsWith('#F000OPERATOR'));
+  });
+  const event = await json('keys', 'show', 'slack', 'Ev000OPERATOR');
+  assert.deepEqual([event.state, event.attempts, event.attributes.file_id], ['completed', 1, 'F000OPERATOR']);
+  const story = await until(EFFECT_MS, async () => {
+    const told = await json('trace', 'Ev000OPERATOR');
+    return told.lines.some((line: any) => line.message === 'file handled') && told;
+  });
+  assert.deepEqual([...new Set(story.lines.map((line: any) => line.function))].sort(), ['slack-events-local', 'slack-files-local']);
+  assert.deepEqual(story.records.map((r: any) => r.key), ['Ev000OPERATOR', key]);
+  assert.equal((await ctl('trace', 'Ev0000NOBODY')).code, 1);
+});
+
+test('what was given up on is listed, sent again once its function takes it, and dropped', { timeout: DEPLOY_MS }, async () => {
+  const queues = new sqs.SQSClient({ useQueueUrlAsEndpoint: false });
+  const QueueUrl = world.outputs.SlackFilesFailuresUrl;
+  // As Lambda words what it gives up on; the local AWS ignores the invoke configuration of an alias.
+  const giveUp = (requestId: string, file: string) => queues.send(new sqs.SendMessageCommand({ QueueUrl, MessageBody: JSON.stringify({
+    version: '1.0', timestamp: new Date().toISOString(),
+    requestContext: { requestId, functionArn: 'arn:aws:lambda:ap-northeast-1:000000000000:function:slack-files-local:live', condition: 'RetriesExhausted', approximateInvokeCount: 3 },
+    requestPayload: { event_key: `Ev_${file}`, team: 'T0001', channel: 'C0001', ts: `${Math.floor(Date.now() / 1000)}.000200`, files: [{ id: file, name: 'report.pdf' }] },
+    responseContext: { statusCode: 200, executedVersion: '1', functionError: 'Unhandled' }, responsePayload: { errorType: 'Slack', errorMessage: 'Slack did not answer' },
+  }) }));
+  const letters = async () => (await json('dead-letters', 'list', 'slack')).deadLetters as any[];
+  const mine = async () => (await letters()).map((letter) => letter.id as string).filter((id) => id.startsWith('operator-')).sort();
+  await giveUp('operator-1', 'F1GIVENUP');
+  await giveUp('operator-2', 'F2GIVENUP');
+  assert.deepEqual(await mine(), ['operator-1', 'operator-2']);
+  const first = (await letters()).find((letter) => letter.id === 'operator-1');
+  assert.deepEqual([first.attempts, first.reason, first.function], [3, 'Slack: Slack did not answer', 'slack-files-local']);
+
+  const posted = world.slack.posts().length;
+  assert.notEqual((await ctl('dead-letters', 'redrive', 'slack', 'operator-1')).code, 0, 'nobody was asked');
+  const sent = await ctl('dead-letters', 'redrive', 'slack', 'operator-1', '--yes');
+  assert.equal(sent.code, 0, sent.text);
+  await until(EFFECT_MS, async () => world.slack.posts().length === posted + 1);
+  assert.deepEqual(await mine(), ['operator-2']);
+  const dropped = await ctl('dead-letters', 'drop', 'slack', 'operator-2', '--yes');
+  assert.equal(dropped.code, 0, dropped.text);
+  assert.deepEqual(await mine(), []);
+});
