@@ -2,13 +2,14 @@
 //
 // The tests build on each other, in order: this is one story, told in chapters (README.md says how to add one). What the local AWS
 // cannot prove is in docs/verification.md.
-import { after, before } from 'node:test';
+import { after, before, beforeEach } from 'node:test';
 import { world } from './world.ts';
 
-const CHAPTERS = ['deployment', 'privileges', 'use', 'operator', 'versions', 'schedules', 'end'];
+const CHAPTERS = ['deployment', 'doctor', 'privileges', 'use', 'operator', 'versions', 'rollout', 'schedules', 'end'];
 
 before(() => world.start());
 after(() => world.stop());
+beforeEach(() => world.assertIntact());
 
 const told = process.env.CHAPTERS?.split(',') ?? CHAPTERS;
 for (const chapter of told) await import(`./chapters/${chapter}.ts`);

@@ -22,20 +22,19 @@ export interface LocalAws {
 /** A free port may be taken by somebody else before it is used: then another one is tried. */
 const ATTEMPTS = 3;
 
-export async function startLocalAws(): Promise<LocalAws> {
+export async function startLocalAws(log: string): Promise<LocalAws> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await start(await freePort());
+      return await start(await freePort(), log);
     } catch (error) {
       if (attempt === ATTEMPTS) throw error;
     }
   }
 }
 
-async function start(port: number): Promise<LocalAws> {
+async function start(port: number, log: string): Promise<LocalAws> {
   const proxy = await startProxy(port);
   const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
-  const log = path.join(root, 'target', 'deploy-test', 'local-aws.log');
   fs.mkdirSync(path.dirname(log), { recursive: true });
   const out = fs.openSync(log, 'w');
   const child = spawn(path.join(root, 'target', 'venv', 'bin', 'ministack'), {

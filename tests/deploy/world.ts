@@ -22,7 +22,9 @@ export const DEPLOY_MS = 600_000;
 /** For what happens asynchronously after a call has been answered. */
 export const EFFECT_MS = 60_000;
 
-const work = path.join(root, 'target', 'deploy-test');
+const runs = path.join(root, 'target', 'deploy-test');
+/** This run's own place: two at a time do not meet. */
+const work = path.join(runs, String(process.pid));
 /** The test's own copy of the binaries: it changes one. */
 export const binaries = path.join(work, 'binaries');
 export const { functions } = described(environments.local);
@@ -37,13 +39,17 @@ class World {
   /** Of both stacks, by their names in the templates; since the last deployment. */
   outputs: Record<string, string> = {};
 
+  /** Set when nothing is deployed, so that nothing after it can be told. */
+  private broken?: string;
+
   async start() {
     fs.rmSync(work, { recursive: true, force: true });
+    removeRemainders();
     fs.cpSync(path.join(root, 'target', 'lambda-host'), binaries, { recursive: true });
     this.slack = await startSlack();
     this.feed = await startFeed(entryId);
     this.destinations = await startDestinations();
-    this.aws = await startLocalAws();
+    this.aws = await startLocalAws(path.join(runs, `local-aws-${process.pid}.log`));
     Object.assign(process.env, {
       AWS_ENDPOINT_URL: this.aws.url, AWS_ENDPOINT_URL_S3: this.aws.url, AWS_REGION: 'ap-northeast-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test',
       AWS_EC2_METADATA_DISABLED: 'true', AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
@@ -57,8 +63,17 @@ class World {
     this.feed?.close();
     this.destinations?.close();
     await this.aws?.stop();
-    // The local AWS's log stays, for whoever looks for a reason.
-    for (const large of [binaries, path.join(work, 'cdk.out')]) fs.rmSync(large, { recursive: true, force: true });
+    fs.rmSync(work, { recursive: true, force: true }); // the log of the local AWS stays, for whoever looks for a reason
+  }
+
+  /** Whoever cannot be told anything any more fails at once instead of waiting. */
+  assertIntact() {
+    if (this.broken !== undefined) throw new Error(this.broken);
+  }
+
+  /** The first deployment failed. */
+  break(why: string) {
+    this.broken ??= why;
   }
 
   /** The environment of a process that deploys to, or calls, this world. */
@@ -72,6 +87,22 @@ class World {
 }
 
 export const world = new World();
+
+/** What runs left that were killed before they could clean up. */
+function removeRemainders() {
+  for (const name of fs.existsSync(runs) ? fs.readdirSync(runs) : []) {
+    const pid = /^(?:local-aws-)?(\d+)(?:\.log)?$/.exec(name)?.[1];
+    if (pid !== undefined && !isRunning(Number(pid))) fs.rmSync(path.join(runs, name), { recursive: true, force: true });
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
 
 /** A program in this world's environment: what it said, and how it ended. */
 export function run(program: string, args: string[] = [], env: Record<string, string> = {}, input = ''): Promise<{ code: number; text: string }> {
@@ -100,6 +131,7 @@ export function typed(input: string, name: string, env: Record<string, string> =
 /** Deploys, and learns the outputs. */
 export async function deploy(): Promise<string> {
   const { code, text } = await command('deploy');
+  if (code !== 0 && Object.keys(world.outputs).length === 0) world.break('nothing is deployed; the first failure says why');
   assert.equal(code, 0, text);
   world.outputs = Object.assign({}, ...Object.values<object>(JSON.parse(fs.readFileSync(path.join(work, 'outputs-local.json'), 'utf8'))));
   return text;

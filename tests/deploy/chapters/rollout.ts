@@ -1,0 +1,169 @@
+// `ichidoctl rollout` and `rollback`: the calls that move traffic, with the alias read back. All paths of the decision are explored
+// in crates/ops; here it is Lambda's and CloudWatch's answers that count. Weights are stored by the local AWS and not followed.
+import assert from 'node:assert/strict';
+import { spawn, type ChildProcess } from 'node:child_process';
+import path from 'node:path';
+import readline from 'node:readline';
+import { test } from 'node:test';
+import { cloudwatch, lambda } from '../../../infra/cli/aws.ts';
+import { root } from '../../../infra/template.ts';
+import { client, command, DEPLOY_MS, run, until, EFFECT_MS, world } from '../world.ts';
+
+const ichidoctl = path.join(process.env.CARGO_TARGET_DIR ?? path.join(root, 'target'), 'debug', 'ichidoctl');
+const fn = 'slack-events-local';
+const alarm = 'slack-events-errors-local';
+/** A bake that ends within the test; a second a tick on the local AWS. */
+const SHORT = ['--steps', '10,50,100', '--bake', '5'];
+/** A bake that something else ends. */
+const LONG = ['--steps', '10,50,100', '--bake', '600'];
+
+interface Event { event: string; function: string; percent?: number; outcome?: string; why?: string }
+
+/** A rollout whose events can be awaited. */
+class Rollout {
+  readonly events: Event[] = [];
+  readonly child: ChildProcess;
+  readonly code: Promise<number | null>;
+  text = '';
+
+  constructor(...args: string[]) {
+    this.child = spawn(ichidoctl, ['rollout', '--env', 'local', '--json', ...args], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], timeout: DEPLOY_MS, env: world.env() });
+    readline.createInterface({ input: this.child.stdout! }).on('line', (line) => this.events.push(JSON.parse(line) as Event));
+    this.child.stderr!.on('data', (d) => (this.text += d));
+    this.code = new Promise((resolve) => this.child.on('close', resolve));
+  }
+
+  /** Waits until so much has moved. */
+  moved(percent: number): Promise<Event> {
+    return until(EFFECT_MS, async () => this.events.find((e) => e.event === 'moved' && e.percent === percent), () => {
+      if (this.child.exitCode !== null) throw new Error(`it ended: ${this.text} ${JSON.stringify(this.events)}`);
+    });
+  }
+
+  ended(): Event | undefined {
+    return this.events.find((e) => e.event === 'ended');
+  }
+}
+
+const alias = () => client().send(new lambda.GetAliasCommand({ FunctionName: fn, Name: 'live' }));
+const weights = async () => (await alias()).RoutingConfig?.AdditionalVersionWeights ?? {};
+const ring = (StateValue: 'OK' | 'ALARM') => new cloudwatch.CloudWatchClient({}).send(new cloudwatch.SetAlarmStateCommand({ AlarmName: alarm, StateValue, StateReason: 'a test' }));
+
+/** All traffic on version 1, as if 2 had just been deployed. */
+async function fresh() {
+  await client().send(new lambda.UpdateAliasCommand({ FunctionName: fn, Name: 'live', FunctionVersion: '1', RoutingConfig: { AdditionalVersionWeights: {} }, Description: '' }));
+}
+
+test('a plan says what would happen, and nothing happens', { timeout: DEPLOY_MS }, async () => {
+  await fresh();
+  const { code, text } = await run(ichidoctl, ['rollout', '--env', 'local', '--plan']);
+  assert.equal(code, 0, text);
+  assert.match(text, /slack-events-local {2}version 1 -> 2/);
+  assert.match(text, /slack-files-local {2}version 1, nothing to do/);
+  assert.match(text, /slack-events-errors-local/, 'and what is watched');
+  assert.equal((await alias()).FunctionVersion, '1');
+});
+
+test('a rollout goes from one version to the next, step by step', { timeout: DEPLOY_MS }, async () => {
+  const rollout = new Rollout(...SHORT);
+  // Held still while the alias is read: the step that was told of is the one that is there.
+  const readBack = async (percent: number) => {
+    await rollout.moved(percent);
+    rollout.child.kill('SIGSTOP');
+    const there = await alias();
+    rollout.child.kill('SIGCONT');
+    return there;
+  };
+  for (const percent of [10, 50]) {
+    const there = await readBack(percent);
+    assert.equal(there.FunctionVersion, '1');
+    assert.deepEqual(there.RoutingConfig?.AdditionalVersionWeights, { 2: percent / 100 });
+    assert.match(there.Description!, new RegExp(`^rollout 1 -> 2 at ${percent} %`));
+  }
+  const last = await readBack(100);
+  assert.deepEqual([last.FunctionVersion, last.RoutingConfig?.AdditionalVersionWeights ?? {}], ['2', {}]);
+  assert.match(last.Description!, /^rollout 1 -> 2 at 100 %/);
+
+  assert.equal(await rollout.code, 0, rollout.text);
+  assert.equal(rollout.ended()?.outcome, 'finished');
+  assert.deepEqual(rollout.events.filter((e) => e.event === 'moved').map((e) => e.percent), [10, 50, 100]);
+  assert.ok(rollout.events.findIndex((e) => e.event === 'healthy') < rollout.events.findIndex((e) => e.event === 'moved'), 'the new version was asked for its health first');
+  assert.match((await alias()).Description!, /^live 2, before it 1;/);
+});
+
+test('a rollback returns to the version before, once', { timeout: DEPLOY_MS }, async () => {
+  const rollback = (...args: string[]) => run(ichidoctl, ['rollback', '--env', 'local', ...args]);
+  const all = await rollback('--plan');
+  assert.match(all.text, /slack-events-local {2}version 2 -> 1/, 'without a name, what the last rollout moved');
+  for (const said of [/BACK on version 1, away from 2/, /version 1 has all traffic already/]) {
+    const { code, text } = await rollback('--function', 'slack-events');
+    assert.equal(code, 0, text);
+    assert.match(text, said);
+    assert.equal((await alias()).FunctionVersion, '1');
+  }
+});
+
+test('a rollout goes back by itself when an alarm rings', { timeout: DEPLOY_MS }, async () => {
+  await fresh();
+  const rollout = new Rollout(...LONG);
+  await rollout.moved(10);
+  await ring('ALARM');
+  assert.equal(await rollout.code, 1, rollout.text);
+  assert.deepEqual([(await alias()).FunctionVersion, await weights()], ['1', {}]);
+  assert.equal(rollout.ended()?.outcome, 'wentBack');
+  assert.match(rollout.ended()!.why!, /slack-events-errors-local/, 'and says why');
+  assert.match((await alias()).Description!, /^live 1, back from 2; .*slack-events-errors-local/);
+
+  const again = new Rollout(...LONG);
+  assert.equal(await again.code, 1);
+  assert.equal(again.ended()?.outcome, 'notStarted', 'and does not begin while it rings');
+  await ring('OK');
+});
+
+test('Ctrl-C goes back', { timeout: DEPLOY_MS }, async () => {
+  const rollout = new Rollout(...LONG);
+  await rollout.moved(10);
+  rollout.child.kill('SIGINT');
+  assert.equal(await rollout.code, 1, rollout.text);
+  assert.deepEqual([(await alias()).FunctionVersion, await weights()], ['1', {}]);
+  assert.match(rollout.ended()!.why!, /Ctrl-C/);
+});
+
+test('while one rollout is under way, another and a deployment are refused', { timeout: DEPLOY_MS }, async () => {
+  const first = new Rollout(...LONG);
+  await first.moved(10);
+  const second = new Rollout(...LONG);
+  assert.notEqual(await second.code, 0);
+  assert.match(second.ended()?.why ?? '', /another rollout/, JSON.stringify(second.events));
+  const deployment = await command('deploy', {}, '--check');
+  assert.notEqual(deployment.code, 0);
+  assert.match(deployment.text, /rollout is under way \(slack-events-local\)/);
+  assert.deepEqual(await weights(), { 2: 0.1 }, 'and the first one goes on');
+  first.child.kill('SIGKILL');
+  await first.code;
+});
+
+test('killed, the same command goes on', { timeout: DEPLOY_MS }, async () => {
+  assert.deepEqual(await weights(), { 2: 0.1 }, 'where the one before was killed');
+  const rollout = new Rollout(...SHORT);
+  assert.equal(await rollout.code, 0, rollout.text);
+  assert.equal(rollout.ended()?.outcome, 'finished', JSON.stringify(rollout.events));
+  assert.deepEqual(rollout.events.filter((e) => e.event === 'moved').map((e) => e.percent), [50, 100]);
+  assert.deepEqual([(await alias()).FunctionVersion, await weights()], ['2', {}]);
+});
+
+test('in its last bake too a deployment is refused, and an abort goes back', { timeout: DEPLOY_MS }, async () => {
+  await fresh();
+  const rollout = new Rollout('--steps', '100', '--bake', '600');
+  await rollout.moved(100);
+  rollout.child.kill('SIGKILL');
+  await rollout.code;
+  const deployment = await command('deploy', {}, '--check');
+  assert.match(deployment.text, /rollout is under way \(slack-events-local\)/);
+  const { code, text } = await run(ichidoctl, ['rollout', '--env', 'local', '--abort']);
+  assert.equal(code, 0, text);
+  assert.match(text, /BACK on version 1, away from 2/);
+  assert.deepEqual([(await alias()).FunctionVersion, await weights()], ['1', {}]);
+  // as it was found
+  await client().send(new lambda.UpdateAliasCommand({ FunctionName: fn, Name: 'live', FunctionVersion: '2', Description: '' }));
+});
