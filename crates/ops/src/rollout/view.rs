@@ -238,7 +238,7 @@ impl Picture {
         out.push('\r');
         for line in &lines {
             // without wrapping: one line is one line
-            let _ = write!(out, "\x1b[?7l{line}\x1b[K\x1b[?7h\n");
+            let _ = writeln!(out, "\x1b[?7l{line}\x1b[K\x1b[?7h");
         }
         out.push_str("\x1b[J");
         self.painted = lines.len();
