@@ -385,7 +385,7 @@ export class Mesh extends Construct {
         fieldLogLevel: 'ERROR',
         excludeVerboseContent: true,
       },
-      queryDepthLimit: 8,
+      queryDepthLimit: 20,
       resolverCountLimit: 50,
       environmentVariables: {
         'TABLE_NAME': props.meshTableName!,

@@ -324,6 +324,14 @@ test('a client without a socket polls, and goes over to the socket when there is
   }
 });
 
+test('tools can ask for the schema', async () => {
+  const deep = (levels) => (levels === 0 ? 'name' : `name ofType { ${deep(levels - 1)} }`);
+  const { data, errors } = await api.ask(`{ __schema { types { name fields { name args { name type { ${deep(7)} } } type { ${deep(7)} } } } } }`);
+  assert.equal(errors, undefined);
+  const message = data.__schema.types.find(({ name }) => name === 'MeshMessage');
+  assert.deepEqual(message.fields.filter(({ name }) => ['nodeStatus', 'data', 'sequence'].includes(name)).map(({ name }) => name), ['sequence', 'nodeStatus', 'data']);
+});
+
 test('a start without variables of its own is the documented one', async () => {
   const plain = await start();
   try {
