@@ -220,12 +220,12 @@ async fn a_dropped_dead_letter_is_never_delivered_and_no_longer_listed() {
     }
     world.mastodon_fails(|| Fault::None);
     let now = || ichido::Clock::now(&world.clock);
-    let marker = letters::drop(&world.state(), &EntryId::from_table(&id(1)), now()).await.unwrap();
+    let marker = letters::drop(&world.state(), &EntryId::from_table(id(1)), now()).await.unwrap();
     assert_eq!(marker.state, "delivered", "Pushover has it");
     assert!(letters::list(&world.state()).await.unwrap().is_empty());
     world.run().await.unwrap();
     assert!(world.posts().is_empty());
-    let again = letters::drop(&world.state(), &EntryId::from_table(&id(1)), now()).await;
+    let again = letters::drop(&world.state(), &EntryId::from_table(id(1)), now()).await;
     assert!(matches!(again, Err(letters::Error::Unknown(_))), "{again:?}");
 }
 

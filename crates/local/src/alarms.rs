@@ -5,9 +5,9 @@
 //! - More datapoints are fetched than the alarm has evaluation periods. If at least that many are real, the newest real
 //!   ones decide, and how missing data is treated does not matter.
 //! - Otherwise all real ones count, and as few missing ones as possible are filled in, as the alarm says.
-//! - `missing` and `ignore` ring before there are enough datapoints if what there is breaches and is old enough.
-//! - `ignore` keeps the state before: [`Alarms`] remembers it between evaluations. So does every alarm on a metric of
-//!   DynamoDB, whatever it says.
+//! - `missing` rings before there are enough datapoints if all that there are breach and the oldest is old enough.
+//! - `ignore` keeps the state before in that case and in silence: [`Alarms`] remembers it between evaluations. So does
+//!   every alarm on a metric of DynamoDB, whatever it says.
 //!
 //! Two things are ours. CloudWatch does not say how many datapoints it fetches: here it is [`EXTRA`] more than the
 //! evaluation periods, as in its own examples. And the minute under way counts, so that an alarm is seen to ring while
@@ -46,14 +46,14 @@ impl State {
 
 /// How an alarm takes a period without data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Missing {
+enum Silence {
     Breaching,
     NotBreaching,
     Ignore,
-    Missing,
+    Unknown,
 }
 
-impl Missing {
+impl Silence {
     fn of(alarm: &Alarm) -> Self {
         match alarm.missing_data.as_str() {
             // CloudWatch's own rule: its metrics come and go.
@@ -61,7 +61,7 @@ impl Missing {
             "breaching" => Self::Breaching,
             "notBreaching" => Self::NotBreaching,
             "ignore" => Self::Ignore,
-            _ => Self::Missing,
+            _ => Self::Unknown,
         }
     }
 }
@@ -77,14 +77,14 @@ pub fn evaluate(alarm: &Alarm, range: &[Option<f64>], before: State) -> State {
     let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
     let (periods, to_alarm) = (count(alarm.evaluation_periods), count(alarm.datapoints_to_alarm));
     let decided = |rings: bool| if rings { State::Alarm } else { State::Ok };
-    let missing = Missing::of(alarm);
+    let silence = Silence::of(alarm);
     let real: Vec<bool> = range.iter().flatten().map(|value| breaches(alarm, *value)).collect();
     if real.is_empty() {
-        return match missing {
-            Missing::Breaching => State::Alarm,
-            Missing::NotBreaching => State::Ok,
-            Missing::Ignore => before,
-            Missing::Missing => State::InsufficientData,
+        return match silence {
+            Silence::Breaching => State::Alarm,
+            Silence::NotBreaching => State::Ok,
+            Silence::Ignore => before,
+            Silence::Unknown => State::InsufficientData,
         };
     }
     let breaching = real.iter().take(periods).filter(|breaches| **breaches).count();
@@ -92,13 +92,13 @@ pub fn evaluate(alarm: &Alarm, range: &[Option<f64>], before: State) -> State {
         return decided(breaching >= to_alarm);
     }
     let filled = periods - real.len();
-    match missing {
-        Missing::Breaching => decided(breaching + filled >= to_alarm),
-        Missing::NotBreaching => decided(breaching >= to_alarm),
+    match silence {
+        Silence::Breaching => decided(breaching + filled >= to_alarm),
+        Silence::NotBreaching => decided(breaching >= to_alarm),
         _ if breaching >= to_alarm || breaching < real.len() => decided(breaching >= to_alarm),
         // Too few, and all of them breach.
-        Missing::Ignore => before,
-        Missing::Missing => {
+        Silence::Ignore => before,
+        Silence::Unknown => {
             // How many periods ago the oldest one was, the newest counting as one.
             let age = range.iter().rposition(Option::is_some).map_or(0, |at| at + 1);
             decided(age >= to_alarm)

@@ -20,10 +20,8 @@ use crate::platform::Platform;
 
 /// What API Gateway takes at most.
 pub const MAX_BODY: usize = 10 * 1024 * 1024;
-/// The id of the API, as the templates' default says.
-const API_ID: &str = "local";
-/// Its id in what API Gateway reports of it: the template's own name for it, which its alarm watches.
-pub const MEASURED_API_ID: &str = "HttpApi";
+/// The id of the API in what API Gateway reports of it: the template's own name for it, which its alarm watches.
+pub const API_ID: &str = "HttpApi";
 
 /// How loosely a route fits, and whether only by its `ANY`: the least wins.
 type Rank = (u32, bool);
@@ -127,7 +125,7 @@ pub async fn serve(
     };
     let response = answer(platform, route, &request, &trace).await;
     let status = response.status().as_u16();
-    platform.metrics().request(MEASURED_API_ID, status, started.elapsed());
+    platform.metrics().request(API_ID, status, started.elapsed());
     platform.live().tell(
         "request",
         json!({

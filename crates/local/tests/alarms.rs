@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use local::alarms::{self, Alarms, State, budget_rings};
-use local::door::MEASURED_API_ID;
+use local::door::API_ID;
 use local::metrics::{Id, Metrics};
 use serde_json::{Value, json};
 use template::{Alarm, Template};
@@ -123,7 +123,7 @@ impl Case {
                 let failed = if bad { *when_bad } else { *well };
                 for request in 0..10 {
                     let status = if request < failed { 500 } else { 200 };
-                    metrics.request_at(MEASURED_API_ID, status, Duration::from_millis(5), at_ms);
+                    metrics.request_at(API_ID, status, Duration::from_millis(5), at_ms);
                 }
             }
             Self::Queue { queue, bad: when_bad, well } => {
