@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
+use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider, StalledStreamProtectionConfig};
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use aws_smithy_runtime_api::box_error::BoxError;
@@ -132,7 +132,10 @@ impl Aws {
             .connect_timeout(CONNECT_TIMEOUT)
             .operation_attempt_timeout(DYNAMODB_ATTEMPT)
             .build();
-        aws_sdk_dynamodb::config::Builder::from(&self.0.config).timeout_config(timeouts)
+        aws_sdk_dynamodb::config::Builder::from(&self.0.config)
+            .timeout_config(timeouts)
+            // Watches over streams that crawl; the attempt's timeout has ended them long before, and watching costs CPU.
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
     }
 
     /// The same clients, but with this one for Lambda.

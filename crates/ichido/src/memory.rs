@@ -5,7 +5,7 @@
 //! never forgotten for room (that would admit them twice), so a full journal refuses instead. When the
 //! store is back they are written to it, a few with each call, and become known.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -81,10 +81,39 @@ pub(crate) enum Kept {
 
 pub(crate) struct Memory {
     known: LruCache<Arc<str>, Remembered>,
-    journal: HashMap<Arc<str>, Unwritten>,
+    journal: HashMap<Arc<str>, Entry>,
     journal_limit: usize,
-    /// Settled keys of the journal, oldest first: what there is to write.
-    settled: VecDeque<Arc<str>>,
+    line: Line,
+}
+
+/// A key of the journal.
+struct Entry {
+    unwritten: Unwritten,
+    /// Where it stands in the line of those that are to be written: nowhere while it is not settled, or being written.
+    place: Option<i64>,
+}
+
+/// Settled keys of the journal, the next to be written first. A journal may be long and every duplicate of an outage asks
+/// for its key's place, so the line is not searched.
+#[derive(Default)]
+struct Line(BTreeMap<i64, Arc<str>>);
+
+impl Line {
+    fn add(&mut self, text: Arc<str>, next: bool) -> i64 {
+        let place = match (next, self.0.first_key_value(), self.0.last_key_value()) {
+            (true, Some((first, _)), _) => first - 1,
+            (false, _, Some((last, _))) => last + 1,
+            _ => 0,
+        };
+        self.0.insert(place, text);
+        place
+    }
+
+    fn leave(&mut self, place: Option<i64>) {
+        if let Some(place) = place {
+            self.0.remove(&place);
+        }
+    }
 }
 
 impl std::fmt::Debug for Memory {
@@ -102,7 +131,7 @@ impl Memory {
             known: LruCache::new(NonZeroUsize::new(known).unwrap_or(NonZeroUsize::MIN)),
             journal: HashMap::new(),
             journal_limit: journal,
-            settled: VecDeque::new(),
+            line: Line::default(),
         }
     }
 
@@ -127,7 +156,8 @@ impl Memory {
             State::Failed { reason } => Known::Failed { reason: reason.clone() },
         };
         // An attempt without the store that came to no end here is overtaken by that: a later outage must not find it.
-        let unsettled = self.journal.get(key.as_str()).is_some_and(|entry| !is_settled(&entry.remembered.state));
+        let unsettled =
+            self.journal.get(key.as_str()).is_some_and(|entry| !is_settled(&entry.unwritten.remembered.state));
         if unsettled {
             self.drop_entry(key.as_str());
         }
@@ -141,18 +171,18 @@ impl Memory {
 
     /// What the journal holds of a key: an admission that the store has not learnt of.
     pub(crate) fn unwritten(&mut self, key: &Key, now: Timestamp) -> Option<Unwritten> {
-        let entry = self.journal.get(key.as_str())?;
-        if is_over(&entry.remembered, now) {
+        let Entry { unwritten, .. } = self.journal.get(key.as_str())?;
+        if is_over(&unwritten.remembered, now) {
             self.drop_entry(key.as_str());
             return None;
         }
-        Some(entry.clone())
+        Some(unwritten.clone())
     }
 
     /// All that this instance knows of a key.
     pub(crate) fn recall(&mut self, key: &Key, now: Timestamp) -> Option<Remembered> {
         let found = match self.journal.get(key.as_str()) {
-            Some(entry) => Some(entry.remembered.clone()),
+            Some(entry) => Some(entry.unwritten.remembered.clone()),
             None => self.known.get(key.as_str()).cloned(),
         };
         found.filter(|remembered| !is_over(remembered, now))
@@ -182,7 +212,9 @@ impl Memory {
         let text = unwritten.key.text();
         match self.journal.get(&text) {
             // The attempt outlived its lease, and another one took over: fenced, as the store would.
-            Some(entry) if entry.owner != unwritten.owner => return Kept::TakenOver(Some(entry.remembered.clone())),
+            Some(Entry { unwritten: other, .. }) if other.owner != unwritten.owner => {
+                return Kept::TakenOver(Some(other.remembered.clone()));
+            }
             None if admitted_here => return Kept::TakenOver(None),
             None if self.journal.len() >= self.journal_limit => return Kept::Full,
             _ => {}
@@ -195,19 +227,21 @@ impl Memory {
 
     fn insert(&mut self, unwritten: Unwritten) {
         let text = unwritten.key.text();
-        if is_settled(&unwritten.remembered.state) {
-            self.settled.push_back(text.clone());
-        }
-        self.journal.insert(text, unwritten);
+        let settled = is_settled(&unwritten.remembered.state);
+        let place = settled.then(|| self.line.add(text.clone(), false));
+        self.journal.insert(text, Entry { unwritten, place });
     }
 
     /// The next settled entry, to be written. It stays in the journal until it is [`written`](Self::written): a duplicate
     /// that comes meanwhile must find it.
     pub(crate) fn next_settled(&mut self, now: Timestamp) -> Option<Unwritten> {
-        while let Some(text) = self.settled.pop_front() {
-            match self.journal.get(&text) {
-                Some(entry) if is_over(&entry.remembered, now) => drop(self.journal.remove(&text)),
-                Some(entry) => return Some(entry.clone()),
+        while let Some((_, text)) = self.line.0.pop_first() {
+            match self.journal.get_mut(&text) {
+                Some(entry) if is_over(&entry.unwritten.remembered, now) => drop(self.journal.remove(&text)),
+                Some(entry) => {
+                    entry.place = None;
+                    return Some(entry.unwritten.clone());
+                }
                 None => {}
             }
         }
@@ -216,9 +250,9 @@ impl Memory {
 
     /// This key's settled entry, to be written, unless somebody is at it already.
     pub(crate) fn take_settled(&mut self, key: &Key) -> Option<Unwritten> {
-        let at = self.settled.iter().position(|text| &**text == key.as_str())?;
-        self.settled.remove(at);
-        self.journal.get(key.as_str()).cloned()
+        let entry = self.journal.get_mut(key.as_str())?;
+        self.line.leave(Some(entry.place.take()?));
+        Some(entry.unwritten.clone())
     }
 
     /// The store knows of this entry now, or will never take it.
@@ -228,29 +262,24 @@ impl Memory {
 
     /// This entry could not be written: it is in line again, the next one or the last.
     pub(crate) fn not_written(&mut self, key: &Key, owner: &Owner, next: bool) {
-        let entry = self.journal.get(key.as_str());
-        let there = entry.is_some_and(|entry| entry.owner == *owner && is_settled(&entry.remembered.state));
-        if !there || self.settled.iter().any(|text| &**text == key.as_str()) {
-            return;
-        }
-        if next {
-            self.settled.push_front(key.text());
-        } else {
-            self.settled.push_back(key.text());
+        if let Some(entry) = self.journal.get_mut(key.as_str())
+            && entry.unwritten.owner == *owner
+            && is_settled(&entry.unwritten.remembered.state)
+            && entry.place.is_none()
+        {
+            entry.place = Some(self.line.add(key.text(), next));
         }
     }
 
     fn drop_entry(&mut self, text: &str) {
-        if let Some(entry) = self.journal.remove(text)
-            && is_settled(&entry.remembered.state)
-        {
-            self.settled.retain(|other| &**other != text);
+        if let Some(entry) = self.journal.remove(text) {
+            self.line.leave(entry.place);
         }
     }
 
     /// Lengthens an attempt of the journal that is still in flight under this token. False if it is not.
     pub(crate) fn lengthen(&mut self, key: &Key, owner: &Owner, end: Timestamp) -> bool {
-        match self.journal.get_mut(key.as_str()) {
+        match self.journal.get_mut(key.as_str()).map(|entry| &mut entry.unwritten) {
             Some(Unwritten {
                 owner: holder, remembered: Remembered { state: Known::InFlight { until }, .. }, ..
             }) if holder == owner => {
@@ -268,7 +297,7 @@ impl Memory {
 
     /// An attempt without the store ended without an effect: the key is free again, unless another attempt has it.
     pub(crate) fn give_back(&mut self, key: &Key, owner: &Owner) {
-        if self.journal.get(key.as_str()).is_some_and(|entry| entry.owner == *owner) {
+        if self.journal.get(key.as_str()).is_some_and(|entry| entry.unwritten.owner == *owner) {
             self.drop_entry(key.as_str());
         }
     }

@@ -42,7 +42,8 @@ use crate::verdict::{Reason, Refusal, Seen, Verdict, judge};
 
 /// The first pause between two attempts; each next one may be twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// Not longer, or those who were unlucky wait while newcomers pass them: a transaction takes about ten milliseconds.
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
 /// How long the counter of a day is kept after it: long enough to answer a question about it.
 const COUNTER_KEPT: Duration = Duration::from_secs(8 * 24 * 60 * 60);
