@@ -105,6 +105,10 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // Help and version are errors to clap, with code 0. A closed pipe is nobody's fault.
             let _ = error.print();
+            // A hook that was installed by another version must not fail its caller either.
+            if error.use_stderr() && std::env::args().any(|argument| argument == "--auto") {
+                return ExitCode::SUCCESS;
+            }
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };

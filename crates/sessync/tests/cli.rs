@@ -116,6 +116,7 @@ fn what_cannot_be_done_is_said_with_exit_code_one_and_usage_with_two() {
     for key in ["project_id", "dataset", "developer_id", "user_email"] {
         assert!(text(&output).contains(key), "{key}: {}", text(&output));
     }
+    assert!(home.run(&["--auto", "--of-another-version"]).status.success(), "a hook never fails its caller");
     let output = home.run(&["--auto"]);
     assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{}", text(&output));
 }
