@@ -147,8 +147,8 @@ async fn dissolve_in_the_middle(mesh: &Mesh) {
 
 #[tokio::test]
 async fn dissolving_against_everything_leaves_nothing_behind() {
+    let mesh = Mesh::start().await;
     for _ in 0..3 {
-        let mesh = Mesh::start().await;
         dissolve_in_the_middle(&mesh).await;
         assert_eq!(everything(&mesh), Vec::<Value>::new());
     }
@@ -156,8 +156,8 @@ async fn dissolving_against_everything_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn dissolving_against_everything_with_conflicts_leaves_nothing_behind() {
+    let mesh = Mesh::start().await;
     for seed in 0..3 {
-        let mesh = Mesh::start().await;
         mesh.db.faults().seed(seed);
         // The group and its members are made in peace.
         let rule = Rule::new(Fault::Conflict).rate(0.1).calls(60..=100_000);
@@ -169,37 +169,59 @@ async fn dissolving_against_everything_with_conflicts_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn dissolving_can_be_repeated_wherever_it_was_cut_off() {
-    // The n-th write of the clearing is refused; the call is repeated and finds the rest.
-    for n in 1..=20 {
-        let mesh = Mesh::start().await;
+    // The n-th call to the store is refused; the whole is repeated and finds the rest.
+    let mesh = Mesh::start().await;
+    for n in 1..=40 {
         let group = mesh.create_group("host-1").await;
-        for k in 0..3 {
+        for k in 0..2 {
             mesh.join(&group, &format!("node-{k}")).await;
             let mut said = report(&group, &format!("node-{k}"), "1");
             said["messageId"] = json!(format!("m-{k}"));
             mesh.ok(REPORT, said).await;
         }
-        mesh.db.faults().only(Rule::new(Fault::Denied).on("DeleteItem").call(n));
+        mesh.db.faults().only(Rule::new(Fault::Denied).call(n));
         let answer = mesh.execute(DISSOLVE, host(&group, "host-1")).await;
         mesh.db.faults().heal();
         if answer.is_ok() {
-            assert!(n > 12, "there are more deletions than {n}");
+            assert!(n > 15, "there are more calls than {n}");
             return;
         }
         assert_eq!(kind(&answer), "Unavailable");
-        assert_eq!(
-            mesh.refused(REPORT, report(&group, "node-0", "2")).await.0,
-            "GroupNotFound",
-            "it has ended already"
-        );
-        let mut other = host(&group, "node-0");
-        assert_eq!(mesh.refused(DISSOLVE, other.clone()).await.0, "GroupNotFound");
-        other["hostId"] = json!("host-1");
-        let done = mesh.ok(DISSOLVE, other).await;
+        if n > 1 {
+            let refused = mesh.refused(REPORT, report(&group, "node-0", "2")).await.0;
+            assert_eq!(refused, "GroupNotFound", "it has ended already");
+            assert_eq!(mesh.refused(DISSOLVE, host(&group, "node-0")).await.0, "GroupNotFound");
+        }
+        let done = mesh.ok(DISSOLVE, host(&group, "host-1")).await;
         assert_eq!(done["groupDissolve"]["groupId"], group.as_str(), "and notifies");
-        assert_eq!(everything(&mesh), Vec::<Value>::new(), "cut off at deletion {n}");
+        assert_eq!(everything(&mesh), Vec::<Value>::new(), "cut off at call {n}");
     }
-    panic!("twenty deletions for four nodes");
+    panic!("forty calls for three nodes");
+}
+
+#[tokio::test]
+async fn creating_can_be_repeated_wherever_it_was_cut_off() {
+    let mesh = Mesh::start().await;
+    for n in 1..=20 {
+        let old = mesh.create_group("host-1").await;
+        mesh.clock.advance(Duration::from_secs(75)); // its host is silent
+        mesh.db.faults().only(Rule::new(Fault::Denied).call(n));
+        let create = json!({"name": "class", "hostId": "host-1", "domain": DOMAIN});
+        let answer = mesh.execute(CREATE, create).await;
+        mesh.db.faults().heal();
+        let group = mesh.create_group("host-1").await;
+        assert_ne!(group, old);
+        mesh.report(&group, "host-1", "1").await;
+        let living = mesh.ok(LIST_GROUPS, json!({"domain": DOMAIN})).await;
+        assert_eq!(living.as_array().map(Vec::len), Some(1), "cut off at call {n}: {living}");
+        if answer.is_ok() {
+            assert_eq!(answer.data()["createGroup"]["id"], group.as_str());
+            assert!(n > 4, "there are more calls than {n}");
+            return;
+        }
+        assert_eq!(kind(&answer), "Unavailable");
+    }
+    panic!("twenty calls for a group");
 }
 
 #[tokio::test]
