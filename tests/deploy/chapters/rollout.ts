@@ -7,6 +7,7 @@ import readline from 'node:readline';
 import { test } from 'node:test';
 import { cloudwatch, lambda } from '../../../infra/cli/aws.ts';
 import { root } from '../../../infra/template.ts';
+import { forgiveGetParameters } from '../roles.ts';
 import { client, command, DEPLOY_MS, run, until, EFFECT_MS, world } from '../world.ts';
 
 const ichidoctl = path.join(process.env.CARGO_TARGET_DIR ?? path.join(root, 'target'), 'debug', 'ichidoctl');
@@ -55,6 +56,8 @@ async function fresh() {
 }
 
 test('a plan says what would happen, and nothing happens', { timeout: DEPLOY_MS }, async () => {
+  const { Configuration } = await client().send(new lambda.GetFunctionCommand({ FunctionName: fn }));
+  await forgiveGetParameters(Configuration!.Role!); // a version that cannot read its secrets is not healthy, and gets no traffic
   await fresh();
   const { code, text } = await run(ichidoctl, ['rollout', '--env', 'local', '--plan']);
   assert.equal(code, 0, text);
@@ -164,6 +167,24 @@ test('in its last bake too a deployment is refused, and an abort goes back', { t
   assert.equal(code, 0, text);
   assert.match(text, /BACK on version 1, away from 2/);
   assert.deepEqual([(await alias()).FunctionVersion, await weights()], ['1', {}]);
+});
+
+// Last: a minute is the least that CloudWatch tells apart, so what is counted here would count against the next rollout too.
+test('a rollout goes back by itself when the new version fails more than now and then', { timeout: DEPLOY_MS }, async () => {
+  await fresh();
+  const metrics = new cloudwatch.CloudWatchClient({});
+  const Dimensions = [{ Name: 'FunctionName', Value: fn }, { Name: 'Resource', Value: `${fn}:live` }, { Name: 'ExecutedVersion', Value: '2' }];
+  const put = (MetricName: string, Value: number) => metrics.send(new cloudwatch.PutMetricDataCommand({ Namespace: 'AWS/Lambda', MetricData: [{ MetricName, Dimensions, Value, Unit: 'Count' }] }));
+  // The local AWS ignores an alarm's dimensions and would ring it: here it is the version's own errors that count.
+  const rollout = new Rollout(...LONG, '--despite', 'slack-events-errors');
+  await rollout.moved(10);
+  await put('Invocations', 40);
+  await put('Errors', 4);
+  assert.equal(await rollout.code, 1, rollout.text);
+  assert.match(rollout.ended()!.why!, /4 of \d+ invocations of the new version failed/);
+  assert.deepEqual([(await alias()).FunctionVersion, await weights()], ['1', {}]);
   // as it was found
+  const { MetricAlarms } = await metrics.send(new cloudwatch.DescribeAlarmsCommand({ StateValue: 'ALARM' }));
+  for (const { AlarmName } of MetricAlarms ?? []) await metrics.send(new cloudwatch.SetAlarmStateCommand({ AlarmName, StateValue: 'OK', StateReason: 'a test is over' }));
   await client().send(new lambda.UpdateAliasCommand({ FunctionName: fn, Name: 'live', FunctionVersion: '2', Description: '' }));
 });

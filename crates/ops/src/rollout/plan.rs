@@ -17,8 +17,10 @@ pub const TICK: Duration = Duration::from_secs(15);
 const HEALTH_EVERY: Duration = Duration::from_secs(60);
 /// Fewer invocations than this in a step say little.
 const RARE: u64 = 20;
-/// A run that has not written for so many ticks is dead.
+/// A run that has not written for so many ticks is dead: longer than the time limits of all calls between two writes.
 const LEASE_TICKS: u32 = 4;
+/// Nor for less than this, however short a tick is.
+const LEASE: Duration = Duration::from_secs(15);
 const TRIES: u32 = 3;
 const TRIES_BACK: u32 = 20;
 /// Looks in a row that may show nothing.
@@ -74,7 +76,7 @@ impl Pace {
             bake: ticks(self.bake_of(watch)),
             health_every: ticks(HEALTH_EVERY).min(ticks(self.bake_of(watch))).max(1),
             rare: RARE,
-            lease: LEASE_TICKS,
+            lease: ticks(LEASE).max(LEASE_TICKS),
             tries: TRIES,
             tries_back: TRIES_BACK,
             blind: BLIND,
@@ -269,5 +271,6 @@ mod tests {
     fn an_alarm_is_heeded_within_a_minute() {
         let calls = super::super::cloud::CALL_TIMEOUT * 3 + super::super::cloud::HEALTH_TIMEOUT;
         assert!(TICK + calls <= Duration::from_secs(60), "health, sign of life, tick, look, way back");
+        assert!(TICK + calls <= TICK * LEASE_TICKS, "a run that lives is heard of in time");
     }
 }

@@ -194,13 +194,16 @@ impl Node {
         }
         let (Note::Moving { run, .. } | Note::Live { run, .. } | Note::Back { run, .. }) = &change.note;
         assert!(!self.overtaken.contains(run), "a run that was overtaken changed the alias");
-        if let Some(last) = self.last_writer.replace(run.clone())
-            && last != *run
+        let last = self.last_writer.replace(run.clone());
+        let first_of_run = last.as_ref() != Some(run);
+        if let Some(last) = last
+            && first_of_run
         {
             self.overtaken.push(last);
         }
         for process in self.processes.iter_mut().filter(|process| process.machine.run == *run) {
-            if self.model.share() != before {
+            // Whoever takes over watches the whole step: what was waited for before that does not count.
+            if self.model.share() != before || first_of_run {
                 process.waits_in_step = 0;
             }
         }
@@ -365,7 +368,9 @@ fn outcome_is_true(node: &Node) {
 
 #[test]
 fn every_path_of_one_run_ends_where_it_says() {
-    let start = Node::new(vec![Process::start(Goal::Forward(NEW), "one")], 3, 0);
+    // Two steps are as good as three, and more faults fit in.
+    let settings = Settings { steps: vec![10, 100], ..settings() };
+    let start = Node::new(vec![Process::with(Goal::Forward(NEW), "one", settings)], 3, 0);
     let (nodes, ends) = explore(start, &[], true, |node| {
         outcome_is_true(node);
         let [process] = node.processes.as_slice() else { panic!("one process") };
