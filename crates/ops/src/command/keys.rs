@@ -300,7 +300,7 @@ fn outcome_bytes(outcome: &Outcome) -> Option<usize> {
 
 fn show(context: &mut Context<'_>, application: Application, found: &Found, now: Timestamp) -> Result<(), Error> {
     context.line(format_args!("{}  {}", application.name(), found.key))?;
-    let mut put = |name: &str, value: String| context.line(format_args!("  {name:<11} {value}"));
+    let mut put = |name: &str, value: String| context.line(format_args!("  {name:<19} {value}"));
     match &found.record {
         Ok(record) => {
             put("state", format!("{}: {}", record.state.name(), in_words(record, now)))?;

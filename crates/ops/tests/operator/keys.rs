@@ -41,7 +41,7 @@ async fn a_key_is_shown_with_its_state_owner_lease_attempts_age_and_outcomes_siz
     slack  FILE#T1#C1#1.1#F1
       state  claimed: leased, ends in [age]
       owner  worker-1
-      lease until [time] (in [age])
+      lease until  [time] (in [age])
       attempts  1 (its fence)
       changed  [time] ([age] ago)
       kept until  [time] (in [age])
@@ -59,8 +59,8 @@ async fn a_key_is_shown_with_its_state_owner_lease_attempts_age_and_outcomes_siz
       kept until  [time] (in [age])
       channel_id  C1
       file_id  F1
-      lambda_instance_id [uuid]
-      processed_at [n]
+      lambda_instance_id  [uuid]
+      processed_at  [n]
       user_id  U1
     exit code 0
     ");
@@ -130,7 +130,7 @@ async fn a_release_asks_is_fenced_and_leaves_a_trace() {
     slack  FILE#T1#C1#1.1#F1
       state  claimed: leased, ends in [age]
       owner  worker-1
-      lease until [time] (in [age])
+      lease until  [time] (in [age])
       attempts  1 (its fence)
       changed  [time] ([age] ago)
       kept until  [time] (in [age])
