@@ -8,6 +8,8 @@ let browser;
 let page;
 
 before(async () => {
+  // A variable of the functions, with one function's name in front.
+  process.env.HATEBU_SUBSCRIBER__IGNORE_TITLE = '^Advertisement';
   platform = await start();
   browser = await browse();
   page = await open(browser, `${platform.url}/#feeds`);
@@ -118,6 +120,15 @@ test('what is refused for good becomes a dead letter with its reason, and can be
   await read('hatebu');
   await page.locator('#feeds-hatebu-entries tr[data-state=delivered]').filter({ hasText: added.title }).waitFor();
   assert.equal(await posted(added.title), 1);
+});
+
+test('what the filter ignores is shown with the reason and posted nowhere', async () => {
+  const added = await json(`${platform.url}/feeds/sample/hatebu`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ title: 'Advertisement: a better umbrella' }) });
+  await read('hatebu');
+  const { row, text } = await newest('hatebu', 'ignored');
+  assert.equal(await row.getAttribute('data-entry'), added.id);
+  assert.match(text, /ignored\s+\S+/, 'it says why');
+  assert.equal(await posted(added.title), 0);
 });
 
 test('nothing went wrong in the browser', () => {
