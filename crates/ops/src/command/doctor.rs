@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use crate::context::{Context, Ended, Error};
 use crate::doctor::{Finding, Places, line, look};
 use crate::infra::Described;
+use crate::rollout::cloud::NO_CREDENTIALS;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -30,6 +31,10 @@ impl Doctor {
     pub async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
         let described = Described::of(context, self.settings.as_deref()).await?;
         let found = look(&Places::of(context, !described.on_local_platform()), &described, Timestamp::now()).await;
+        // Nothing was asked: that is no finding about what is deployed.
+        if found.iter().any(|finding| finding.notes.iter().any(|note| note == NO_CREDENTIALS)) {
+            return Err(Error::Refused(NO_CREDENTIALS.to_owned()));
+        }
         self.report(context, &described, &found)
     }
 

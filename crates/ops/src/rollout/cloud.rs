@@ -31,6 +31,9 @@ const ALARMS_PER_CALL: usize = 100;
 /// Errors and invocations are counted by the minute.
 const PERIOD_SECONDS: i32 = 60;
 
+/// What is said when AWS was not even asked.
+pub const NO_CREDENTIALS: &str = "there are no AWS credentials: sign in first (aws sso login, AWS_PROFILE=…), or name a local endpoint (--endpoint-url)";
+
 /// Why something could not be asked.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -275,7 +278,10 @@ where
             let body = String::from_utf8_lossy(answer.body().bytes().unwrap_or_default());
             format!("HTTP {}: {}", answer.status().as_u16(), crate::show::one_line(&body, MOST))
         }
-        None => crate::show::one_line(&DisplayErrorContext(error).to_string(), MOST),
+        None => {
+            let text = DisplayErrorContext(error).to_string();
+            if text.contains("no credentials") { NO_CREDENTIALS.to_owned() } else { crate::show::one_line(&text, MOST) }
+        }
     }
 }
 
