@@ -318,6 +318,12 @@ fn message_steps() -> Vec<Case> {
         ),
         (file, "request", "events are one item", json!({"args": args(), "stash": events})),
         (file, "request", "a repeated publish writes nothing", json!({"args": args(), "stash": {"replay": {}}})),
+        (
+            file,
+            "request",
+            "too late: readers may have passed the number",
+            json!({"args": args(), "stash": with(status.clone(), json!({"group": with(group(), json!({"sequencedAt": (NOW - 5) * 1000}))}))}),
+        ),
         (file, "response", "written", json!({"args": args(), "prev": {"result": "before"}, "result": {"keys": []}})),
         (file, "response", "no member", cancel(&["ConditionalCheckFailed", "None", "None"])),
         (

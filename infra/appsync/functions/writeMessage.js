@@ -1,5 +1,8 @@
 import { runtime, util } from '@aws-appsync/utils';
 
+/** Readers of the stream count a number without a message as lost after five seconds: whoever is later than this gives it up. */
+const LATEST_MS = 4000;
+
 /**
  * Writes the message, in one transaction that checks the membership. With a messageId the transaction also holds the
  * record by which a repeated publish is recognised (the library's format, so that the operator's tool can read it).
@@ -12,6 +15,10 @@ export function request(ctx) {
   }
   const { groupId, domain, nodeId, messageId } = ctx.args;
   const { message, kind, group, sequence } = ctx.stash;
+  if (util.time.nowEpochMilliSeconds() - group.sequencedAt > LATEST_MS) {
+    ctx.stash.failure = { message: 'The message could not be written in time. Try again.', type: 'Unavailable' };
+    runtime.earlyReturn();
+  }
   const table = ctx.env.TABLE_NAME;
   const now = util.time.nowEpochSeconds();
   const kept = now + +ctx.env.MESSAGE_RETENTION_SECONDS;
