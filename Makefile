@@ -13,7 +13,8 @@ help: ## this list
 .PHONY: dev
 dev: ## run the whole system on this machine (ARGS="--memory --port 9001")
 	@scripts/setup build
-	@cargo run --quiet -p local --bin ichido-local -- $(ARGS)
+	@cargo build --locked --workspace --bin ichido-local
+	@exec "$${CARGO_TARGET_DIR:-target}/debug/ichido-local" $(ARGS)
 
 # --- prove it ---------------------------------------------------------------
 

@@ -36,7 +36,9 @@ pub fn serve(definition: Definition) -> ExitCode {
 async fn run(definition: Definition, env: Env) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let aws = Aws::of_process().await;
     let handler = definition.start(env, aws).await?;
-    lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| handler(event))).await
+    let serving = lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| handler(event)));
+    // As a task of its own: what `block_on` is given is woken through the kernel, a task is not.
+    tokio::spawn(serving).await?
 }
 
 /// One invocation, wrapped: health, ids on every line, an error logged once and counted.

@@ -1,8 +1,10 @@
 //! The door against a Node handler with seed 1's logic: the same load, the same store, in one run.
 //!
-//! Each is one Lambda instance: a process that takes one event at a time from a Runtime API. The store (embedded
+//! Each is a Lambda instance: a process that takes one event at a time from a Runtime API. The store (embedded
 //! DynamoDB), SSM and the Invoke API are served from here over HTTP on loopback; their time counts for both, their CPU
-//! for neither. Half of the deliveries are duplicates. `make bench` runs it (`bench/slack/run`).
+//! for neither: `bench/slack/run` keeps this process on one core, and the instances have another to themselves.
+//! Latency and CPU are those of one instance at a steady rate; the highest rate is that of [`INSTANCES`] which share
+//! their core, as concurrent invocations do. Half of the deliveries are duplicates.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -31,6 +33,13 @@ const TABLE: &str = "processed-events";
 /// Deliveries a second of the first part.
 const RATE: u32 = 200;
 const WARM_UP: usize = 300;
+const WARM_UP_FOR: Duration = Duration::from_secs(2);
+/// Beyond every number that was delivered before.
+const FAR: usize = 1_000_000;
+/// How many instances share a core when they take as much as they can: one waits for the store while another works.
+const INSTANCES: usize = 4;
+/// The core of the instances; this process is on the first.
+const CORE: &str = "1";
 /// How long each part lasts, unless `BENCH_SECONDS` says otherwise.
 const SECONDS: u64 = 10;
 /// What issue and README promise.
@@ -121,7 +130,8 @@ struct Instance {
 }
 
 impl Instance {
-    async fn start(mut command: Command) -> Self {
+    async fn start(command: &[&str]) -> Self {
+        let mut command = on_its_core(command);
         let engine = Engine::new(dynoxide::Database::memory().expect("a database"));
         let table = json!({
             "TableName": TABLE, "BillingMode": "PAY_PER_REQUEST",
@@ -219,6 +229,16 @@ fn now_ms() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
+/// A command on the instances' core, if there is a second one.
+fn on_its_core(command: &[&str]) -> Command {
+    let there = Path::new("/sys/devices/system/cpu").join(format!("cpu{CORE}")).exists();
+    let pinned: &[&str] = if there { &["taskset", "--cpu-list", CORE] } else { &[] };
+    let words = [pinned, command].concat();
+    let mut made = Command::new(words[0]);
+    made.args(&words[1..]);
+    made
+}
+
 struct Measured {
     start_ms: f64,
     p50_ms: f64,
@@ -238,7 +258,20 @@ async fn accepted(answer: oneshot::Receiver<Value>) {
     assert_eq!(answer["statusCode"], 200, "{answer}");
 }
 
-async fn measure(command: Command, length: Duration) -> Measured {
+/// Delivers one after the other until then, numbered from `first` on. Returns how many were accepted.
+async fn busy(instance: Arc<Instance>, first: usize, until: Instant) -> usize {
+    let mut taken = 0;
+    let mut in_line = instance.deliver(first);
+    while Instant::now() < until {
+        taken += 1;
+        let next = instance.deliver(first + taken);
+        accepted(std::mem::replace(&mut in_line, next)).await;
+    }
+    accepted(in_line).await;
+    taken
+}
+
+async fn measure(command: &[&str], length: Duration) -> Measured {
     let begun = Instant::now();
     let instance = Arc::new(Instance::start(command).await);
     accepted(instance.deliver(0)).await;
@@ -267,19 +300,26 @@ async fn measure(command: Command, length: Duration) -> Measured {
     let cpu_ms = (instance.cpu() - cpu) * 1e3 / count as f64;
     latencies.sort_unstable();
     let percentile = |share: f64| latencies[((count - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
+    let memory_mb = instance.memory();
     // As fast as it goes: the next one waits in line already.
-    let started = Instant::now();
-    let first = number;
-    let mut in_line = instance.deliver(number);
-    while started.elapsed() < length {
-        number += 1;
-        let next = instance.deliver(number);
-        accepted(std::mem::replace(&mut in_line, next)).await;
+    let mut instances = vec![instance];
+    while instances.len() < INSTANCES {
+        instances.push(Arc::new(Instance::start(command).await));
     }
-    let rate = (number - first) as f64 / started.elapsed().as_secs_f64();
-    accepted(in_line).await;
+    let mut warming = tokio::task::JoinSet::new();
+    for instance in &instances[1..] {
+        warming.spawn(busy(instance.clone(), 2, Instant::now() + WARM_UP_FOR));
+    }
+    warming.join_all().await;
+    let started = Instant::now();
+    let mut working = tokio::task::JoinSet::new();
+    for instance in instances {
+        working.spawn(busy(instance, FAR, started + length));
+    }
+    let taken: usize = working.join_all().await.into_iter().sum();
+    let rate = taken as f64 / started.elapsed().as_secs_f64();
     let (p50_ms, p99_ms) = (percentile(0.50), percentile(0.99));
-    Measured { start_ms, p50_ms, p99_ms, cpu_ms, rate, memory_mb: instance.memory() }
+    Measured { start_ms, p50_ms, p99_ms, cpu_ms, rate, memory_mb }
 }
 
 fn main() -> ExitCode {
@@ -287,10 +327,9 @@ fn main() -> ExitCode {
     let length = Duration::from_secs(seconds.max(1));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let node = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/slack/bootstrap.mjs");
-    let mut node_command = Command::new("node");
-    node_command.arg(node);
-    let node = runtime.block_on(measure(node_command, length));
-    let rust = runtime.block_on(measure(Command::new(env!("CARGO_BIN_EXE_slack-events")), length));
+    let node = runtime.block_on(measure(&["node", &node.to_string_lossy()], length));
+    let binary = std::env::var("BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_slack-events").to_owned());
+    let rust = runtime.block_on(measure(&[&binary], length));
     let mut table = String::new();
     let rows: [Row; 6] = [
         ("first answer, ms (start included)", |measured| measured.start_ms),
