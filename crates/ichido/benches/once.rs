@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
+use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region, StalledStreamProtectionConfig};
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ReturnValuesOnConditionCheckFailure,
     ScalarAttributeType,
@@ -217,6 +217,8 @@ fn client(url: &str) -> Client {
         .region(Region::new("ap-northeast-1"))
         .credentials_provider(Credentials::new("local", "local", None, None, "bench"))
         .endpoint_url(url)
+        // As our functions have it (crates/function).
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .http_client(aws_smithy_http_client::Builder::new().build_http());
     Client::from_conf(config.build())
 }

@@ -643,7 +643,8 @@ fn without_ampersands(text: &str) -> String {
 
 /// A text or the value of an attribute with its references resolved. One that nobody defined stays what the document says.
 fn unescape(value: &str) -> Cow<'_, str> {
-    let Some(mut at) = value.find(AMPERSAND) else { return Cow::Borrowed(value) };
+    let next = |text: &str| memchr::memchr(AMPERSAND as u8, text.as_bytes());
+    let Some(mut at) = next(value) else { return Cow::Borrowed(value) };
     let mut out = String::with_capacity(value.len());
     let mut rest = value;
     loop {
@@ -658,8 +659,8 @@ fn unescape(value: &str) -> Cow<'_, str> {
             }
             None => out.push('&'),
         }
-        match rest.find(AMPERSAND) {
-            Some(next) => at = next,
+        match next(rest) {
+            Some(found) => at = found,
             None => break,
         }
     }

@@ -150,10 +150,11 @@ impl Trace {
 fn of_this(key: &str, mut lines: Vec<Line>) -> Vec<Line> {
     let an_entry = lines.iter().any(|line| line.text("entryId") == Some(key));
     if an_entry {
-        lines.retain(|line| {
-            let names = |name| line.text(name).is_none_or(|value| value.contains(key));
-            names("entryId") && names("eventKey")
-        });
+        // As a part of a key it may be written otherwise: `#` is the separator.
+        let part = ichido::Namespace::unprefixed("part").key([key]);
+        let part = part.as_ref().map_or(key, |part| part.as_str());
+        let of_it = |stored: &str| stored == key || stored.split('#').any(|other| other == part);
+        lines.retain(|line| line.text("entryId").is_none_or(|id| id == key) && line.text("eventKey").is_none_or(of_it));
     }
     lines.sort_by_key(|line| line.at);
     lines.dedup_by(|a, b| a.fields == b.fields);
@@ -210,6 +211,12 @@ mod tests {
         ];
         let kept: Vec<u64> = of_this("a", lines).iter().map(|line| line.at.as_millis()).collect();
         assert_eq!(kept, [1, 3, 4]);
+        let lines = vec![
+            line(1, json!({"message": "delivery", "entryId": "https://b.example/1#bookmark"})),
+            line(2, json!({"eventKey": "DELIVERY#mastodon#https://b.example/1%23bookmark"})),
+            line(3, json!({"eventKey": "DELIVERY#mastodon#https://b.example/11%23bookmark"})),
+        ];
+        assert_eq!(of_this("https://b.example/1#bookmark", lines).len(), 2, "its separator is escaped in a key");
     }
 
     #[test]
