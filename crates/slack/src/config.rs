@@ -36,6 +36,13 @@ impl Fallback {
     }
 }
 
+/// Connects to the store while the secrets are being read: a cold start pays for the longer of the two, not for both.
+pub(crate) async fn warm(env: &Env, aws: &Aws) {
+    if let Some(table) = env.get("DEDUP_TABLE_NAME") {
+        aws.warm(table).await;
+    }
+}
+
 /// The door's settings.
 #[derive(Debug)]
 pub struct Events {

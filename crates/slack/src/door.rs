@@ -214,9 +214,8 @@ impl std::fmt::Debug for Parts {
 /// Wires the door up: what `slack-events` is.
 pub async fn build(env: Env, aws: Aws) -> Result<Handler, function::Error> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let config::Events { table, fallback, own, files_function, signing_secrets } =
-        config::Events::read(&env, &aws, &clock).await?;
-    aws.warm(&table).await;
+    let (config, ()) = futures::join!(config::Events::read(&env, &aws, &clock), config::warm(&env, &aws));
+    let config::Events { table, fallback, own, files_function, signing_secrets } = config?;
     let door = Arc::new(Door::new(Parts {
         once: records::once(&aws.dynamodb(), &table, STORE, clock.clone(), telemetry::Watch),
         fallback,

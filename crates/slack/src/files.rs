@@ -187,8 +187,8 @@ pub async fn build_with(
     effect: impl FnOnce(Arc<dyn Slack>, Arc<dyn Clock>) -> Arc<dyn Effect>,
 ) -> Result<Handler, function::Error> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let config::Files { table, fallback, api_url, bot_token } = config::Files::read(&env, &aws, &clock).await?;
-    aws.warm(&table).await;
+    let (config, ()) = futures::join!(config::Files::read(&env, &aws, &clock), config::warm(&env, &aws));
+    let config::Files { table, fallback, api_url, bot_token } = config?;
     let slack = WebApi::new(api_url, bot_token).map_err(|error| function::Error::failed("Slack", error))?;
     let once = records::once(&aws.dynamodb(), &table, STORE, clock.clone(), telemetry::Watch);
     let effect = effect(Arc::new(slack), clock.clone());
