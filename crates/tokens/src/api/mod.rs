@@ -21,7 +21,7 @@ pub use keys::Keys;
 use crate::cursor::{self, History};
 use crate::did::Did;
 use crate::jwt::{self, Caller, Expectations};
-use crate::ledger::{Answer, BUDGET, Error, Ledger};
+use crate::ledger::{ATTEMPT, Answer, BUDGET, Error, Ledger};
 use crate::problem::{Code, Problem};
 use crate::table::IDEMPOTENCY;
 use crate::verdict::Refusal;
@@ -33,8 +33,10 @@ pub const OPENAPI: &str = include_str!("../openapi.json");
 /// Seconds after which a client should send the same request again.
 const RETRY_AFTER: u64 = 1;
 
-/// What is left of the function's time for the last look at the record and the answer.
-const RESERVE: Duration = Duration::from_millis(2_000);
+/// What is left of the function's time for an attempt that began at the last moment, the last look at the record, and the
+/// answer.
+const RESERVE: Duration = Duration::from_millis(3_200);
+const _: () = assert!(RESERVE.as_millis() > 2 * ATTEMPT.as_millis());
 
 /// Who are the keys' owners, and where is the money.
 #[derive(Clone)]

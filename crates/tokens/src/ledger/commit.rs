@@ -32,7 +32,7 @@ use ichido::{Timestamp, store};
 use telemetry::metric;
 use uuid::Uuid;
 
-use super::{Error, Ledger};
+use super::{ATTEMPT, Error, Ledger};
 use crate::amount::Amount;
 use crate::entry::{Account, MAX_SHARDS};
 use crate::instant;
@@ -134,10 +134,13 @@ impl Ledger {
                 // Of the writer, which sends once: each fence is a new one.
                 Some(refusal) => match join.fence(&self.0.writer, now, &format!("{refusal:?}")).await {
                     Ok(None) => return Err(Error::Refused(refusal)),
-                    Err(store::Error::Transient(_)) if last => join.look(&self.0.reader, now).await,
+                    Err(store::Error::Transient(_)) if last && self.now() < until + ATTEMPT => {
+                        join.look(&self.0.writer, now).await
+                    }
                     asked => asked,
                 },
-                None if recorded || last => join.look(&self.0.reader, now).await,
+                // Asked once, as everything here: whoever reads for longer is stopped before there is an answer.
+                None if recorded || last => join.look(&self.0.writer, now).await,
                 None => Ok(None),
             };
             match asked {
