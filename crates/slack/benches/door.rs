@@ -42,7 +42,7 @@ const INSTANCES: usize = 4;
 const CORE: &str = "1";
 /// How long each part lasts, unless `BENCH_SECONDS` says otherwise.
 const SECONDS: u64 = 10;
-/// What issue and README promise.
+/// What is promised.
 const RATE_FACTOR: f64 = 3.0;
 const CPU_FACTOR: f64 = 4.0;
 /// Clock ticks of `/proc/PID/stat` a second, on every Linux that matters.
