@@ -4,12 +4,20 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { DynamoDBDocumentClient, PutCommand } from '@aws-sdk/lib-dynamodb';
+import { GetParametersCommand, SSMClient } from '@aws-sdk/client-ssm';
 
 const TTL_HOURS = 6;
-const SECRET = process.env.SLACK_SIGNING_SECRET;
 const TABLE = process.env.DEDUP_TABLE_NAME;
 const documents = DynamoDBDocumentClient.from(new DynamoDBClient({}), { marshallOptions: { removeUndefinedValues: true } });
 const lambda = new LambdaClient({});
+const secret = signingSecret(); // asked for while the process starts
+
+/** By name from SSM, as ours has it. */
+async function signingSecret() {
+  const names = [process.env.SLACK_SIGNING_SECRET_PARAMETER];
+  const found = await new SSMClient({}).send(new GetParametersCommand({ Names: names, WithDecryption: true }));
+  return found.Parameters[0].Value;
+}
 
 class HybridDeduplicationService {
   memory = new Map();
@@ -48,17 +56,17 @@ class HybridDeduplicationService {
 
 const deduplication = new HybridDeduplicationService();
 
-function signed(headers, body) {
+function signed(secret, headers, body) {
   const timestamp = headers['x-slack-request-timestamp'];
   if (Math.abs(Date.now() / 1000 - Number(timestamp)) > 300) return false;
-  const expected = Buffer.from(`v0=${createHmac('sha256', SECRET).update(`v0:${timestamp}:${body}`).digest('hex')}`);
+  const expected = Buffer.from(`v0=${createHmac('sha256', secret).update(`v0:${timestamp}:${body}`).digest('hex')}`);
   const given = Buffer.from(headers['x-slack-signature'] ?? '');
   return given.length === expected.length && timingSafeEqual(given, expected);
 }
 
 export async function handler(event, context) {
   const body = event.isBase64Encoded ? Buffer.from(event.body, 'base64').toString() : event.body;
-  if (!signed(event.headers, body)) return { statusCode: 401 };
+  if (!signed(await secret, event.headers, body)) return { statusCode: 401 };
   const envelope = JSON.parse(body);
   if (envelope.type === 'url_verification') return { statusCode: 200, body: JSON.stringify({ challenge: envelope.challenge }) };
   const message = envelope.event;

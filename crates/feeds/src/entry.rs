@@ -10,6 +10,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::parse::Content;
+
 /// Which feed: it decides the field mappings, the default texts and the destinations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -91,7 +93,7 @@ pub struct Entry {
     pub link: String,
     pub published: Option<Timestamp>,
     pub author: String,
-    pub content: String,
+    pub content: Content,
 }
 
 /// The longest beginning of `text` that has at most `bytes` bytes and does not split a character.

@@ -77,7 +77,7 @@ mod tests {
             link: link.into(),
             published: None,
             author: String::new(),
-            content: String::new(),
+            content: "".into(),
         }
     }
 

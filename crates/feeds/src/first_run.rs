@@ -76,7 +76,7 @@ mod tests {
             link: String::new(),
             published: date.map(|date| date.parse().unwrap()),
             author: String::new(),
-            content: String::new(),
+            content: "".into(),
         }
     }
 

@@ -8,7 +8,7 @@
 use quick_xml::escape::resolve_html5_entity;
 
 /// Elements after which, and before which, a reader sees a break.
-const BLOCKS: &[&str] = &[
+const BLOCKS: [Name; 44] = names([
     "address",
     "article",
     "aside",
@@ -53,22 +53,22 @@ const BLOCKS: &[&str] = &[
     "thead",
     "tr",
     "ul",
-];
+]);
 /// Elements that a reader does not see.
-const INLINE: &[&str] = &[
+const INLINE: [Name; 71] = names([
     "a", "abbr", "acronym", "area", "audio", "b", "base", "bdi", "bdo", "big", "button", "canvas", "caption", "center",
     "cite", "code", "col", "colgroup", "data", "datalist", "del", "dfn", "em", "embed", "font", "head", "i", "iframe",
     "img", "input", "ins", "kbd", "label", "link", "map", "mark", "meta", "meter", "noscript", "object", "output",
     "param", "path", "picture", "progress", "q", "rp", "rt", "ruby", "s", "samp", "select", "slot", "small", "source",
     "span", "strike", "strong", "sub", "sup", "svg", "template", "textarea", "time", "title", "track", "tt", "u",
     "var", "video", "wbr",
-];
+]);
 /// Elements whose content is not text.
-const UNSEEN: &[&str] = &["script", "style"];
+const UNSEEN: [Name; 2] = names(["script", "style"]);
 /// Longest element name that is looked up.
 const MAX_NAME: usize = 32;
-/// Longest entity between `&` and `;`; HTML's own longest has 31 characters.
-const MAX_ENTITY: usize = 33;
+/// Longest reference (`&…;`) that may mean anything; HTML's own longest has 31 characters.
+const MAX_REFERENCE: usize = 36;
 
 /// The text of a piece of HTML.
 pub fn to_text(html: &str) -> String {
@@ -76,14 +76,14 @@ pub fn to_text(html: &str) -> String {
     let mut rest = html;
     // Behind the last `>` nothing is a tag; knowing it keeps the search for one linear.
     let after_last_tag = html.len() - html.rfind('>').map_or(0, |at| at + 1);
-    while let Some(at) = rest.find(['<', '&']) {
+    while let Some(at) = memchr::memchr2(b'<', b'&', rest.as_bytes()) {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
         if rest.starts_with('&') {
             let mut buffer = [0; 4];
-            let (text, used) = entity(rest, &mut buffer);
+            let (text, used) = reference(&rest[1..], &mut buffer).unwrap_or(("&", 0));
             out.push_str(text);
-            rest = &rest[used..];
+            rest = &rest[1 + used..];
         } else if rest.len() <= after_last_tag {
             rest = literal(rest, &mut out);
         } else {
@@ -140,42 +140,64 @@ enum Kind {
     Unseen,
 }
 
-fn kind_of(name: &str) -> Option<Kind> {
-    let mut buffer = [0_u8; MAX_NAME];
-    let lower = buffer.get_mut(..name.len())?;
-    lower.copy_from_slice(name.as_bytes());
-    lower.make_ascii_lowercase();
-    let lower = std::str::from_utf8(lower).ok()?;
-    if BLOCKS.binary_search(&lower).is_ok() {
-        Some(Kind::Block)
-    } else if INLINE.binary_search(&lower).is_ok() || (lower.contains('-') && !lower.ends_with('-')) {
-        Some(Kind::Inline)
-    } else if UNSEEN.contains(&lower) {
-        Some(Kind::Unseen)
-    } else {
-        None
+/// An element's name as a number: a page is full of them, and numbers are quickly found. In the order of the names.
+type Name = u128;
+const NAME_BYTES: usize = size_of::<Name>();
+
+/// `None` for a name that is longer than all that are listed.
+const fn name(text: &[u8]) -> Option<Name> {
+    if text.len() > NAME_BYTES {
+        return None;
+    }
+    let mut bytes = [0; NAME_BYTES];
+    let mut at = 0;
+    while at < text.len() {
+        bytes[at] = text[at].to_ascii_lowercase();
+        at += 1;
+    }
+    Some(Name::from_be_bytes(bytes))
+}
+
+const fn names<const N: usize>(texts: [&str; N]) -> [Name; N] {
+    let mut names = [0; N];
+    let mut at = 0;
+    while at < N {
+        names[at] = name(texts[at].as_bytes()).expect("a listed name is short");
+        at += 1;
+    }
+    names
+}
+
+fn kind_of(text: &str) -> Option<Kind> {
+    match name(text.as_bytes()) {
+        Some(name) if BLOCKS.binary_search(&name).is_ok() => Some(Kind::Block),
+        Some(name) if INLINE.binary_search(&name).is_ok() => Some(Kind::Inline),
+        Some(name) if UNSEEN.contains(&name) => Some(Kind::Unseen),
+        // an element of somebody's own
+        _ if text.len() <= MAX_NAME && text.contains('-') && !text.ends_with('-') => Some(Kind::Inline),
+        _ => None,
     }
 }
 
 /// Where the `>` of a tag is; those within quotes do not count.
 fn end_of_tag(attributes: &str) -> Option<usize> {
-    let mut quote = None;
-    let mut after_equals = false;
-    for (at, byte) in attributes.bytes().enumerate() {
-        match quote {
-            Some(open) if byte == open => quote = None,
-            Some(_) => {}
-            None => match byte {
-                b'>' => return Some(at),
-                b'"' | b'\'' if after_equals => quote = Some(byte),
-                _ => {}
-            },
+    let bytes = attributes.as_bytes();
+    let mut from = 0;
+    while let Some(found) = memchr::memchr3(b'>', b'"', b'\'', &bytes[from..]) {
+        let at = from + found;
+        if bytes[at] == b'>' {
+            return Some(at);
         }
-        if !byte.is_ascii_whitespace() {
-            after_equals = byte == b'=';
+        from = at + 1;
+        // A quote opens a value behind `=`, and is a mere character elsewhere.
+        if bytes[..at].trim_ascii_end().ends_with(b"=") {
+            match memchr::memchr(bytes[at], &bytes[from..]) {
+                Some(closing) => from += closing + 1,
+                // It never closes: the first `>` ends the tag after all.
+                None => return attributes.find('>'),
+            }
         }
     }
-    // A quote that never closes: the first `>` ends the tag after all.
     attributes.find('>')
 }
 
@@ -201,34 +223,41 @@ fn literal<'a>(rest: &'a str, out: &mut Line) -> &'a str {
     &rest[1..]
 }
 
-/// What an entity at the beginning of `rest` stands for, and how many bytes were used.
-/// Without a meaning, the `&` alone is used, as text.
-fn entity<'b>(rest: &str, buffer: &'b mut [u8; 4]) -> (&'b str, usize) {
-    let body = &rest[1..];
-    let Some(end) = body.bytes().take(MAX_ENTITY).position(|byte| byte == b';') else { return ("&", 1) };
-    match resolve(&body[..end], buffer) {
-        Some(text) => (text, end + 2),
-        None => ("&", 1),
-    }
-}
-
-/// What `name` means between `&` and `;`, in HTML or in XML. Markup is full of the first few: they are not looked up.
-pub(crate) fn resolve<'b>(name: &str, buffer: &'b mut [u8; 4]) -> Option<&'b str> {
-    match name {
-        "lt" => return Some("<"),
-        "gt" => return Some(">"),
-        "amp" => return Some("&"),
-        "quot" => return Some("\""),
+/// What stands behind an `&`, in HTML or in XML: the text that it means, and how many bytes were used, the semicolon among
+/// them; `None` if it means nothing. Markup is full of the first four: they are not looked up.
+pub(crate) fn reference<'b>(rest: &str, buffer: &'b mut [u8; 4]) -> Option<(&'b str, usize)> {
+    match rest.as_bytes() {
+        [b'l', b't', b';', ..] => return Some(("<", 3)),
+        [b'g', b't', b';', ..] => return Some((">", 3)),
+        [b'a', b'm', b'p', b';', ..] => return Some(("&", 4)),
+        [b'q', b'u', b'o', b't', b';', ..] => return Some(("\"", 5)),
         _ => {}
     }
-    if let Some(number) = name.strip_prefix('#') {
-        let code = match number.strip_prefix(['x', 'X']) {
-            Some(hex) => u32::from_str_radix(hex, 16).ok()?,
-            None => number.parse().ok()?,
-        };
-        return char::from_u32(code).map(|c| &*c.encode_utf8(buffer));
-    }
-    resolve_html5_entity(name)
+    let end = rest.bytes().take(MAX_REFERENCE).position(|byte| byte == b';')?;
+    let name = &rest[..end];
+    let text = match name.strip_prefix('#') {
+        Some(number) => {
+            let code = match number.strip_prefix(['x', 'X']) {
+                Some(hex) => u32::from_str_radix(hex, 16).ok()?,
+                None => number.parse().ok()?,
+            };
+            &*char::from_u32(code)?.encode_utf8(buffer)
+        }
+        None => resolve_html5_entity(name)?,
+    };
+    Some((text, end + 1))
+}
+
+/// What a line has no place for: white space of any kind, and characters that nobody sees.
+fn is_space(c: char) -> bool {
+    c.is_whitespace() || c.is_control()
+}
+
+/// Where the first space is, or the end. Most text is ASCII, where that takes a look at a byte.
+fn end_of_word(text: &str) -> usize {
+    let visible = |byte: &u8| byte.is_ascii_graphic();
+    let ascii = text.as_bytes().iter().take_while(|byte| visible(byte)).count();
+    ascii + text[ascii..].find(is_space).unwrap_or(text.len() - ascii)
 }
 
 /// One line under construction: runs of white space become one space, none at either end.
@@ -247,8 +276,9 @@ impl Line {
     }
 
     fn push_str(&mut self, text: &str) {
-        for piece in text.split_inclusive(|c: char| c.is_whitespace() || c.is_control()) {
-            let word = piece.trim_end_matches(|c: char| c.is_whitespace() || c.is_control());
+        let mut rest = text;
+        while !rest.is_empty() {
+            let word = &rest[..end_of_word(rest)];
             if !word.is_empty() {
                 if self.pending && !self.text.is_empty() {
                     self.text.push(' ');
@@ -256,9 +286,10 @@ impl Line {
                 self.pending = false;
                 self.text.push_str(word);
             }
-            if word.len() < piece.len() {
-                self.pending = true;
-            }
+            rest = &rest[word.len()..];
+            let behind = rest.trim_start_matches(is_space);
+            self.pending |= behind.len() < rest.len();
+            rest = behind;
         }
     }
 

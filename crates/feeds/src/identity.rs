@@ -132,7 +132,7 @@ mod tests {
             link: link.into(),
             published: date.parse().ok(),
             author: String::new(),
-            content: String::new(),
+            content: "".into(),
         }
     }
 

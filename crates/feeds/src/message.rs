@@ -38,7 +38,7 @@ impl Request {
             entry_title: marker.entry.title.clone(),
             entry_url: marker.entry.link.clone(),
             entry_author: marker.entry.author.clone(),
-            entry_content: marker.entry.content.clone(),
+            entry_content: marker.entry.content.text().into_owned(),
             is_text: true,
             owed_since: marker.first_owed.or(marker.owed_since).map(Timestamp::as_millis),
             settled: marker.settled().map(str::to_owned).collect(),

@@ -26,7 +26,7 @@ fn read(source: Source, name: &str) -> Value {
             title: entry.title.clone(),
             link: follower.unwrap_or_else(|| entry.link.clone()),
             author: entry.author.clone(),
-            comment: entry.content.clone(),
+            comment: entry.content.text().into_owned(),
         };
         json!({
             "id": entry.id,
@@ -34,7 +34,7 @@ fn read(source: Source, name: &str) -> Value {
             "link": entry.link,
             "published": entry.published.map(|at| at.to_string()),
             "author": entry.author,
-            "content": entry.content,
+            "content": entry.content.text(),
             "post": template.render(&parts, Limit::MASTODON).unwrap_or_else(|error| error.to_string()),
         })
     });

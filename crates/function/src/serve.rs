@@ -34,7 +34,7 @@ pub fn serve(definition: Definition) -> ExitCode {
 }
 
 async fn run(definition: Definition, env: Env) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let aws = Aws::of_process().await;
+    let aws = Aws::of_function();
     let handler = definition.start(env, aws).await?;
     let serving = lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| handler(event)));
     // As a task of its own: what `block_on` is given is woken through the kernel, a task is not.

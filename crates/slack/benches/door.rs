@@ -161,7 +161,6 @@ impl Instance {
             .env("SLACK_BOT_USER_ID", "U00000000")
             .env("SLACK_FILES_FUNCTION", "slack-files")
             .env("SLACK_SIGNING_SECRET_PARAMETER", "/bench/signing-secret")
-            .env("SLACK_SIGNING_SECRET", SIGNING_SECRET)
             .stdout(Stdio::null())
             .spawn()
             .expect("the instance starts");

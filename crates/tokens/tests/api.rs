@@ -332,6 +332,30 @@ async fn the_functions_own_deadline_shortens_the_budget() {
 }
 
 #[tokio::test]
+async fn with_a_store_that_hangs_the_treasurys_payments_too_are_answered_before_the_function_is_stopped() {
+    let world = world().await;
+    world.open(&["bob"]).await;
+    let treasury = "did:ichido:treasury";
+    assert_eq!(transfer_as(&world, "bob", json!({ "recipientDid": treasury, "amount": "100" })).await.status, 200);
+    let token = world
+        .issuer
+        .operator_token(&treasury.parse().unwrap(), ichido::Clock::now(&world.clock) + Duration::from_secs(3600));
+    let mut request = request("POST", "/tokens/transfer", &token.unwrap());
+    request.body = json!({ "recipientDid": "did:key:bob", "amount": "1" }).to_string().into_bytes();
+    // it may begin to hang at any call, and the deadline may be anywhere
+    for (first, seconds) in (1..=4).flat_map(|first| [4, 5, 6, 10, 15].map(|seconds| (first, seconds))) {
+        world.db.faults().only(Rule::new(Fault::Hang).calls(first..=u64::MAX));
+        let deadline = ichido::Clock::now(&world.clock) + Duration::from_secs(seconds);
+        let response = world.api.handle(&request, Some(deadline)).await;
+        assert_eq!(response.status, if first > 2 { 200 } else { 503 }, "call {first}");
+        assert!(
+            ichido::Clock::now(&world.clock) < deadline,
+            "call {first}, {seconds} s: answered before it is stopped"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_caller_sees_only_its_own_unless_it_is_an_operator() {
     let world = world().await;
     world.open(&["alice", "bob"]).await;

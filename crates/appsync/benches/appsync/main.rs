@@ -13,6 +13,10 @@ use std::time::{Duration, Instant};
 
 use client::{Http, Protocol, Reader};
 
+/// As our local platform has it (through crates/function).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// How much is done; a smoke run only shows that everything works.

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use appsync::Api;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, StalledStreamProtectionConfig};
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
@@ -76,6 +76,8 @@ fn client(endpoint: &str) -> Client {
         .region(Region::new("local"))
         .credentials_provider(Credentials::new("local", "local", None, None, "bench"))
         .endpoint_url(endpoint)
+        // As our local platform has it (through crates/function).
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .http_client(aws_smithy_http_client::Builder::new().build_http())
         .build();
     Client::from_conf(config)

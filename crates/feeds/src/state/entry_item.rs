@@ -218,7 +218,7 @@ impl Marker {
             ("title".to_owned(), text(&entry.title)),
             ("link".to_owned(), text(&entry.link)),
             ("author".to_owned(), text(&entry.author)),
-            ("content".to_owned(), text(&entry.content)),
+            ("content".to_owned(), text(entry.content.text())),
         ]);
         if let Some(at) = entry.published {
             data.insert("pubDate".to_owned(), text(at.to_string()));
@@ -261,7 +261,7 @@ impl Marker {
             link: part("link"),
             published: get_text(data, "pubDate").and_then(|date| date.parse().ok()),
             author: part("author"),
-            content: part("content"),
+            content: part("content").into(),
         };
         let deliveries = get_map(item, "deliveries").into_iter().flatten().filter_map(|(destination, delivery)| {
             Some((destination.clone(), Delivery::from_item(delivery.as_m().ok()?)?))

@@ -95,7 +95,7 @@ impl Ledger {
     /// What an account holds now. The treasury's shards are read one after another and added up.
     pub async fn holding(&self, did: &Did) -> Result<Option<Holding>, Error> {
         if *did == self.rules().treasury {
-            let balance = self.shards().await?.into_iter().map(|(_, amount)| Delta::credit(amount)).sum();
+            let balance = self.shards(None).await?.into_iter().map(|(_, amount)| Delta::credit(amount)).sum();
             return Ok(Some(Holding { did: did.clone(), balance, status: table::OPEN }));
         }
         let Some(item) = self.account(did).await? else { return Ok(None) };

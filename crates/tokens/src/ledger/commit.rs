@@ -96,7 +96,9 @@ impl Ledger {
             // The record stood in the way but did not come with the answer.
             let mut recorded = false;
             if attempt.is_none() {
-                match self.prepare(&join, now, treasury_pays, &plan).await {
+                match self.prepare(&join, now, until, treasury_pays, &plan).await {
+                    // Too late to be sent and asked about: the last look is all that the time is left for.
+                    Ok(Prepared::Attempt(_)) if treasury_pays && self.now() >= until => {}
                     Ok(Prepared::Attempt(prepared)) => attempt = Some(prepared),
                     Ok(Prepared::Impossible(impossible)) => refusal = Some(impossible),
                     Ok(Prepared::Unknown) => {}
@@ -168,12 +170,13 @@ impl Ledger {
         &self,
         join: &Join,
         now: Timestamp,
+        until: Timestamp,
         treasury_pays: bool,
         plan: &impl Planner,
     ) -> Result<Prepared, Error> {
         let shards = match treasury_pays {
             false => Vec::new(),
-            true => match self.shards().await {
+            true => match self.shards(Some(until)).await {
                 Ok(shards) => shards,
                 Err(Error::Unresolved) => return Ok(Prepared::Unknown),
                 Err(error) => return Err(error),
@@ -267,8 +270,8 @@ impl Ledger {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld))
     }
 
-    /// What the treasury's shards hold, all that there can be.
-    pub(super) async fn shards(&self) -> Result<Shards, Error> {
+    /// What the treasury's shards hold, all that there can be. With `until`, each question is asked once, and none after it.
+    pub(super) async fn shards(&self, until: Option<Timestamp>) -> Result<Shards, Error> {
         /// Rounds for what the store left out under load.
         const ROUNDS: usize = 5;
         let mut keys = KeysAndAttributes::builder().consistent_read(true);
@@ -278,9 +281,13 @@ impl Ledger {
         }
         let mut left = keys.build().ok();
         let mut shards = Shards::new();
-        for _ in 0..ROUNDS {
+        let client = if until.is_some() { &self.0.writer } else { &self.0.reader };
+        for round in 0..ROUNDS {
+            if round > 0 && until.is_some_and(|until| self.now() >= until) {
+                break;
+            }
             let Some(keys) = left.take() else { break };
-            let read = self.0.reader.batch_get_item().request_items(self.table_name(), keys).send().await;
+            let read = client.batch_get_item().request_items(self.table_name(), keys).send().await;
             let read = read.map_err(super::read_error)?;
             for item in read.responses.unwrap_or_default().remove(self.table_name()).unwrap_or_default() {
                 let balance = table::read_balance(&item)?;
