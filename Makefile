@@ -50,11 +50,13 @@ bench: ## benchmarks, compared side by side (BENCH=name for one)
 
 # --- ship it ----------------------------------------------------------------
 
-.PHONY: generate build synth diff deploy rollout rollback smoke secrets destroy cost
+.PHONY: generate build sessync synth diff deploy rollout rollback smoke secrets destroy cost
 generate: ## CDK constructs from infra/templates
 	@scripts/generate
 build: ## all functions for Lambda (ARCH=arm64|x86_64)
 	@scripts/build
+sessync: ## sessync as one static binary (target/sessync/sessync)
+	@scripts/build-sessync
 synth: ## synthesize ENV
 	@ENV=$(ENV) scripts/synth
 diff: ## what a deployment to ENV would change

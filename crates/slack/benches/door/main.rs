@@ -5,33 +5,28 @@
 //! for neither: `bench/slack/run` keeps this process on one core, and the instances have another to themselves.
 //! Latency and CPU are those of one instance at a steady rate; the highest rate is that of [`INSTANCES`] which share
 //! their core, as concurrent invocations do. Half of the deliveries are duplicates.
+//!
+//! `door start DIRECTORY` compares cold starts instead (`bench/cold-start/run`).
 
-use std::collections::HashMap;
+mod standins;
+mod start;
+
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use axum::Router;
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
-use axum::routing::any;
-use function::http::Request;
-use serde_json::{Value, json};
-use slack::signature::{self, SIGNATURE_HEADER, TIMESTAMP_HEADER};
-use testkit::engine::Engine;
-use tokio::net::TcpListener;
-use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
+use serde_json::Value;
+use standins::{Surroundings, TABLE};
+use start::Tls;
+use tokio::sync::oneshot;
 
-const SIGNING_SECRET: &str = "not-a-secret";
-const TABLE: &str = "processed-events";
 /// Deliveries a second of the first part.
 const RATE: u32 = 200;
+/// How many parts of it CPU is measured in.
+const PARTS: usize = 5;
 const WARM_UP: usize = 300;
 const WARM_UP_FOR: Duration = Duration::from_secs(2);
 /// Beyond every number that was delivered before.
@@ -48,111 +43,27 @@ const CPU_FACTOR: f64 = 4.0;
 /// Clock ticks of `/proc/PID/stat` a second, on every Linux that matters.
 const TICKS: f64 = 100.0;
 
-struct Delivery {
-    payload: String,
-    answered: oneshot::Sender<Value>,
-}
-
-/// A Lambda Runtime API for one instance.
-struct Runtime {
-    next: AsyncMutex<mpsc::UnboundedReceiver<Delivery>>,
-    waiting: Mutex<HashMap<String, oneshot::Sender<Value>>>,
-}
-
-async fn runtime_api(State(runtime): State<Arc<Runtime>>, uri: Uri, body: Bytes) -> Response {
-    let parts: Vec<&str> = uri.path().split('/').filter(|part| !part.is_empty()).collect();
-    match parts.as_slice() {
-        [_, "runtime", "invocation", "next"] => {
-            let Some(delivery) = runtime.next.lock().await.recv().await else {
-                return StatusCode::GONE.into_response();
-            };
-            let id = format!("{:032x}", fastrand());
-            runtime.waiting.lock().expect("no panic").insert(id.clone(), delivery.answered);
-            let header = |name: &'static str, value: String| (HeaderName::from_static(name), value);
-            let headers = [
-                header("lambda-runtime-aws-request-id", id),
-                header("lambda-runtime-deadline-ms", (now_ms() + 3_000).to_string()),
-                header("lambda-runtime-invoked-function-arn", "arn:aws:lambda:local:000000000000:function:f".into()),
-                header("content-type", "application/json".into()),
-            ];
-            (headers, delivery.payload).into_response()
-        }
-        [_, "runtime", "invocation", id, outcome] => {
-            let answer = serde_json::from_slice(&body).unwrap_or_default();
-            let answer = if *outcome == "response" { answer } else { json!({"statusCode": 500, "error": answer}) };
-            if let Some(waiting) = runtime.waiting.lock().expect("no panic").remove(*id) {
-                let _ = waiting.send(answer);
-            }
-            StatusCode::ACCEPTED.into_response()
-        }
-        _ => {
-            let _ = writeln!(std::io::stderr(), "{uri}: {}", String::from_utf8_lossy(&body));
-            StatusCode::ACCEPTED.into_response()
-        }
-    }
-}
-
-/// Unique is all that it has to be.
-fn fastrand() -> u128 {
-    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-    u128::from(COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
-}
-
-/// DynamoDB, SSM and Lambda's Invoke API.
-async fn aws(State(engine): State<Engine>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
-    let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
-    let kind = [("content-type", "application/x-amz-json-1.0")];
-    match target.split_once('.') {
-        Some((service, operation)) if service.starts_with("DynamoDB") => {
-            let answer = engine.perform(operation, &body);
-            (StatusCode::from_u16(answer.status).unwrap_or_default(), kind, answer.body).into_response()
-        }
-        Some(_) => {
-            let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
-            let answer = json!({"Parameters": [{"Name": asked["Names"][0], "Value": SIGNING_SECRET}]});
-            (kind, answer.to_string()).into_response()
-        }
-        None if uri.path().ends_with("/invocations") => StatusCode::ACCEPTED.into_response(),
-        None => StatusCode::NOT_FOUND.into_response(),
-    }
-}
-
-async fn serve(app: Router) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("an address");
-    tokio::spawn(async move { axum::serve(listener, app).await });
-    address
-}
-
 struct Instance {
     child: Child,
-    deliveries: mpsc::UnboundedSender<Delivery>,
+    surroundings: Surroundings,
 }
 
 impl Instance {
-    async fn start(command: &[&str]) -> Self {
-        let mut command = on_its_core(command);
-        let engine = Engine::new(dynoxide::Database::memory().expect("a database"));
-        let table = json!({
-            "TableName": TABLE, "BillingMode": "PAY_PER_REQUEST",
-            "AttributeDefinitions": [{"AttributeName": "event_key", "AttributeType": "S"}],
-            "KeySchema": [{"AttributeName": "event_key", "KeyType": "HASH"}],
-        });
-        assert_eq!(engine.perform("CreateTable", table.to_string().as_bytes()).status, 200);
-        let aws_address = serve(Router::new().fallback(any(aws)).with_state(engine)).await;
-        let (deliveries, next) = mpsc::unbounded_channel();
-        let runtime = Arc::new(Runtime { next: AsyncMutex::new(next), waiting: Mutex::default() });
-        let runtime_address = serve(Router::new().fallback(any(runtime_api)).with_state(runtime)).await;
+    /// With TLS, the instance trusts the certificate of this directory.
+    async fn start(mut command: Command, tls: Option<&Tls>) -> Self {
+        let surroundings = Surroundings::new(tls.map(|tls| tls.acceptor.clone())).await;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let trusted = tls.map(|tls| tls.authority.clone()).unwrap_or_default();
         let child = command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("AWS_LAMBDA_RUNTIME_API", runtime_address.to_string())
+            .env("AWS_LAMBDA_RUNTIME_API", surroundings.runtime.to_string())
             .env("AWS_LAMBDA_FUNCTION_NAME", "slack-events")
             .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256")
             .env("AWS_LAMBDA_FUNCTION_VERSION", "1")
             .env("AWS_LAMBDA_LOG_GROUP_NAME", "bench")
             .env("AWS_LAMBDA_LOG_STREAM_NAME", "bench")
-            .env("AWS_ENDPOINT_URL", format!("http://{aws_address}"))
+            .env("AWS_ENDPOINT_URL", format!("{scheme}://{}", surroundings.aws))
             .env("AWS_REGION", "ap-northeast-1")
             .env("AWS_ACCESS_KEY_ID", "bench")
             .env("AWS_SECRET_ACCESS_KEY", "bench")
@@ -161,16 +72,17 @@ impl Instance {
             .env("SLACK_BOT_USER_ID", "U00000000")
             .env("SLACK_FILES_FUNCTION", "slack-files")
             .env("SLACK_SIGNING_SECRET_PARAMETER", "/bench/signing-secret")
+            .env("SSL_CERT_FILE", &trusted)
+            .env("NODE_EXTRA_CA_CERTS", &trusted)
+            .env("AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED", "true")
             .stdout(Stdio::null())
             .spawn()
             .expect("the instance starts");
-        Self { child, deliveries }
+        Self { child, surroundings }
     }
 
     fn deliver(&self, number: usize) -> oneshot::Receiver<Value> {
-        let (answered, answer) = oneshot::channel();
-        let _ = self.deliveries.send(Delivery { payload: delivery(number), answered });
-        answer
+        self.surroundings.deliver(number)
     }
 
     /// Seconds of CPU so far.
@@ -193,39 +105,6 @@ impl Drop for Instance {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Every event is delivered twice in a row.
-fn delivery(number: usize) -> String {
-    let id = number / 2;
-    let now = now_ms() / 1000;
-    let body = json!({
-        "token": "unused", "team_id": "T0TEAM", "api_app_id": "A0APP", "type": "event_callback",
-        "event_id": format!("Ev{id:08}"), "event_time": now,
-        "authorizations": [{"team_id": "T0TEAM", "user_id": "U0OURS", "is_bot": true}],
-        "event": {
-            "type": "message", "subtype": "file_share", "channel": "C0GENERAL", "channel_type": "channel", "user": "U0ALICE",
-            "ts": format!("{now}.{:06}", id % 1_000_000), "text": "the quarterly numbers",
-            "files": [{
-                "id": format!("F{id:08}"), "name": "report.pdf", "title": "report.pdf", "mimetype": "application/pdf",
-                "filetype": "pdf", "pretty_type": "PDF", "size": 1_250_000, "mode": "hosted", "is_external": false,
-                "url_private": "https://files.slack.com/files-pri/T0TEAM-F/report.pdf", "user": "U0ALICE",
-            }],
-        },
-    })
-    .to_string()
-    .into_bytes();
-    let headers = [
-        (TIMESTAMP_HEADER.to_owned(), now.to_string()),
-        (SIGNATURE_HEADER.to_owned(), signature::sign(SIGNING_SECRET, now, &body)),
-        ("content-type".to_owned(), "application/json".to_owned()),
-    ];
-    let (method, path) = ("POST".to_owned(), "/slack/events".to_owned());
-    Request { method, path, headers: headers.into(), body, ..Request::default() }.to_event().to_string()
-}
-
-fn now_ms() -> u64 {
-    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A command on the instances' core, if there is a second one.
@@ -274,7 +153,7 @@ async fn busy(instance: Arc<Instance>, first: usize, until: Instant) -> usize {
 
 async fn measure(command: &[&str], length: Duration) -> Measured {
     let begun = Instant::now();
-    let instance = Arc::new(Instance::start(command).await);
+    let instance = Arc::new(Instance::start(on_its_core(command), None).await);
     accepted(instance.deliver(0)).await;
     let start_ms = begun.elapsed().as_secs_f64() * 1e3;
     let mut number = 2;
@@ -283,11 +162,16 @@ async fn measure(command: &[&str], length: Duration) -> Measured {
         number += 1;
     }
     // At the given rate: the latency counts from the moment at which a delivery was due, waiting included.
-    let cpu = instance.cpu();
+    // CPU is the median of several parts: one during which the machine was busy with something else does not count.
+    let part = RATE as usize * usize::try_from(length.as_secs()).unwrap_or(1) / PARTS;
+    let count = part * PARTS;
+    let mut cpu = Vec::new();
     let due = Instant::now();
-    let count = RATE as usize * usize::try_from(length.as_secs()).unwrap_or(1);
     let mut answers = tokio::task::JoinSet::new();
     for n in 0..count {
+        if n % part == 0 {
+            cpu.push(instance.cpu());
+        }
         let at = due + Duration::from_secs_f64(n as f64 / f64::from(RATE));
         tokio::time::sleep_until(at.into()).await;
         let answer = instance.deliver(number);
@@ -298,14 +182,17 @@ async fn measure(command: &[&str], length: Duration) -> Measured {
         });
     }
     let mut latencies = answers.join_all().await;
-    let cpu_ms = (instance.cpu() - cpu) * 1e3 / count as f64;
+    cpu.push(instance.cpu());
+    let mut cpu_ms: Vec<f64> = cpu.windows(2).map(|pair| (pair[1] - pair[0]) * 1e3 / part as f64).collect();
+    cpu_ms.sort_by(f64::total_cmp);
+    let cpu_ms = cpu_ms[PARTS / 2];
     latencies.sort_unstable();
     let percentile = |share: f64| latencies[((count - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
     let memory_mb = instance.memory();
     // As fast as it goes: the next one waits in line already.
     let mut instances = vec![instance];
     while instances.len() < INSTANCES {
-        instances.push(Arc::new(Instance::start(command).await));
+        instances.push(Arc::new(Instance::start(on_its_core(command), None).await));
     }
     let mut warming = tokio::task::JoinSet::new();
     for instance in &instances[1..] {
@@ -326,6 +213,10 @@ async fn measure(command: &[&str], length: Duration) -> Measured {
 }
 
 fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let Some(at) = arguments.iter().position(|argument| argument == "start") {
+        return start::compare(arguments.get(at + 1).expect("start DIRECTORY"));
+    }
     let seconds = std::env::var("BENCH_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS);
     let length = Duration::from_secs(seconds.max(1));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
