@@ -476,6 +476,22 @@ async fn a_run_that_waits_gets_the_outcome_of_the_other<F: Fixture>() {
     assert_eq!((second.value, second.how), (Some(7), How::Replayed));
 }
 
+#[tokio::test]
+async fn a_run_that_waits_reads_ever_more_seldom_and_writes_nothing() {
+    let f = OnDynamoDb::new();
+    die_holding(&f, &key("a")).await;
+    let before = f.db.calls();
+    let deadline = f.now() + Duration::from_secs(4);
+    let once = f.once();
+    let refused = once.run(&key("a")).wait_until(deadline).work(|claim| Effect::default().perform(claim)).await;
+    assert!(matches!(refused, Err(Error::InFlight { .. })), "{refused:?}");
+    assert_eq!(f.now(), deadline);
+    let of = |operation: &str| f.db.calls().of(operation) - before.of(operation);
+    // after 25, 50, 100, 200, 400, 800 ms, after a second twice, and after what was left
+    assert_eq!((of("GetItem"), of("PutItem")), (9, 1));
+    assert_eq!(f.calls() - before.total(), 10);
+}
+
 async fn a_run_that_waits_takes_over_when_the_lease_is_over<F: Fixture>() {
     let f = F::new();
     die_holding(&f, &key("a")).await;
