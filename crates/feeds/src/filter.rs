@@ -1,9 +1,10 @@
 //! Which entries are ignored, and which are worth a push notification.
 //!
 //! A pattern is a regular expression that may match anywhere. An empty one means "off"; an invalid one is
-//! an error at the start that shows the pattern.
+//! an error at the start that shows the pattern. The small engine knows any letter as itself, and classes and `(?i)` for
+//! ASCII: the tables for the rest would be a tenth of the function.
 
-use regex::{Regex, RegexBuilder};
+use regex_lite::{Regex, RegexBuilder};
 
 use crate::entry::Entry;
 
