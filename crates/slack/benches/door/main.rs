@@ -45,15 +45,18 @@ const TICKS: f64 = 100.0;
 
 struct Instance {
     child: Child,
+    /// When the process was started, everything around it being there.
+    begun: Instant,
     surroundings: Surroundings,
 }
 
 impl Instance {
-    /// With TLS, the instance trusts the certificate of this directory.
+    /// With `tls` it speaks TLS to the store, and trusts whoever vouches for its certificate.
     async fn start(mut command: Command, tls: Option<&Tls>) -> Self {
         let surroundings = Surroundings::new(tls.map(|tls| tls.acceptor.clone())).await;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let trusted = tls.map(|tls| tls.authority.clone()).unwrap_or_default();
+        let begun = Instant::now();
         let child = command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -78,7 +81,7 @@ impl Instance {
             .stdout(Stdio::null())
             .spawn()
             .expect("the instance starts");
-        Self { child, surroundings }
+        Self { child, begun, surroundings }
     }
 
     fn deliver(&self, number: usize) -> oneshot::Receiver<Value> {
@@ -152,10 +155,9 @@ async fn busy(instance: Arc<Instance>, first: usize, until: Instant) -> usize {
 }
 
 async fn measure(command: &[&str], length: Duration) -> Measured {
-    let begun = Instant::now();
     let instance = Arc::new(Instance::start(on_its_core(command), None).await);
     accepted(instance.deliver(0)).await;
-    let start_ms = begun.elapsed().as_secs_f64() * 1e3;
+    let start_ms = instance.begun.elapsed().as_secs_f64() * 1e3;
     let mut number = 2;
     for _ in 0..WARM_UP {
         accepted(instance.deliver(number)).await;

@@ -29,9 +29,9 @@ pub(crate) const TABLE: &str = "processed-events";
 /// How long an invocation may take.
 const TIMEOUT_MS: u64 = 20_000;
 
-pub(crate) struct Delivery {
-    pub(crate) payload: String,
-    pub(crate) answered: oneshot::Sender<Value>,
+struct Delivery {
+    payload: String,
+    answered: oneshot::Sender<Value>,
 }
 
 /// A Lambda Runtime API for one instance.
@@ -124,7 +124,7 @@ async fn serve(app: Router, tls: Option<TlsAcceptor>) -> SocketAddr {
 pub(crate) struct Surroundings {
     pub(crate) runtime: SocketAddr,
     pub(crate) aws: SocketAddr,
-    pub(crate) deliveries: mpsc::UnboundedSender<Delivery>,
+    deliveries: mpsc::UnboundedSender<Delivery>,
 }
 
 impl Surroundings {

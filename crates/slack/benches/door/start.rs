@@ -7,7 +7,6 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
-use std::time::Instant;
 
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
@@ -54,10 +53,9 @@ struct Start {
 async fn start(command: &[&str], tls: &Tls) -> Start {
     let mut made = Command::new(command[0]);
     made.args(&command[1..]);
-    let begun = Instant::now();
     let instance = Instance::start(made, Some(tls)).await;
     accepted(instance.deliver(0)).await;
-    Start { ms: begun.elapsed().as_secs_f64() * 1e3, megabytes: instance.memory() }
+    Start { ms: instance.begun.elapsed().as_secs_f64() * 1e3, megabytes: instance.memory() }
 }
 
 /// The number at this share of all of them.
