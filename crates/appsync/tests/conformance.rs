@@ -185,7 +185,7 @@ pages! {
     errors: "errors.yaml",
     lambda: "lambda.yaml",
     pipelines: "pipelines.yaml",
-    simple_post_api: "simple-post-api.yaml",
+    one_table: "table.yaml",
     subscriptions: "subscriptions.yaml",
     transactions: "transactions.yaml",
 }
