@@ -100,19 +100,14 @@ export interface MeshProps {
   readonly getEventsSinceResolverFile?: string;
   /**
    * A resolver
-   * @default 'resolvers/getGroup.js'
-   */
-  readonly getGroupResolverFile?: string;
-  /**
-   * A resolver
    * @default 'resolvers/getMessagesSince.js'
    */
   readonly getMessagesSinceResolverFile?: string;
   /**
    * A resolver
-   * @default 'resolvers/getNodeStatus.js'
+   * @default 'resolvers/groups.js'
    */
-  readonly getNodeStatusResolverFile?: string;
+  readonly groupsResolverFile?: string;
   /**
    * A resolver
    * @default 'resolvers/joinGroup.js'
@@ -123,11 +118,6 @@ export interface MeshProps {
    * @default 'resolvers/lambda.js'
    */
   readonly lambdaResolverFile?: string;
-  /**
-   * A resolver
-   * @default 'resolvers/listGroupsByDomain.js'
-   */
-  readonly listGroupsByDomainResolverFile?: string;
   /**
    * A resolver
    * @default 'resolvers/listNodesInGroup.js'
@@ -160,6 +150,11 @@ export interface MeshProps {
   readonly sendMemberHeartbeatResolverFile?: string;
   /**
    * A step of pipelines
+   * @default 'functions/checkBounds.js'
+   */
+  readonly checkBoundsStepFile?: string;
+  /**
+   * A step of pipelines
    * @default 'functions/checkGroupExists.js'
    */
   readonly checkGroupExistsStepFile?: string;
@@ -185,6 +180,11 @@ export interface MeshProps {
   readonly extendHostStepFile?: string;
   /**
    * A step of pipelines
+   * @default 'functions/listGroups.js'
+   */
+  readonly listGroupsStepFile?: string;
+  /**
+   * A step of pipelines
    * @default 'functions/listMembers.js'
    */
   readonly listMembersStepFile?: string;
@@ -193,6 +193,11 @@ export interface MeshProps {
    * @default 'functions/listStatuses.js'
    */
   readonly listStatusesStepFile?: string;
+  /**
+   * A step of pipelines
+   * @default 'functions/packEvents.js'
+   */
+  readonly packEventsStepFile?: string;
   /**
    * A step of pipelines
    * @default 'functions/putMember.js'
@@ -295,25 +300,26 @@ export class Mesh extends Construct {
       createDomainResolverFile: props.createDomainResolverFile ?? 'resolvers/createDomain.js',
       fireEventsByNodeResolverFile: props.fireEventsByNodeResolverFile ?? 'resolvers/fireEventsByNode.js',
       getEventsSinceResolverFile: props.getEventsSinceResolverFile ?? 'resolvers/getEventsSince.js',
-      getGroupResolverFile: props.getGroupResolverFile ?? 'resolvers/getGroup.js',
       getMessagesSinceResolverFile: props.getMessagesSinceResolverFile ?? 'resolvers/getMessagesSince.js',
-      getNodeStatusResolverFile: props.getNodeStatusResolverFile ?? 'resolvers/getNodeStatus.js',
+      groupsResolverFile: props.groupsResolverFile ?? 'resolvers/groups.js',
       joinGroupResolverFile: props.joinGroupResolverFile ?? 'resolvers/joinGroup.js',
       lambdaResolverFile: props.lambdaResolverFile ?? 'resolvers/lambda.js',
-      listGroupsByDomainResolverFile: props.listGroupsByDomainResolverFile ?? 'resolvers/listGroupsByDomain.js',
       listNodesInGroupResolverFile: props.listNodesInGroupResolverFile ?? 'resolvers/listNodesInGroup.js',
       passResolverFile: props.passResolverFile ?? 'resolvers/pass.js',
       recordEventsByNodeResolverFile: props.recordEventsByNodeResolverFile ?? 'resolvers/recordEventsByNode.js',
       renewHeartbeatResolverFile: props.renewHeartbeatResolverFile ?? 'resolvers/renewHeartbeat.js',
       reportDataByNodeResolverFile: props.reportDataByNodeResolverFile ?? 'resolvers/reportDataByNode.js',
       sendMemberHeartbeatResolverFile: props.sendMemberHeartbeatResolverFile ?? 'resolvers/sendMemberHeartbeat.js',
+      checkBoundsStepFile: props.checkBoundsStepFile ?? 'functions/checkBounds.js',
       checkGroupExistsStepFile: props.checkGroupExistsStepFile ?? 'functions/checkGroupExists.js',
       checkMessageIdStepFile: props.checkMessageIdStepFile ?? 'functions/checkMessageId.js',
       checkStandingStepFile: props.checkStandingStepFile ?? 'functions/checkStanding.js',
       declareVoidStepFile: props.declareVoidStepFile ?? 'functions/declareVoid.js',
       extendHostStepFile: props.extendHostStepFile ?? 'functions/extendHost.js',
+      listGroupsStepFile: props.listGroupsStepFile ?? 'functions/listGroups.js',
       listMembersStepFile: props.listMembersStepFile ?? 'functions/listMembers.js',
       listStatusesStepFile: props.listStatusesStepFile ?? 'functions/listStatuses.js',
+      packEventsStepFile: props.packEventsStepFile ?? 'functions/packEvents.js',
       putMemberStepFile: props.putMemberStepFile ?? 'functions/putMember.js',
       readEventsStepFile: props.readEventsStepFile ?? 'functions/readEvents.js',
       readMembershipStepFile: props.readMembershipStepFile ?? 'functions/readMembership.js',
@@ -569,6 +575,17 @@ export class Mesh extends Construct {
       definition: props.meshSchemaFile!,
     });
 
+    const checkBoundsStep = new appsync.CfnFunctionConfiguration(this, 'CheckBoundsStep', {
+      apiId: meshApi.attrApiId,
+      name: 'checkBounds',
+      dataSourceName: meshNoneSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.checkBoundsStepFile!,
+    });
+
     const createDomainResolver = new appsync.CfnResolver(this, 'CreateDomainResolver', {
       apiId: meshApi.attrApiId,
       typeName: 'Mutation',
@@ -700,6 +717,17 @@ export class Mesh extends Construct {
       description: props.meshResolverRevision!,
     });
     meshResolverVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN;
+
+    const packEventsStep = new appsync.CfnFunctionConfiguration(this, 'PackEventsStep', {
+      apiId: meshApi.attrApiId,
+      name: 'packEvents',
+      dataSourceName: meshNoneSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.packEventsStepFile!,
+    });
 
     const meshResolverAlias = new lambda.CfnAlias(this, 'MeshResolverAlias', {
       name: 'live',
@@ -862,20 +890,6 @@ export class Mesh extends Construct {
       code: props.extendHostStepFile!,
     });
 
-    const getGroupResolver = new appsync.CfnResolver(this, 'GetGroupResolver', {
-      apiId: meshApi.attrApiId,
-      typeName: 'Query',
-      fieldName: 'getGroup',
-      runtime: {
-        name: 'APPSYNC_JS',
-        runtimeVersion: '1.0.0',
-      },
-      code: props.getGroupResolverFile!,
-      kind: 'UNIT',
-      dataSourceName: meshTableSource.attrName,
-    });
-    getGroupResolver.addResourceDependency(meshSchema);
-
     const leaveGroupResolver = new appsync.CfnResolver(this, 'LeaveGroupResolver', {
       apiId: meshApi.attrApiId,
       typeName: 'Mutation',
@@ -890,19 +904,16 @@ export class Mesh extends Construct {
     });
     leaveGroupResolver.addResourceDependency(meshSchema);
 
-    const listGroupsByDomainResolver = new appsync.CfnResolver(this, 'ListGroupsByDomainResolver', {
+    const listGroupsStep = new appsync.CfnFunctionConfiguration(this, 'ListGroupsStep', {
       apiId: meshApi.attrApiId,
-      typeName: 'Query',
-      fieldName: 'listGroupsByDomain',
+      name: 'listGroups',
+      dataSourceName: meshTableSource.attrName,
       runtime: {
         name: 'APPSYNC_JS',
         runtimeVersion: '1.0.0',
       },
-      code: props.listGroupsByDomainResolverFile!,
-      kind: 'UNIT',
-      dataSourceName: meshTableSource.attrName,
+      code: props.listGroupsStepFile!,
     });
-    listGroupsByDomainResolver.addResourceDependency(meshSchema);
 
     const listMembersStep = new appsync.CfnFunctionConfiguration(this, 'ListMembersStep', {
       apiId: meshApi.attrApiId,
@@ -1026,6 +1037,8 @@ export class Mesh extends Construct {
       kind: 'PIPELINE',
       pipelineConfig: {
         functions: [
+          packEventsStep.attrFunctionId,
+          checkBoundsStep.attrFunctionId,
           checkMessageIdStep.attrFunctionId,
           takeSequenceStep.attrFunctionId,
           writeMessageStep.attrFunctionId,
@@ -1047,6 +1060,7 @@ export class Mesh extends Construct {
       kind: 'PIPELINE',
       pipelineConfig: {
         functions: [
+          checkBoundsStep.attrFunctionId,
           checkGroupExistsStep.attrFunctionId,
           readEventsStep.attrFunctionId,
           readEventsStep.attrFunctionId,
@@ -1058,6 +1072,25 @@ export class Mesh extends Construct {
       },
     });
     getEventsSinceResolver.addResourceDependency(meshSchema);
+
+    const getGroupResolver = new appsync.CfnResolver(this, 'GetGroupResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Query',
+      fieldName: 'getGroup',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.groupsResolverFile!,
+      kind: 'PIPELINE',
+      pipelineConfig: {
+        functions: [
+          checkBoundsStep.attrFunctionId,
+          checkGroupExistsStep.attrFunctionId,
+        ],
+      },
+    });
+    getGroupResolver.addResourceDependency(meshSchema);
 
     const getMessagesSinceResolver = new appsync.CfnResolver(this, 'GetMessagesSinceResolver', {
       apiId: meshApi.attrApiId,
@@ -1071,6 +1104,7 @@ export class Mesh extends Construct {
       kind: 'PIPELINE',
       pipelineConfig: {
         functions: [
+          checkBoundsStep.attrFunctionId,
           checkGroupExistsStep.attrFunctionId,
           readMessagesStep.attrFunctionId,
         ],
@@ -1086,10 +1120,11 @@ export class Mesh extends Construct {
         name: 'APPSYNC_JS',
         runtimeVersion: '1.0.0',
       },
-      code: props.getNodeStatusResolverFile!,
+      code: props.passResolverFile!,
       kind: 'PIPELINE',
       pipelineConfig: {
         functions: [
+          checkBoundsStep.attrFunctionId,
           readStatusStep.attrFunctionId,
           checkStandingStep.attrFunctionId,
         ],
@@ -1109,6 +1144,7 @@ export class Mesh extends Construct {
       kind: 'PIPELINE',
       pipelineConfig: {
         functions: [
+          checkBoundsStep.attrFunctionId,
           checkGroupExistsStep.attrFunctionId,
           readMembershipStep.attrFunctionId,
           listMembersStep.attrFunctionId,
@@ -1130,6 +1166,7 @@ export class Mesh extends Construct {
       kind: 'PIPELINE',
       pipelineConfig: {
         functions: [
+          checkBoundsStep.attrFunctionId,
           checkGroupExistsStep.attrFunctionId,
           listMembersStep.attrFunctionId,
           listStatusesStep.attrFunctionId,
@@ -1137,6 +1174,25 @@ export class Mesh extends Construct {
       },
     });
     listGroupStatusesResolver.addResourceDependency(meshSchema);
+
+    const listGroupsByDomainResolver = new appsync.CfnResolver(this, 'ListGroupsByDomainResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Query',
+      fieldName: 'listGroupsByDomain',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.groupsResolverFile!,
+      kind: 'PIPELINE',
+      pipelineConfig: {
+        functions: [
+          checkBoundsStep.attrFunctionId,
+          listGroupsStep.attrFunctionId,
+        ],
+      },
+    });
+    listGroupsByDomainResolver.addResourceDependency(meshSchema);
 
     const listNodesInGroupResolver = new appsync.CfnResolver(this, 'ListNodesInGroupResolver', {
       apiId: meshApi.attrApiId,
@@ -1150,6 +1206,7 @@ export class Mesh extends Construct {
       kind: 'PIPELINE',
       pipelineConfig: {
         functions: [
+          checkBoundsStep.attrFunctionId,
           checkGroupExistsStep.attrFunctionId,
           listMembersStep.attrFunctionId,
         ],
@@ -1169,6 +1226,8 @@ export class Mesh extends Construct {
       kind: 'PIPELINE',
       pipelineConfig: {
         functions: [
+          packEventsStep.attrFunctionId,
+          checkBoundsStep.attrFunctionId,
           checkMessageIdStep.attrFunctionId,
           takeSequenceStep.attrFunctionId,
           writeMessageStep.attrFunctionId,
@@ -1190,6 +1249,7 @@ export class Mesh extends Construct {
       kind: 'PIPELINE',
       pipelineConfig: {
         functions: [
+          checkBoundsStep.attrFunctionId,
           checkGroupExistsStep.attrFunctionId,
           extendHostStep.attrFunctionId,
         ],
@@ -1209,6 +1269,7 @@ export class Mesh extends Construct {
       kind: 'PIPELINE',
       pipelineConfig: {
         functions: [
+          checkBoundsStep.attrFunctionId,
           checkMessageIdStep.attrFunctionId,
           takeSequenceStep.attrFunctionId,
           writeMessageStep.attrFunctionId,
@@ -1230,6 +1291,7 @@ export class Mesh extends Construct {
       kind: 'PIPELINE',
       pipelineConfig: {
         functions: [
+          checkBoundsStep.attrFunctionId,
           checkGroupExistsStep.attrFunctionId,
           updateNodeTtlStep.attrFunctionId,
         ],

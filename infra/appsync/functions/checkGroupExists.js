@@ -1,19 +1,8 @@
 import { util } from '@aws-appsync/utils';
 
-/** The longest id and domain, in characters of any script. */
-const MAX_ID = 128;
-const MAX_DOMAIN = 256;
-
 /** Reads the group, consistently, and ends the request if it is not alive. Leaves it in the stash. */
 export function request(ctx) {
   const { groupId, domain } = ctx.args;
-  const bounded = (what, text, most) => {
-    if (!text || (text.length > most && !util.matches(`^[\\s\\S]{1,${most}}$`, text))) {
-      util.error(`${what} has 1 to ${most} characters, not ${text.length}.`, 'ValidationError');
-    }
-  };
-  bounded('groupId', groupId, MAX_ID);
-  bounded('domain', domain, MAX_DOMAIN);
   return {
     operation: 'GetItem',
     key: util.dynamodb.toMapValues({ pk: `DOMAIN#${domain}`, sk: `GROUP#${groupId}#METADATA` }),

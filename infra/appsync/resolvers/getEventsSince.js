@@ -6,7 +6,7 @@ const MAX_EVENTS = 100;
 const SETTLED_AFTER_MS = 5000;
 
 /**
- * checkGroupExists, readEvents (several times: there may be many reports between two events). `since` is a cursor, `SEQUENCE:INDEX`,
+ * checkBounds, checkGroupExists, readEvents (several times: there may be many reports between two events). `since` is a cursor, `SEQUENCE:INDEX`,
  * after whose event the answer begins, or a time.
  */
 export function request(ctx) {

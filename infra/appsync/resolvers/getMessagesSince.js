@@ -1,6 +1,6 @@
 import { util } from '@aws-appsync/utils';
 
-/** checkGroupExists, readMessages. */
+/** checkBounds, checkGroupExists, readMessages. */
 export function request(ctx) {
   if (ctx.args.sequence < 0) {
     util.error('sequence is 0 or greater.', 'ValidationError');

@@ -1,6 +1,6 @@
 import { util } from '@aws-appsync/utils';
 
-/** checkGroupExists, listMembers. */
+/** checkBounds, checkGroupExists, listMembers. */
 export function request() {
   return {};
 }

@@ -1,6 +1,6 @@
 import { util } from '@aws-appsync/utils';
 
-/** checkGroupExists, extendHost. The group's end does not move. */
+/** checkBounds, checkGroupExists, extendHost. The group's end does not move. */
 export function request() {
   return {};
 }

@@ -1,14 +1,7 @@
 import { util } from '@aws-appsync/utils';
 
-/** The longest id of a node, in characters of any script. */
-const MAX_ID = 128;
-
-/** checkGroupExists, updateNodeTTL. */
-export function request(ctx) {
-  const { nodeId } = ctx.args;
-  if (!nodeId || (nodeId.length > MAX_ID && !util.matches(`^[\\s\\S]{1,${MAX_ID}}$`, nodeId))) {
-    util.error(`nodeId has 1 to ${MAX_ID} characters, not ${nodeId.length}.`, 'ValidationError');
-  }
+/** checkBounds, checkGroupExists, updateNodeTTL. */
+export function request() {
   return {};
 }
 

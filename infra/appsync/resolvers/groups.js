@@ -1,0 +1,23 @@
+import { util } from '@aws-appsync/utils';
+
+/** getGroup (checkBounds, checkGroupExists) and listGroupsByDomain (checkBounds, listGroups): what they found, as the schema shows it. */
+export function request() {
+  return {};
+}
+
+export function response(ctx) {
+  const shown = (item) => ({
+    id: item.groupId,
+    domain: item.domain,
+    fullId: `${item.groupId}@${item.domain}`,
+    name: item.name,
+    hostId: item.hostId,
+    createdAt: item.createdAt,
+    expiresAt: util.time.epochMilliSecondsToISO8601(item.expiresAt * 1000),
+    heartbeatIntervalSeconds: +ctx.env.HOST_HEARTBEAT_SECONDS,
+    useWebSocket: item.useWebSocket,
+    pollingIntervalSeconds: +ctx.env.POLLING_INTERVAL_SECONDS,
+  });
+  const { group } = ctx.stash;
+  return group ? shown(group) : ctx.prev.result.map(shown);
+}
