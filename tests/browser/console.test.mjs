@@ -1,20 +1,7 @@
 // The console's frame, clicked as a person would. SCREENSHOTS=DIR keeps pictures of it.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { browse, eventually, json, open, start } from './support.mjs';
-
-let platform;
-let browser;
-
-before(async () => {
-  platform = await start();
-  browser = await browse();
-});
-
-after(async () => {
-  await browser?.close();
-  await platform?.stop();
-});
+import { test } from 'node:test';
+import { eventually, json, open, platform, start } from './support.mjs';
 
 async function picture(page, name) {
   if (process.env.SCREENSHOTS) await page.screenshot({ path: `${process.env.SCREENSHOTS}/${name}.png`, fullPage: true });
@@ -23,7 +10,7 @@ async function picture(page, name) {
 const number = async (page, id) => Number(await page.locator(`#count-${id}`).innerText());
 
 test('what arrives is seen without a reload', async () => {
-  const page = await open(browser, platform.url);
+  const page = await open(platform.url);
   await page.getByText('live', { exact: true }).waitFor();
   const before = await number(page, 'arrived');
   // Not signed by Slack, so it is refused at the door: it arrived all the same.
@@ -36,7 +23,7 @@ test('what arrives is seen without a reload', async () => {
 });
 
 test('a fault is switched, seen by everybody, and healed', async () => {
-  const [page, other] = [await open(browser, platform.url), await open(browser, platform.url)];
+  const [page, other] = [await open(platform.url), await open(platform.url)];
   const store = page.getByRole('group', { name: 'Store (DynamoDB)' });
   await store.getByRole('radio', { name: 'down' }).check({ force: true });
   await eventually('the fault', async () => (await json(`${platform.url}/_local/faults`)).dynamodb?.mode === 'down');
@@ -59,7 +46,7 @@ test('a fault is switched, seen by everybody, and healed', async () => {
 });
 
 test('everything can be done with the keyboard', async () => {
-  const page = await open(browser, platform.url);
+  const page = await open(platform.url);
   await page.keyboard.press('Tab');
   assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Skip to the content');
   await page.keyboard.press('Tab');
@@ -78,7 +65,7 @@ test('everything can be done with the keyboard', async () => {
 });
 
 test('everything has a name that a screen reader can say', async () => {
-  const page = await open(browser, platform.url);
+  const page = await open(platform.url);
   for (const tab of await page.getByRole('tab').all()) {
     await tab.click();
     const unnamed = await page.locator('main section[role=tabpanel]:not([hidden])').evaluate((root) => {
@@ -93,7 +80,7 @@ test('everything has a name that a screen reader can say', async () => {
 });
 
 test('alarms and metrics are shown with their runbooks', async () => {
-  const page = await open(browser, `${platform.url}/#operations`);
+  const page = await open(`${platform.url}/#operations`);
   await page.getByRole('row').filter({ hasText: 'slack-files-dead-letters' }).filter({ hasText: 'docs/runbooks/slack-files-dead-letters.md' }).waitFor();
   await page.getByRole('row').filter({ hasText: 'Invocations' }).first().waitFor();
   // Nobody has to wait to see an alarm ring: half an hour without a reading is silence.
@@ -127,7 +114,7 @@ const contrast = (selector) => {
 for (const colorScheme of ['light', 'dark']) {
   test(`it can be read in ${colorScheme}, on a desk and on a phone`, async () => {
     for (const [device, viewport] of [['desk', { width: 1280, height: 900 }], ['phone', { width: 360, height: 740 }]]) {
-      const page = await open(browser, platform.url, { colorScheme, viewport });
+      const page = await open(platform.url, { colorScheme, viewport });
       await fetch(`${platform.url}/slack/events`, { method: 'POST', body: '{}' });
       await page.locator('#feed li').first().waitFor();
       const wider = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
@@ -144,7 +131,7 @@ for (const colorScheme of ['light', 'dark']) {
 }
 
 test('text from outside is text, never markup', async () => {
-  const page = await open(browser, platform.url);
+  const page = await open(platform.url);
   await fetch(`${platform.url}/tokens/%3Cimg%20src=x%20onerror=alert(1)%3E`);
   await fetch(`${platform.url}/slack/events?<script>alert(1)</script>`, { method: 'POST', body: '<b>' });
   await page.locator('#feed li').first().waitFor();
@@ -155,7 +142,7 @@ test('text from outside is text, never markup', async () => {
 
 test('when the platform goes away the console says so, and when it is back it goes on', async () => {
   const mine = await start();
-  const page = await open(browser, mine.url);
+  const page = await open(mine.url);
   await page.getByText('live', { exact: true }).waitFor();
   await mine.stop();
   await page.getByText('reconnecting').waitFor();

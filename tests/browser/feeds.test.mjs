@@ -1,27 +1,19 @@
 // The console's feeds panel in a real browser: every entry delivered, none twice, whatever is done to Mastodon.
 import assert from 'node:assert/strict';
-import { after, afterEach, before, test } from 'node:test';
-import { browse, eventually, json, open, start } from './support.mjs';
+import { afterEach, before, test } from 'node:test';
+import { eventually, json, open, platform } from './support.mjs';
 
-let platform;
-let browser;
+// A variable of the functions, with one function's name in front.
+process.env.HATEBU_SUBSCRIBER__IGNORE_TITLE = '^Advertisement';
+
 let page;
 
 before(async () => {
-  // A variable of the functions, with one function's name in front.
-  process.env.HATEBU_SUBSCRIBER__IGNORE_TITLE = '^Advertisement';
-  platform = await start();
-  browser = await browse();
-  page = await open(browser, `${platform.url}/#feeds`);
+  page = await open(`${platform.url}/#feeds`);
   await page.locator('#feeds-github-run').waitFor();
 });
 
 afterEach(() => json(`${platform.url}/_local/faults`, { method: 'PUT', body: '{}' }));
-
-after(async () => {
-  await browser?.close();
-  await platform?.stop();
-});
 
 const choose = async (name, value) => {
   await page.locator(`input[name=${name}][value="${value}"]`).check({ force: true });

@@ -1,21 +1,10 @@
 // Two windows in one group, and every panel opened once.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { browse, eventually, open, start, startWith } from './support.mjs';
-
-let platform;
-let browser;
-before(async () => {
-  platform = await start();
-  browser = await browse();
-});
-after(async () => {
-  await browser?.close();
-  await platform?.stop();
-});
+import { test } from 'node:test';
+import { eventually, open, platform, startWith } from './support.mjs';
 
 async function window(name, at = platform) {
-  const page = await open(browser, at.url);
+  const page = await open(at.url);
   await page.getByRole('tab', { name: 'Mesh' }).click();
   await page.fill('#mesh-name', name);
   return page;
@@ -86,7 +75,7 @@ test('a host that vanishes takes its group with it', async () => {
 });
 
 test('every panel opens without a complaint', async () => {
-  const page = await open(browser, platform.url);
+  const page = await open(platform.url);
   const tabs = page.getByRole('tab');
   const count = await tabs.count();
   assert.ok(count >= 6, `${count} tabs`);

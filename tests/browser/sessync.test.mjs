@@ -1,20 +1,7 @@
 // The console's panel of session logs in a real browser: rows as they arrive in BigQuery's stand-in.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { browse, eventually, json, open, start } from './support.mjs';
-
-let platform;
-let browser;
-
-before(async () => {
-  platform = await start();
-  browser = await browse();
-});
-
-after(async () => {
-  await browser?.close();
-  await platform?.stop();
-});
+import { test } from 'node:test';
+import { eventually, json, open, platform } from './support.mjs';
 
 /** Inserts rows as sessync does. */
 const insert = (...uuids) => json(`${platform.url}/bigquery/v2/projects/p/datasets/d/tables/t/insertAll`, {
@@ -33,7 +20,7 @@ const insert = (...uuids) => json(`${platform.url}/bigquery/v2/projects/p/datase
 });
 
 test('rows are seen arriving, counted, and told apart from lines that are there twice', async () => {
-  const page = await open(browser, `${platform.url}/#sessync`);
+  const page = await open(`${platform.url}/#sessync`);
   await page.getByText('No row yet.').waitFor();
   const total = (id) => page.locator(`#sessync-${id}`).innerText();
   assert.deepEqual(await insert('u1', 'u2', 'u3'), { kind: 'bigquery#tableDataInsertAllResponse' });
@@ -46,7 +33,7 @@ test('rows are seen arriving, counted, and told apart from lines that are there 
 });
 
 test('the destination can be broken from the panel, and healed', async () => {
-  const page = await open(browser, `${platform.url}/#sessync`);
+  const page = await open(`${platform.url}/#sessync`);
   await page.locator('input[name=sessync-bigquery][value=refuse]').check({ force: true });
   await eventually('the fault', async () => (await json(`${platform.url}/_local/faults`)).bigquery?.mode === 'refuse');
   const before = (await json(`${platform.url}/_local/outbox?sink=bigquery`)).length;

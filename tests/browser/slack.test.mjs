@@ -1,16 +1,12 @@
 // The console's Slack panel in a real browser: one reply a file, whatever is done to it.
 import assert from 'node:assert/strict';
-import { after, afterEach, before, test } from 'node:test';
-import { browse, json, open, start } from './support.mjs';
+import { afterEach, before, test } from 'node:test';
+import { json, open, platform } from './support.mjs';
 
-let platform;
-let browser;
 let page;
 
 before(async () => {
-  platform = await start();
-  browser = await browse();
-  page = await open(browser, `${platform.url}/#slack`);
+  page = await open(`${platform.url}/#slack`);
   await page.locator('#slack-many').waitFor();
 });
 
@@ -19,11 +15,6 @@ afterEach(async () => {
   await json(`${platform.url}/_local/faults`, { method: 'PUT', body: '{}' });
   await page.locator('#slack-files').fill('1');
   await choose('slack-uploader', '');
-});
-
-after(async () => {
-  await browser?.close();
-  await platform?.stop();
 });
 
 /** Clicks, and waits until the newest event has come to this verdict. Returns its row's text. */

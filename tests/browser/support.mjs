@@ -1,17 +1,29 @@
-// A platform of one's own on free ports, and a browser.
+// A platform of one's own on free ports, and a browser, for the tests of the file that imports this.
+import { after, before } from 'node:test';
 import { chromium } from 'playwright-core';
-import { PATIENCE_MS } from '../platform.mjs';
+import { PATIENCE_MS, start } from '../platform.mjs';
 
 export { eventually, json, start, startWith } from '../platform.mjs';
 
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const FLAGS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 
-/** A browser; close it when done. */
-export const browse = () => chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+/** There from before the first test until after the last. */
+export let platform;
+let browser;
+
+before(async () => {
+  platform = await start();
+  browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+});
+
+after(async () => {
+  await browser?.close();
+  await platform?.stop();
+});
 
 /** A page of its own with what goes wrong in it in `page.problems`. */
-export async function open(browser, url, options = {}) {
+export async function open(url, options = {}) {
   const context = await browser.newContext(options);
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE_MS);

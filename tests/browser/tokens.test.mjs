@@ -1,23 +1,14 @@
 // The console's token panel in a real browser: a transfer sent twice, or again because its answer was lost, moves money once.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { browse, eventually, json, open, start } from './support.mjs';
+import { before, test } from 'node:test';
+import { eventually, json, open, platform } from './support.mjs';
 
-let platform;
-let browser;
 let page;
 
 before(async () => {
-  platform = await start();
-  browser = await browse();
-  page = await open(browser, `${platform.url}/#tokens`);
+  page = await open(`${platform.url}/#tokens`);
   await page.locator('#tokens-open').click();
   await balances('1000', '1000', '1000');
-});
-
-after(async () => {
-  await browser?.close();
-  await platform?.stop();
 });
 
 /** Waits until alice, bob and carol hold this. */

@@ -1,71 +1,20 @@
 //! The known mistakes of this field, one test each, by name. All of them on the DynamoDB store and the embedded engine.
 
+mod support;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ichido::dynamodb::{DynamoDb, Table};
-use ichido::observe::Event;
+use ichido::store::{Settle, Settled, Transition};
 use ichido::{
-    Claim, Clock, DigestKey, Done, Error, Failure, How, Key, MAX_CLOCK_SKEW, Marked, Namespace, Observer, Once, Outage,
-    Probed, State, record, store,
+    Clock, DigestKey, Error, Failure, How, Key, MAX_CLOCK_SKEW, Marked, Once, Outage, Probed, Record, State, Store,
+    record, store,
 };
 use serde_json::json;
+use support::*;
+use testkit::Dynamo;
 use testkit::faults::{Fault, Rule};
-use testkit::{Dynamo, ManualClock};
-
-const LEASE: Duration = Duration::from_secs(30);
-const RETENTION: Duration = Duration::from_secs(3600);
-const TABLE: &str = "processed-events";
-
-type Run = Result<Done<String>, Error<String>>;
-
-fn dynamo() -> Dynamo {
-    let mut db = Dynamo::empty();
-    db.simple_table(TABLE, "event_key", None, "ttl");
-    db
-}
-
-/// An instance: its own memory, its own breaker, the same table.
-fn instance(db: &Dynamo) -> Once<DynamoDb> {
-    instance_with(db, db.clock().clone(), Seen::default(), Outage::default())
-}
-
-fn instance_with(db: &Dynamo, clock: ManualClock, seen: Seen, outage: Outage) -> Once<DynamoDb> {
-    let store = DynamoDb::new(db.client_without_retries(), Table::new(TABLE, "event_key"));
-    Once::builder(store).clock(clock).observer(seen).outage(outage).build()
-}
-
-fn closed(name: &str) -> Key {
-    Namespace::unprefixed("events").lease(LEASE).retention(RETENTION).key([name]).unwrap()
-}
-
-fn open(name: &str) -> Key {
-    Namespace::unprefixed("events").lease(LEASE).retention(RETENTION).fail_open().key([name]).unwrap()
-}
-
-/// What an instance reported, in words.
-#[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<String>>>);
-
-impl Seen {
-    fn count(&self, word: &str) -> usize {
-        self.0.lock().unwrap().iter().filter(|seen| seen.starts_with(word)).count()
-    }
-}
-
-impl Observer for Seen {
-    fn observe(&self, event: &Event<'_>) {
-        self.0.lock().unwrap().push(format!("{event:?}"));
-    }
-}
-
-async fn work(text: &str, claim: Claim) -> Result<String, Failure<String>> {
-    Ok(format!("{text} under fence {}", claim.fence()))
-}
-
-async fn run(once: &Once<DynamoDb>, key: &Key, text: &str) -> Run {
-    once.run(key).work(|claim| work(text, claim)).await
-}
 
 /// Runs `late` with a work that outlives its lease, during which `successor` completes the same key.
 async fn overtaken(
@@ -94,6 +43,35 @@ async fn unfenced_completion_a_late_worker_cannot_overwrite_its_successor() {
     assert_eq!(seen.count("Fenced"), 1);
     let replay = run(&instance(&db), &key, "third").await.unwrap();
     assert_eq!(replay.value.as_deref(), Some("successor under fence 2"));
+}
+
+#[tokio::test]
+async fn unfenced_completion_a_late_worker_is_fenced_also_if_it_came_to_the_same() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let seen = Seen::default();
+    let late = instance_with(&db, db.clock().clone(), seen.clone(), Outage::default());
+    let done = overtaken(&db, &key, &late, || Ok("successor under fence 2".into())).await.unwrap();
+    assert_eq!(done.how, How::Replayed);
+    assert_eq!(seen.count("Fenced"), 1);
+}
+
+#[tokio::test]
+async fn unfenced_completion_a_worker_whose_claim_was_ended_by_hand_is_too_late() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let once = instance(&db);
+    let store = DynamoDb::new(db.client(), Table::new(TABLE, "event_key"));
+    let first = once.run(&key).work(|claim| {
+        let (once, key) = (&once, &key);
+        async move {
+            let Record { owner, fence, expires_at, .. } = once.look(key).await.unwrap().unwrap();
+            let to = Transition::Release { reason: "stuck, says the operator".into(), uncertain: true };
+            let by_hand = Settle { key, owner, fence, now: once.now(), to, expires_at };
+            assert!(matches!(store.settle(&by_hand).await.unwrap(), Settled::Done));
+            work("first", claim).await
+        }
+    });
+    let first = first.await;
+    assert!(matches!(first, Err(Error::Superseded)), "{first:?}");
 }
 
 #[tokio::test]
@@ -144,12 +122,6 @@ async fn an_expired_but_undeleted_record_is_not_a_duplicate() {
     assert_eq!(run(&once, &closed("Ev2"), "second").await.unwrap().how, How::Fresh);
 }
 
-/// The SDK's own retry meets what its first attempt wrote.
-fn retrying(db: &Dynamo) -> Once<DynamoDb> {
-    let store = DynamoDb::new(db.client(), Table::new(TABLE, "event_key"));
-    Once::builder(store).clock(db.clock().clone()).build()
-}
-
 #[tokio::test]
 async fn a_lost_answer_is_not_a_duplicate() {
     let db = dynamo();
@@ -189,27 +161,13 @@ async fn a_lost_answer_is_recognised_with_one_extra_read_where_refusals_do_not_b
 #[tokio::test]
 async fn a_lost_answer_to_a_take_over_still_leaves_the_doubt_of_a_take_over() {
     let (db, key) = (dynamo(), closed("Ev1"));
-    abandon(&db, &key).await;
+    abandon(&instance(&db), &key).await;
     db.clock().advance(LEASE + MAX_CLOCK_SKEW);
     db.faults().only(Rule::new(Fault::LoseAnswer).call(1));
     let once = retrying(&db);
     let run = once.run(&key).probe(|_| async { Ok(Probed::Done("found".to_owned())) });
     let done = run.work(|claim| work("again", claim)).await.unwrap();
     assert_eq!(done.how, How::Probed, "whoever died may have had its effect");
-}
-
-/// Claims the key and is never heard of again.
-async fn abandon(db: &Dynamo, key: &Key) {
-    let once = instance(db);
-    let (entered, has_entered) = tokio::sync::oneshot::channel();
-    let run = once.run(key).work(|_claim| async move {
-        entered.send(()).unwrap();
-        std::future::pending::<Result<String, Failure<String>>>().await
-    });
-    tokio::select! {
-        _ = run => unreachable!("it never ends"),
-        entered = has_entered => entered.unwrap(),
-    }
 }
 
 #[tokio::test]
@@ -327,7 +285,7 @@ async fn the_fallback_remembers_what_it_accepted_though_another_instance_is_at_t
     db.faults().down();
     let done = run(&once, &key, "first").await.unwrap();
     db.faults().heal();
-    abandon(&db, &key).await;
+    abandon(&instance(&db), &key).await;
     // The store is back and has somebody else's claim, who has died. Then it goes away again.
     once.mark(&open("Ev2")).await.unwrap();
     assert_eq!(run(&once, &key, "second").await.unwrap().value, done.value);

@@ -1,0 +1,277 @@
+//! What an instance does while the store is lost, and when it is back.
+
+mod support;
+
+use std::time::Duration;
+
+use ichido::{Error, Failure, How, Key, MAX_CLOCK_SKEW, Namespace, Outage, Probed};
+use support::*;
+use testkit::faults::{Fault, Rule};
+
+#[tokio::test]
+async fn a_duplicate_of_what_goes_on_without_the_store_asks_nobody() {
+    let (db, key) = (dynamo(), open("Ev1"));
+    let once = instance(&db);
+    db.faults().down();
+    let first = once.run(&key).work(|claim| {
+        let (once, db, key) = (&once, &db, &key);
+        async move {
+            db.faults().heal();
+            db.reset_calls();
+            let duplicate = run(once, key, "duplicate").await;
+            assert!(matches!(duplicate, Err(Error::InFlight { .. })), "{duplicate:?}");
+            assert_eq!(db.calls().total(), 0);
+            work("first", claim).await
+        }
+    });
+    assert!(first.await.unwrap().is_fresh());
+}
+
+#[tokio::test]
+async fn an_attempt_without_the_store_that_died_is_taken_over_in_doubt_when_its_lease_is_over() {
+    let (db, key) = (dynamo(), open("Ev1"));
+    let once = instance(&db);
+    db.faults().down();
+    abandon(&once, &key).await;
+    db.faults().heal();
+    db.clock().advance(LEASE);
+    let next = once.run(&key).probe(|_| async { Ok(Probed::Done("found".to_owned())) });
+    let done = next.work(|claim| work("again", claim)).await.unwrap();
+    assert_eq!(done.how, How::Probed);
+}
+
+#[tokio::test]
+async fn a_claim_whose_answer_was_slow_waits_for_what_goes_on_without_the_store_meanwhile() {
+    let (db, key) = (dynamo(), open("Ev1"));
+    let once = instance(&db);
+    db.faults().put(Rule::new(Fault::Late(Duration::from_secs(5))).call(1));
+    db.faults().put(Rule::new(Fault::Down).call(1));
+    let slow = run(&once, &key, "slow");
+    let meanwhile = async {
+        let clock = db.clock().clone();
+        clock.wait(Duration::from_secs(1)).await;
+        let run = once.run(&key).work(|claim| async move {
+            clock.wait(Duration::from_secs(10)).await;
+            work("meanwhile", claim).await
+        });
+        run.await.unwrap()
+    };
+    let (slow, meanwhile) = futures::join!(slow, meanwhile);
+    assert!(matches!(slow, Err(Error::InFlight { .. })), "{slow:?}");
+    assert!(meanwhile.is_fresh());
+}
+
+#[tokio::test]
+async fn a_claim_whose_answer_was_slow_doubts_what_died_without_the_store_meanwhile() {
+    let (db, key) = (dynamo(), open("Ev1"));
+    let once = instance(&db);
+    db.faults().put(Rule::new(Fault::Late(Duration::from_secs(5))).call(1));
+    db.faults().put(Rule::new(Fault::Down).call(1));
+    let slow = once.run(&key).probe(|_| async { Ok(Probed::Done("found".to_owned())) });
+    let slow = slow.work(|claim| work("slow", claim));
+    let meanwhile = async {
+        db.clock().wait(Duration::from_secs(1)).await;
+        // over at the very moment at which the answer comes
+        abandon_with(&once, &key, Duration::from_secs(4)).await;
+    };
+    let (slow, ()) = futures::join!(slow, meanwhile);
+    assert_eq!(slow.unwrap().how, How::Probed);
+}
+
+#[tokio::test]
+async fn every_duplicate_that_the_store_answers_tells_it_of_other_keys() {
+    let db = dynamo();
+    let once = instance(&db);
+    run(&once, &open("Ev1"), "first").await.unwrap();
+    once.mark(&open("Ev2")).await.unwrap();
+    db.faults().down();
+    once.mark(&open("Ev3")).await.unwrap();
+    db.faults().heal();
+    assert_eq!(run(&once, &open("Ev1"), "second").await.unwrap().how, How::Replayed);
+    assert_eq!(once.unwritten(), 0);
+}
+
+#[tokio::test]
+async fn a_completion_that_is_refused_is_an_error_also_where_outages_are_not() {
+    let db = dynamo();
+    let once = instance(&db);
+    db.faults().only(Rule::new(Fault::Denied).call(2));
+    let refused = run(&once, &open("Ev1"), "first").await;
+    assert!(matches!(refused, Err(Error::Unrecorded(_))), "{refused:?}");
+    assert_eq!(once.unwritten(), 0, "the store will not take it later either");
+}
+
+#[tokio::test]
+async fn a_failure_that_the_store_did_not_hear_of_is_kept_and_told() {
+    let (db, key) = (dynamo(), open("Ev1"));
+    let once = instance(&db);
+    let fail = |_| async { Err::<String, _>(Failure::Permanent("no such file".to_owned())) };
+    db.faults().only(Rule::new(Fault::Down).calls(2..=3));
+    once.run(&key).work(fail).await.unwrap_err();
+    assert_eq!(once.unwritten(), 1);
+    let failed = |run: &Run| matches!(run, Err(Error::Failed { reason }) if reason == "no such file");
+    let duplicate = run(&once, &key, "while the store is away").await;
+    assert!(failed(&duplicate), "{duplicate:?}");
+    once.mark(&open("Ev2")).await.unwrap();
+    assert_eq!(once.unwritten(), 0, "the store knows it, too");
+    let elsewhere = run(&instance(&db), &key, "elsewhere").await;
+    assert!(failed(&elsewhere), "{elsewhere:?}");
+}
+
+#[tokio::test]
+async fn a_failure_that_the_store_refused_is_not_kept() {
+    let (db, key) = (dynamo(), open("Ev1"));
+    let once = instance(&db);
+    let fail = |_| async { Err::<String, _>(Failure::Permanent("no such file".to_owned())) };
+    db.faults().only(Rule::new(Fault::Denied).call(2));
+    once.run(&key).work(fail).await.unwrap_err();
+    assert_eq!(once.unwritten(), 0);
+    db.clock().advance(LEASE + MAX_CLOCK_SKEW);
+    assert!(run(&once, &key, "second").await.unwrap().is_fresh(), "its claim has lapsed");
+}
+
+#[tokio::test]
+async fn an_attempt_that_was_given_back_is_doubted_without_the_store_if_it_was_uncertain() {
+    let db = dynamo();
+    let once = instance(&db);
+    for (name, failure, how) in
+        [("Ev1", Failure::Retry as fn(String) -> Failure<String>, How::Fresh), ("Ev2", Failure::Uncertain, How::Probed)]
+    {
+        let key = open(name);
+        once.run(&key).work(|_| async { Err::<String, _>(failure("timeout".to_owned())) }).await.unwrap_err();
+        db.faults().down();
+        let next = once.run(&key).probe(|_| async { Ok(Probed::Done("found".to_owned())) });
+        let done = next.work(|claim| work("again", claim)).await.unwrap();
+        assert_eq!(done.how, how, "{name}");
+        db.faults().heal();
+    }
+}
+
+/// A key of a namespace that keeps what is not completed for longer than what is.
+fn kept(name: &str) -> Key {
+    let namespace = Namespace::unprefixed("events").lease(LEASE).retention(RETENTION);
+    namespace.keep_unfinished(2 * RETENTION).fail_open().key([name]).unwrap()
+}
+
+#[tokio::test]
+async fn what_is_not_completed_is_kept_for_longer_in_the_store_and_in_memory() {
+    // Settled with or without the store, and asked for with or without it.
+    for (settled_without, asked_without) in [(false, false), (false, true), (true, true)] {
+        let at = format!("settled without: {settled_without}, asked without: {asked_without}");
+        let db = dynamo();
+        let once = instance(&db);
+        if settled_without {
+            db.faults().down();
+        }
+        run(&once, &kept("Ev1"), "first").await.unwrap();
+        let fail = |_| async { Err::<String, _>(Failure::Permanent("no such file".to_owned())) };
+        once.run(&kept("Ev2")).work(fail).await.unwrap_err();
+        if asked_without {
+            db.faults().down();
+        }
+        db.clock().advance(RETENTION - Duration::from_millis(1));
+        assert_eq!(run(&once, &kept("Ev1"), "second").await.unwrap().how, How::Replayed, "{at}");
+        db.clock().advance(Duration::from_millis(1));
+        assert_eq!(run(&once, &kept("Ev1"), "third").await.unwrap().how, How::Fresh, "{at}");
+        let duplicate = run(&once, &kept("Ev2"), "second").await;
+        assert!(matches!(duplicate, Err(Error::Failed { .. })), "{at}: {duplicate:?}");
+        db.clock().advance(RETENTION);
+        assert_eq!(run(&once, &kept("Ev2"), "third").await.unwrap().how, How::Fresh, "{at}");
+    }
+}
+
+#[tokio::test]
+async fn a_lost_answer_to_a_first_claim_leaves_no_doubt() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    db.faults().only(Rule::new(Fault::LoseAnswer).call(1));
+    let once = retrying(&db);
+    let first = once.run(&key).probe(|_| async { Ok(Probed::Done("never asked".to_owned())) });
+    let done = first.work(|claim| work("first", claim)).await.unwrap();
+    assert_eq!(done.how, How::Fresh);
+}
+
+#[tokio::test]
+async fn every_decision_is_reported_with_its_reason() {
+    let db = dynamo();
+    let seen = Seen::default();
+    let once = instance_with(&db, db.clock().clone(), seen.clone(), Outage::default());
+    let payload = |amount: &str| ichido::DigestKey::new(b"k").digests().field("amount", amount).build();
+
+    let first = once.run(&open("Ev1")).digests(payload("100")).work(|claim| {
+        let once = &once;
+        async move {
+            run(once, &open("Ev1"), "in flight").await.unwrap_err();
+            work("first", claim).await
+        }
+    });
+    first.await.unwrap();
+    run(&once, &open("Ev1"), "completed").await.unwrap();
+    once.run(&open("Ev1")).digests(payload("101")).work(|claim| work("x", claim)).await.unwrap_err();
+    once.run(&open("Ev2")).work(|_| async { Err::<String, _>(Failure::Permanent("no")) }).await.unwrap_err();
+    run(&once, &open("Ev2"), "failed").await.unwrap_err();
+    abandon(&once, &open("Ev3")).await;
+    db.clock().advance(LEASE + MAX_CLOCK_SKEW);
+    run(&once, &open("Ev3"), "taken over").await.unwrap();
+    db.faults().down();
+    run(&once, &open("Ev4"), "without the store").await.unwrap();
+    run(&once, &open("Ev4"), "again").await.unwrap();
+
+    let decided = |key: &str, decision: &str, reason: &str, latency: &str, fallback: bool| {
+        format!(
+            "Decided {{ key: {key:?}, strength: Run, decision: {decision}, reason: {reason:?}, store_latency: {latency}, fallback: {fallback} }}"
+        )
+    };
+    let expected = [
+        decided("Ev1", "New", "absent", "Some(0ns)", false),
+        decided("Ev1", "Duplicate", "in flight", "Some(0ns)", false),
+        decided("Ev1", "Duplicate", "completed", "Some(0ns)", false),
+        decided("Ev1", "Duplicate", "different payload", "Some(0ns)", false),
+        decided("Ev2", "New", "absent", "Some(0ns)", false),
+        decided("Ev2", "Duplicate", "failed", "Some(0ns)", false),
+        decided("Ev3", "New", "absent", "Some(0ns)", false),
+        decided("Ev3", "New", "taken over", "Some(0ns)", false),
+        decided("Ev4", "New", "absent", "None", true),
+        decided("Ev4", "Duplicate", "completed", "None", true),
+    ];
+    assert_eq!(seen.with("Decided"), expected);
+}
+
+#[tokio::test]
+async fn every_end_of_a_claim_is_reported_and_so_is_what_the_store_did_not_do() {
+    let db = dynamo();
+    let seen = Seen::default();
+    let once = instance_with(&db, db.clock().clone(), seen.clone(), Outage::default());
+    let end = async |key: &str, failure: Option<fn(&'static str) -> Failure<&'static str>>| {
+        let ended = once.run(&open(key)).work(|_| async { failure.map_or(Ok(()), |failure| Err(failure("no"))) }).await;
+        assert_eq!(ended.is_ok(), failure.is_none());
+    };
+    let all: [(&str, Option<fn(&'static str) -> Failure<&'static str>>); 4] = [
+        ("completed", None),
+        ("failed", Some(Failure::Permanent)),
+        ("released", Some(Failure::Retry)),
+        ("uncertain", Some(Failure::Uncertain)),
+    ];
+    for (key, failure) in all {
+        end(key, failure).await;
+    }
+    let settled =
+        |key: &str, state: &str| format!("Settled {{ key: {key:?}, state: {state:?}, store_latency: Some(0ns) }}");
+    let expected = [
+        settled("completed", "completed"),
+        settled("failed", "failed"),
+        settled("released", "released"),
+        settled("uncertain", "released"),
+    ];
+    assert_eq!(seen.with("Settled"), expected);
+
+    for (key, failure) in all {
+        db.faults().only(Rule::new(Fault::Down).call(2));
+        end(&format!("{key} again"), failure).await;
+    }
+    let operations: Vec<_> = seen
+        .with("StoreFailed")
+        .iter()
+        .map(|failed| failed.split("operation: ").nth(1).and_then(|rest| rest.split(',').next()).unwrap().to_owned())
+        .collect();
+    assert_eq!(operations, ["\"complete\"", "\"fail\"", "\"release\"", "\"release\""]);
+}

@@ -1,0 +1,94 @@
+//! The DynamoDB store on the embedded engine, and instances of the library on it.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses its part of this one")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ichido::dynamodb::{DynamoDb, Table};
+use ichido::observe::Event;
+use ichido::{Claim, Done, Error, Failure, Key, Namespace, Observer, Once, Outage};
+use testkit::{Dynamo, ManualClock};
+
+pub const LEASE: Duration = Duration::from_secs(30);
+pub const RETENTION: Duration = Duration::from_secs(3600);
+pub const TABLE: &str = "processed-events";
+
+pub type Run = Result<Done<String>, Error<String>>;
+
+pub fn dynamo() -> Dynamo {
+    let mut db = Dynamo::empty();
+    db.simple_table(TABLE, "event_key", None, "ttl");
+    db
+}
+
+/// An instance: its own memory, its own breaker, the same table.
+pub fn instance(db: &Dynamo) -> Once<DynamoDb> {
+    instance_with(db, db.clock().clone(), Seen::default(), Outage::default())
+}
+
+pub fn instance_with(db: &Dynamo, clock: ManualClock, seen: Seen, outage: Outage) -> Once<DynamoDb> {
+    let store = DynamoDb::new(db.client_without_retries(), Table::new(TABLE, "event_key"));
+    Once::builder(store).clock(clock).observer(seen).outage(outage).build()
+}
+
+pub fn closed(name: &str) -> Key {
+    Namespace::unprefixed("events").lease(LEASE).retention(RETENTION).key([name]).unwrap()
+}
+
+pub fn open(name: &str) -> Key {
+    Namespace::unprefixed("events").lease(LEASE).retention(RETENTION).fail_open().key([name]).unwrap()
+}
+
+/// What an instance reported, in words.
+#[derive(Clone, Default)]
+pub struct Seen(Arc<Mutex<Vec<String>>>);
+
+impl Seen {
+    pub fn count(&self, word: &str) -> usize {
+        self.with(word).len()
+    }
+
+    /// What begins so, in order.
+    pub fn with(&self, word: &str) -> Vec<String> {
+        self.0.lock().unwrap().iter().filter(|seen| seen.starts_with(word)).cloned().collect()
+    }
+}
+
+impl Observer for Seen {
+    fn observe(&self, event: &Event<'_>) {
+        self.0.lock().unwrap().push(format!("{event:?}"));
+    }
+}
+
+pub async fn work(text: &str, claim: Claim) -> Result<String, Failure<String>> {
+    Ok(format!("{text} under fence {}", claim.fence()))
+}
+
+pub async fn run(once: &Once<DynamoDb>, key: &Key, text: &str) -> Run {
+    once.run(key).work(|claim| work(text, claim)).await
+}
+
+/// The SDK's own retry meets what its first attempt wrote.
+pub fn retrying(db: &Dynamo) -> Once<DynamoDb> {
+    let store = DynamoDb::new(db.client(), Table::new(TABLE, "event_key"));
+    Once::builder(store).clock(db.clock().clone()).build()
+}
+
+/// Claims the key and is never heard of again.
+pub async fn abandon(once: &Once<DynamoDb>, key: &Key) {
+    abandon_with(once, key, LEASE).await;
+}
+
+/// The same with a lease of its own.
+pub async fn abandon_with(once: &Once<DynamoDb>, key: &Key, lease: Duration) {
+    let (entered, has_entered) = tokio::sync::oneshot::channel();
+    let run = once.run(key).lease(lease).work(|_claim| async move {
+        entered.send(()).unwrap();
+        std::future::pending::<Result<String, Failure<String>>>().await
+    });
+    tokio::select! {
+        _ = run => unreachable!("it never ends"),
+        entered = has_entered => entered.unwrap(),
+    }
+}
