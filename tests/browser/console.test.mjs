@@ -1,7 +1,9 @@
 // The console's frame, clicked as a person would. SCREENSHOTS=DIR keeps pictures of it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually, json, open, platform, start } from './support.mjs';
+import { eventually, json, open, platform, prepare, start } from './support.mjs';
+
+prepare();
 
 async function picture(page, name) {
   if (process.env.SCREENSHOTS) await page.screenshot({ path: `${process.env.SCREENSHOTS}/${name}.png`, fullPage: true });

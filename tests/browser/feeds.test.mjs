@@ -1,17 +1,15 @@
 // The console's feeds panel in a real browser: every entry delivered, none twice, whatever is done to Mastodon.
 import assert from 'node:assert/strict';
-import { afterEach, before, test } from 'node:test';
-import { eventually, json, open, platform } from './support.mjs';
-
-// A variable of the functions, with one function's name in front.
-process.env.HATEBU_SUBSCRIBER__IGNORE_TITLE = '^Advertisement';
+import { afterEach, test } from 'node:test';
+import { eventually, json, open, platform, prepare } from './support.mjs';
 
 let page;
 
-before(async () => {
+// A variable of the functions, with one function's name in front.
+prepare(async () => {
   page = await open(`${platform.url}/#feeds`);
   await page.locator('#feeds-github-run').waitFor();
-});
+}, { HATEBU_SUBSCRIBER__IGNORE_TITLE: '^Advertisement' });
 
 afterEach(() => json(`${platform.url}/_local/faults`, { method: 'PUT', body: '{}' }));
 

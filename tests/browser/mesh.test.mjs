@@ -1,7 +1,9 @@
 // Two windows in one group, and every panel opened once.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually, open, platform, startWith } from './support.mjs';
+import { eventually, open, platform, prepare, startWith } from './support.mjs';
+
+prepare();
 
 async function window(name, at = platform) {
   const page = await open(at.url);

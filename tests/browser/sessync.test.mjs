@@ -1,7 +1,9 @@
 // The console's panel of session logs in a real browser: rows as they arrive in BigQuery's stand-in.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually, json, open, platform } from './support.mjs';
+import { eventually, json, open, platform, prepare } from './support.mjs';
+
+prepare();
 
 /** Inserts rows as sessync does. */
 const insert = (...uuids) => json(`${platform.url}/bigquery/v2/projects/p/datasets/d/tables/t/insertAll`, {

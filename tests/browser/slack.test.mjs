@@ -1,11 +1,11 @@
 // The console's Slack panel in a real browser: one reply a file, whatever is done to it.
 import assert from 'node:assert/strict';
-import { afterEach, before, test } from 'node:test';
-import { json, open, platform } from './support.mjs';
+import { afterEach, test } from 'node:test';
+import { json, open, platform, prepare } from './support.mjs';
 
 let page;
 
-before(async () => {
+prepare(async () => {
   page = await open(`${platform.url}/#slack`);
   await page.locator('#slack-many').waitFor();
 });

@@ -1,11 +1,11 @@
 // The console's token panel in a real browser: a transfer sent twice, or again because its answer was lost, moves money once.
 import assert from 'node:assert/strict';
-import { before, test } from 'node:test';
-import { eventually, json, open, platform } from './support.mjs';
+import { test } from 'node:test';
+import { eventually, json, open, platform, prepare } from './support.mjs';
 
 let page;
 
-before(async () => {
+prepare(async () => {
   page = await open(`${platform.url}/#tokens`);
   await page.locator('#tokens-open').click();
   await balances('1000', '1000', '1000');
