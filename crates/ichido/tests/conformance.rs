@@ -698,7 +698,10 @@ async fn join_takes_no_call_of_its_own_and_tells_new_replay_mismatch_and_not_our
 
     let again = Transfer::new(&key("order-7"), "alice", payload("100", "bob"));
     match again.attempt(&f, &client).await {
-        Verdict::Replay(recorded) => assert_eq!(recorded.outcome::<String>().unwrap().as_deref(), Some("tx-1")),
+        Verdict::Replay(recorded) => {
+            assert_eq!(recorded.outcome::<String>().unwrap().as_deref(), Some("tx-1"));
+            assert_eq!(recorded.outcome_json(), Some("\"tx-1\""));
+        }
         other => panic!("{other:?}"),
     }
     let other = Transfer::new(&key("order-7"), "alice", payload("100", "carol"));
@@ -775,7 +778,10 @@ async fn a_fence_makes_a_refusal_final_for_every_attempt_that_does_not_know_of_i
     // After its time a fence is as good as absent; an error leaves things open.
     let expired = Transfer::new(&key("order-8"), "alice", payload("100", "bob"));
     expired.join.fence(&client, f.now(), "").await.unwrap();
-    f.clock().advance(ichido::dynamodb::FENCED_FOR);
+    let longest_under_way = Duration::from_secs(15 * 60);
+    f.clock().advance(longest_under_way);
+    assert!(matches!(expired.attempt(&f, &client).await, Verdict::Fenced(_)));
+    f.clock().advance(ichido::dynamodb::FENCED_FOR - longest_under_way);
     assert!(expired.join.look(&client, f.now()).await.unwrap().is_none());
     assert!(matches!(expired.attempt(&f, &client).await, Verdict::New));
     f.db.faults().conflict();

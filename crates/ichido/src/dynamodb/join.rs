@@ -186,12 +186,11 @@ impl Join {
         let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) = error.as_service_error() else {
             return Ok(Verdict::NotOurs);
         };
+        // An item is shown with a failed condition, and with nothing else.
         let reason = cancelled.cancellation_reasons().get(self.position);
         match reason.and_then(|reason| reason.item()) {
-            Some(item) if reason.is_some_and(|reason| reason.code() == Some("ConditionalCheckFailed")) => {
-                self.judge(item)
-            }
-            _ => Ok(Verdict::NotOurs),
+            Some(item) => self.judge(item),
+            None => Ok(Verdict::NotOurs),
         }
     }
 

@@ -48,14 +48,7 @@ pub struct Seen {
 impl DynamoDb {
     /// The item under a key, record or not, as it is now.
     pub async fn look(&self, key: &Key) -> Result<Option<Found>, Error> {
-        let get = self
-            .client
-            .get_item()
-            .table_name(&self.table.name)
-            .set_key(Some(self.table.primary_key(key)))
-            .consistent_read(true);
-        let item = get.send().await.map_err(classify)?.item;
-        Ok(item.map(|item| self.found(key.clone(), &item)))
+        Ok(self.item(key).await?.map(|item| self.found(key.clone(), &item)))
     }
 
     /// Scans for up to `most` records, looking at `examine` items at most (rounded up to a page).

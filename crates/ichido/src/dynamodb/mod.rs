@@ -181,6 +181,17 @@ impl DynamoDb {
         }
     }
 
+    /// What lies under a key now, record or not.
+    async fn item(&self, key: &Key) -> Result<Option<Item>, Error> {
+        let get = self
+            .client
+            .get_item()
+            .table_name(&self.table.name)
+            .set_key(Some(self.table.primary_key(key)))
+            .consistent_read(true);
+        Ok(get.send().await.map_err(classify)?.item)
+    }
+
     /// The record that stood in the way. Stores that do not return it with the refusal are asked for it.
     async fn held(&self, key: &Key, old: Option<&Item>) -> Result<Admitted, Error> {
         let record = match old {
@@ -225,16 +236,8 @@ impl Store for DynamoDb {
     }
 
     async fn read(&self, key: &Key) -> Result<Option<Record>, Error> {
-        let get = self
-            .client
-            .get_item()
-            .table_name(&self.table.name)
-            .set_key(Some(self.table.primary_key(key)))
-            .consistent_read(true);
-        match get.send().await {
-            Ok(output) => Ok(output.item.map(|item| item::read(&self.table, &item)).transpose()?),
-            Err(error) => Err(classify(error)),
-        }
+        let item = self.item(key).await?;
+        Ok(item.map(|item| item::read(&self.table, &item)).transpose()?)
     }
 }
 
