@@ -788,6 +788,26 @@ async fn a_fence_makes_a_refusal_final_for_every_attempt_that_does_not_know_of_i
     assert!(expired.join.fence(&client, f.now(), "").await.unwrap_err().is_transient());
 }
 
+#[tokio::test]
+async fn a_fence_that_met_a_claim_which_is_given_back_meanwhile_leaves_things_open() {
+    use testkit::faults::{Fault, Rule};
+    let f = OnDynamoDb::new();
+    let client = f.db.client_without_retries();
+    let key = key("order-7");
+    let (fence, _) = won(claim(&f, &key, "somebody").await);
+    f.db.faults().put(Rule::new(Fault::NoOldItem).on("PutItem"));
+    f.db.faults().put(Rule::new(Fault::Slow(Duration::from_secs(2))).on("GetItem"));
+    let refused = Transfer::new(&key, "alice", payload("100", "bob"));
+    let fencing = refused.join.fence(&client, f.now(), "no money");
+    let giving_back = async {
+        f.clock().wait(Duration::from_secs(1)).await;
+        let release = Transition::Release { reason: "no".into(), uncertain: false };
+        assert!(matches!(settle(&f, &key, "somebody", fence, release).await, Settled::Done));
+    };
+    let (fenced, ()) = futures::join!(fencing, giving_back);
+    assert!(fenced.unwrap_err().is_transient());
+}
+
 // The same requests to both stores.
 
 const SEQUENCES: u64 = 60;

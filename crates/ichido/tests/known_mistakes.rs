@@ -61,10 +61,11 @@ async fn unfenced_completion_a_worker_whose_claim_was_ended_by_hand_is_too_late(
     let once = instance(&db);
     let store = DynamoDb::new(db.client(), Table::new(TABLE, "event_key"));
     let first = once.run(&key).work(|claim| {
-        let (once, key) = (&once, &key);
+        let (once, key, clock) = (&once, &key, db.clock());
         async move {
             let Record { owner, fence, expires_at, .. } = once.look(key).await.unwrap().unwrap();
             let to = Transition::Release { reason: "stuck, says the operator".into(), uncertain: true };
+            assert_eq!(once.now(), clock.now());
             let by_hand = Settle { key, owner, fence, now: once.now(), to, expires_at };
             assert!(matches!(store.settle(&by_hand).await.unwrap(), Settled::Done));
             work("first", claim).await
