@@ -335,9 +335,7 @@ impl<S: Store> Inner<S> {
         let conflict = match answer {
             // Somebody else is at it, died at it or gave it back. It was done here, so the store has to learn of it unless
             // it learns of theirs: later.
-            Ok(Admitted::Held(Record { owner, state: State::Claimed { .. } | State::Released { .. }, .. }))
-                if owner != unwritten.owner =>
-            {
+            Ok(Admitted::Held(Record { state: State::Claimed { .. } | State::Released { .. }, .. })) => {
                 writing.next = false;
                 return false;
             }

@@ -4,7 +4,9 @@ mod support;
 
 use std::time::Duration;
 
-use ichido::{Error, Failure, How, Key, MAX_CLOCK_SKEW, Namespace, Outage, Probed};
+use ichido::dynamodb::{DynamoDb, Table};
+use ichido::store::{Settle, Settled, Transition};
+use ichido::{Error, Failure, How, Key, MAX_CLOCK_SKEW, Marked, Namespace, Outage, Probed, Record, Store};
 use support::*;
 use testkit::faults::{Fault, Rule};
 
@@ -89,6 +91,84 @@ async fn every_duplicate_that_the_store_answers_tells_it_of_other_keys() {
     db.faults().heal();
     assert_eq!(run(&once, &open("Ev1"), "second").await.unwrap().how, How::Replayed);
     assert_eq!(once.unwritten(), 0);
+}
+
+#[tokio::test]
+async fn a_later_call_tells_the_store_of_a_few_keys_and_of_no_more_when_one_is_not_taken() {
+    let db = dynamo();
+    let outage = Outage { reconciled_per_call: 3, ..Outage::default() };
+    let once = instance_with(&db, db.clock().clone(), Seen::default(), outage);
+    db.faults().down();
+    for n in 0..7 {
+        once.mark(&open(&format!("Ev{n}"))).await.unwrap();
+    }
+    db.faults().heal();
+    db.clock().advance(Duration::from_secs(61));
+    once.mark(&open("next")).await.unwrap();
+    assert_eq!(once.unwritten(), 4);
+    db.reset_calls();
+    db.faults().only(Rule::new(Fault::Down).calls(3..=4));
+    once.mark(&open("one is taken")).await.unwrap();
+    assert_eq!((once.unwritten(), db.reset_calls().total()), (3, 3));
+    db.faults().heal();
+    once.mark(&open("the rest")).await.unwrap();
+    assert_eq!(once.unwritten(), 0);
+}
+
+#[tokio::test]
+async fn what_the_store_took_without_an_answer_is_no_conflict_when_it_is_told_again() {
+    let db = dynamo();
+    let seen = Seen::default();
+    let once = instance_with(&db, db.clock().clone(), seen.clone(), Outage::default());
+    db.faults().down();
+    once.mark(&open("Ev1")).await.unwrap();
+    db.faults().only(Rule::new(Fault::LoseAnswer).call(2));
+    once.mark(&open("Ev2")).await.unwrap();
+    assert_eq!(once.unwritten(), 1, "for all it knows");
+    once.mark(&open("Ev3")).await.unwrap();
+    assert_eq!(once.unwritten(), 0);
+    assert_eq!(seen.with("Reconciled"), ["Reconciled { key: \"Ev1\", conflict: false }"]);
+}
+
+#[tokio::test]
+async fn what_the_store_will_never_take_is_remembered_and_holds_up_nothing() {
+    let db = dynamo();
+    let once = instance(&db);
+    db.faults().down();
+    once.mark(&open("Ev1")).attribute("blob", "x".repeat(500 * 1024)).await.unwrap();
+    once.mark(&open("Ev2")).await.unwrap();
+    db.faults().heal();
+    once.mark(&open("Ev3")).await.unwrap();
+    assert_eq!(once.unwritten(), 0);
+    assert_eq!(instance(&db).mark(&open("Ev2")).await.unwrap(), Marked::Duplicate);
+    db.faults().down();
+    assert_eq!(once.mark(&open("Ev1")).await.unwrap(), Marked::Duplicate);
+}
+
+#[tokio::test]
+async fn what_was_done_is_told_also_if_its_claim_is_given_back_by_hand_at_that_moment() {
+    let (db, key) = (dynamo(), open("Ev1"));
+    let once = instance(&db);
+    // The claim lands, its answer is lost, and so the work is done without the store.
+    db.faults().only(Rule::new(Fault::LoseAnswer).call(1));
+    db.faults().put(Rule::new(Fault::Down));
+    let done = run(&once, &key, "first").await.unwrap();
+    // Between the look at the claim and its completion somebody gives it back.
+    db.faults().only(Rule::new(Fault::Slow(Duration::from_secs(2))).on("UpdateItem").call(1));
+    let telling = async { once.mark(&open("Ev2")).await.unwrap() };
+    let by_hand = async {
+        db.clock().wait(Duration::from_secs(1)).await;
+        let Record { owner, fence, expires_at, .. } = once.look(&key).await.unwrap().unwrap();
+        let to = Transition::Release { reason: "stuck, says the operator".into(), uncertain: true };
+        let release = Settle { key: &key, owner, fence, now: once.now(), to, expires_at };
+        let store = DynamoDb::new(db.client(), Table::new(TABLE, "event_key"));
+        assert!(matches!(store.settle(&release).await.unwrap(), Settled::Done));
+    };
+    futures::join!(telling, by_hand);
+    assert_eq!(once.unwritten(), 1, "the store does not know of it yet");
+    once.mark(&open("Ev3")).await.unwrap();
+    assert_eq!(once.unwritten(), 0);
+    assert_eq!(run(&instance(&db), &key, "elsewhere").await.unwrap().value, done.value);
 }
 
 #[tokio::test]
