@@ -173,9 +173,10 @@ mod tests {
 
     #[test]
     fn an_outcome_above_the_limit_is_kept_without_its_value() {
-        let fits = "x".repeat(MAX_OUTCOME_BYTES - 2);
+        // with the quotes of JSON just 64 KB
+        let fits = "x".repeat(65_534);
         assert_eq!(Outcome::of(&fits).unwrap().value::<String>().unwrap(), Some(fits));
-        let large = "x".repeat(MAX_OUTCOME_BYTES - 1);
+        let large = "x".repeat(65_535);
         assert_eq!(Outcome::of(&large).unwrap(), Outcome::NotKept);
         assert_eq!(Outcome::NotKept.value::<String>().unwrap(), None);
     }
@@ -184,7 +185,9 @@ mod tests {
     fn a_long_reason_is_cut_at_a_character() {
         let cut = reason(&"あ".repeat(400));
         assert!(cut.len() <= MAX_REASON_BYTES && cut.ends_with('…'));
-        assert_eq!(reason(&"short"), "short");
+        let longest = "x".repeat(MAX_REASON_BYTES);
+        assert_eq!(reason(&longest), longest);
+        assert_eq!(reason(&"x".repeat(MAX_REASON_BYTES + 1)), format!("{}…", "x".repeat(MAX_REASON_BYTES - 3)));
     }
 
     #[test]
@@ -203,6 +206,9 @@ mod tests {
         let claimed = record(State::Claimed { lease_until: at(5) }, Some(at(10)));
         assert!(!claimed.is_claimable(at(4)) && claimed.is_claimable(at(5)));
         assert!(claimed.leaves_doubt(at(5)) && !claimed.leaves_doubt(at(10)));
+        let released = |uncertain| record(State::Released { reason: String::new(), uncertain }, Some(at(10)));
+        assert!(released(true).leaves_doubt(at(9)) && !released(true).leaves_doubt(at(10)));
+        assert!(!released(false).leaves_doubt(at(9)));
         assert!(!record(State::Completed { outcome: Outcome::Nothing }, None).is_expired(at(u64::MAX / 2000)));
     }
 }
