@@ -12,7 +12,9 @@ use testkit::Dynamo;
 const OTHERS: usize = 1_100;
 
 fn store(db: &Dynamo) -> DynamoDb {
-    DynamoDb::new(db.client(), Table::new(TABLE, "event_key"))
+    let table = Table::new(TABLE, "event_key");
+    assert_eq!(table.name(), TABLE);
+    DynamoDb::new(db.client(), table)
 }
 
 fn put(db: &Dynamo, item: Value) {

@@ -81,6 +81,20 @@ async fn a_claim_whose_answer_was_slow_doubts_what_died_without_the_store_meanwh
 }
 
 #[tokio::test]
+async fn a_mark_whose_answer_was_slow_is_a_duplicate_of_one_without_the_store_meanwhile() {
+    let (db, key) = (dynamo(), open("Ev1"));
+    let once = instance(&db);
+    db.faults().put(Rule::new(Fault::Late(Duration::from_secs(5))).call(1));
+    db.faults().put(Rule::new(Fault::Down).call(1));
+    let slow = async { once.mark(&key).await.unwrap() };
+    let meanwhile = async {
+        db.clock().wait(Duration::from_secs(1)).await;
+        once.mark(&key).await.unwrap()
+    };
+    assert_eq!(futures::join!(slow, meanwhile), (Marked::Duplicate, Marked::New));
+}
+
+#[tokio::test]
 async fn every_duplicate_that_the_store_answers_tells_it_of_other_keys() {
     let db = dynamo();
     let once = instance(&db);

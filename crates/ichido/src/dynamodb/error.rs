@@ -48,9 +48,6 @@ where
     match &error {
         // Never sent: credentials, region, a request that cannot be built.
         SdkError::ConstructionFailure(_) => Error::Configuration(Box::new(error)),
-        SdkError::TimeoutError(_) | SdkError::DispatchFailure(_) | SdkError::ResponseError(_) => {
-            Error::Transient(Box::new(error))
-        }
         SdkError::ServiceError(context) => {
             let status = context.raw().status().as_u16();
             let code = context.err().code().unwrap_or_default();
@@ -64,6 +61,55 @@ where
                 Error::Request(Box::new(error))
             }
         }
+        // Sent perhaps, and not answered, or not so that anybody could read it.
         _ => Error::Transient(Box::new(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::error::ErrorMetadata;
+    use aws_sdk_dynamodb::operation::put_item::PutItemError;
+    use aws_smithy_runtime_api::http::StatusCode;
+    use aws_smithy_types::body::SdkBody;
+
+    use super::*;
+    use crate::store::Kind::{self, Configuration, Request, Transient};
+
+    type PutError = SdkError<PutItemError, HttpResponse>;
+
+    fn response(status: u16) -> HttpResponse {
+        HttpResponse::new(StatusCode::try_from(status).unwrap(), SdkBody::empty())
+    }
+
+    fn refused(code: &str, status: u16) -> Kind {
+        let error = PutItemError::generic(ErrorMetadata::builder().code(code).build());
+        classify(SdkError::service_error(error, response(status))).kind()
+    }
+
+    #[test]
+    fn what_the_store_says_tells_the_kind_by_its_code_or_its_status() {
+        for (code, status, kind) in [
+            ("ThrottlingException", 400, Transient),
+            ("com.amazonaws.dynamodb.v20120810#ThrottlingException", 400, Transient),
+            ("SomethingNew", 500, Transient),
+            ("SomethingNew", 503, Transient),
+            ("SomethingNew", 429, Transient),
+            ("AccessDeniedException", 400, Configuration),
+            ("SomethingNew", 401, Configuration),
+            ("SomethingNew", 403, Configuration),
+            ("ValidationException", 400, Request),
+            ("SomethingNew", 400, Request),
+            ("SomethingNew", 499, Request),
+        ] {
+            assert_eq!(refused(code, status), kind, "{code} with {status}");
+        }
+    }
+
+    #[test]
+    fn what_was_never_sent_is_a_fault_of_the_configuration_and_what_was_not_answered_is_transient() {
+        assert_eq!(classify(PutError::construction_failure("no region")).kind(), Configuration);
+        assert_eq!(classify(PutError::timeout_error("too long")).kind(), Transient);
+        assert_eq!(classify(PutError::response_error("no JSON", response(200))).kind(), Transient);
     }
 }
