@@ -406,4 +406,104 @@ mod tests {
         assert!(memory.next_settled(at(0)).is_none(), "x is still in flight");
         assert_eq!(memory.journal_len(), 1);
     }
+
+    #[test]
+    fn an_entry_that_is_being_written_is_given_to_nobody_else() {
+        let mut memory = Memory::new(4, 4);
+        for name in ["a", "b"] {
+            memory.keep(done(name), false);
+        }
+        let taken = memory.take_settled(&key("a")).unwrap();
+        assert!(memory.take_settled(&key("a")).is_none());
+        assert_eq!(memory.next_settled(at(0)).unwrap().key.as_str(), "N#b");
+        assert!(memory.next_settled(at(0)).is_none());
+        // Put back in line once, behind what is there, and only by whom it is.
+        memory.not_written(&key("b"), &Owner::from("b"), false);
+        memory.not_written(&taken.key, &Owner::from("somebody"), true);
+        assert_eq!(memory.next_settled(at(0)).unwrap().key.as_str(), "N#b");
+        assert!(memory.next_settled(at(0)).is_none());
+        memory.not_written(&key("b"), &Owner::from("b"), false);
+        memory.not_written(&taken.key, &taken.owner, false);
+        memory.not_written(&taken.key, &taken.owner, true);
+        for name in ["N#b", "N#a"] {
+            assert_eq!(memory.next_settled(at(0)).unwrap().key.as_str(), name);
+        }
+        assert!(memory.next_settled(at(0)).is_none());
+    }
+
+    #[test]
+    fn an_attempt_that_is_still_in_flight_is_not_in_line() {
+        let mut memory = Memory::new(4, 4);
+        memory.admit(flying("a"), at(0));
+        memory.not_written(&key("a"), &Owner::from("a"), true);
+        assert!(memory.next_settled(at(0)).is_none() && memory.take_settled(&key("a")).is_none());
+        assert_eq!(memory.journal_len(), 1);
+    }
+
+    #[test]
+    fn what_has_expired_is_neither_told_nor_written() {
+        let mut memory = Memory::new(4, 4);
+        memory.keep(done("a"), false);
+        memory.keep(done("b"), false);
+        assert!(memory.unwritten(&key("a"), at(999)).is_some() && memory.unwritten(&key("a"), at(1000)).is_none());
+        assert!(memory.next_settled(at(1000)).is_none());
+        assert_eq!(memory.journal_len(), 0);
+        memory.write_through(&key("c"), done("c").remembered);
+        assert!(memory.recall(&key("c"), at(999)).is_some() && memory.recall(&key("c"), at(1000)).is_none());
+    }
+
+    #[test]
+    fn only_the_holder_of_an_attempt_lengthens_it() {
+        let mut memory = Memory::new(4, 4);
+        memory.admit(flying("a"), at(0));
+        assert!(!memory.lengthen(&key("a"), &Owner::from("somebody"), at(30)));
+        assert!(!memory.lengthen(&key("b"), &Owner::from("b"), at(30)));
+        assert!(matches!(memory.admit(flying("a"), at(10)), Decision::New { doubt: true }));
+        assert!(memory.lengthen(&key("a"), &Owner::from("a"), at(30)));
+        assert!(matches!(memory.admit(flying("a"), at(29)), Decision::Known(_)));
+        memory.keep(done("a"), true);
+        assert!(!memory.lengthen(&key("a"), &Owner::from("a"), at(60)), "it is done");
+    }
+
+    #[test]
+    fn an_outcome_that_was_not_admitted_here_needs_room_and_one_that_was_needs_its_entry() {
+        let mut memory = Memory::new(4, 1);
+        assert!(matches!(memory.keep(done("a"), true), Kept::TakenOver(None)));
+        assert!(matches!(memory.keep(done("a"), false), Kept::Yes));
+        assert!(matches!(memory.keep(done("a"), false), Kept::Yes), "again: no more room than before");
+        assert!(matches!(memory.keep(done("b"), false), Kept::Full));
+    }
+
+    #[test]
+    fn what_the_store_says_of_a_key_replaces_what_came_to_no_end_here() {
+        let record = |state| Record {
+            state,
+            owner: Owner::from("elsewhere"),
+            fence: 1,
+            updated_at: at(0),
+            expires_at: Some(at(1000)),
+            digests: None,
+        };
+        let completed = record(State::Completed { outcome: Outcome::Nothing });
+        let released = record(State::Released { reason: String::new(), uncertain: false });
+        let claimed = record(State::Claimed { lease_until: at(10) });
+        let mut memory = Memory::new(4, 4);
+
+        memory.admit(flying("a"), at(0));
+        memory.note(&key("a"), &claimed);
+        assert_eq!(memory.journal_len(), 1, "another instance's claim says nothing about ours");
+        memory.note(&key("a"), &completed);
+        assert_eq!(memory.journal_len(), 0);
+        assert!(matches!(memory.recall(&key("a"), at(20)), Some(Remembered { state: Known::Completed { .. }, .. })));
+        memory.note(&key("a"), &released);
+        assert!(memory.recall(&key("a"), at(20)).is_none());
+
+        memory.keep(done("b"), false);
+        memory.note(&key("b"), &completed);
+        assert_eq!(memory.journal_len(), 1, "what was done here is still to be told");
+        memory.withdraw(&key("b"));
+        assert!(memory.next_settled(at(0)).is_none());
+        memory.forget(&key("b"));
+        assert!(memory.recall(&key("b"), at(0)).is_none());
+    }
 }
