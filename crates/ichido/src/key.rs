@@ -155,7 +155,7 @@ impl Namespace {
             if part.is_empty() {
                 return Err(Error::EmptyPart { namespace: namespace(), index });
             }
-            if self.0.prefixed || index > 0 {
+            if self.0.prefixed {
                 text.push(SEPARATOR);
             }
             escape_into(part, &mut text);
@@ -269,7 +269,16 @@ mod tests {
         let key = Namespace::new("N").key(["a#b", "c"]).unwrap();
         assert_eq!(Key::stored(key.as_str()).unwrap().as_str(), key.as_str());
         assert!(matches!(Key::stored(""), Err(Error::Empty { .. })));
+        assert!(Key::stored(&"x".repeat(MAX_KEY_BYTES)).is_ok());
         assert!(matches!(Key::stored(&"x".repeat(MAX_KEY_BYTES + 1)), Err(Error::TooLong { .. })));
+    }
+
+    #[test]
+    fn a_namespace_keeps_outcomes_for_a_day_unless_it_says_otherwise() {
+        let ns = Namespace::new("N");
+        assert_eq!(ns.name(), "N");
+        assert_eq!(ns.retention_or_none(), Some(Duration::from_secs(86_400)));
+        assert_eq!(ns.retention(Duration::from_secs(1)).retention_or_none(), Some(Duration::from_secs(1)));
     }
 
     #[test]
