@@ -330,16 +330,19 @@ async fn every_decision_is_reported_with_its_reason() {
     assert_eq!(seen.with("Decided"), expected);
 }
 
+/// How a work fails.
+type Fails = fn(&'static str) -> Failure<&'static str>;
+
 #[tokio::test]
 async fn every_end_of_a_claim_is_reported_and_so_is_what_the_store_did_not_do() {
     let db = dynamo();
     let seen = Seen::default();
     let once = instance_with(&db, db.clock().clone(), seen.clone(), Outage::default());
-    let end = async |key: &str, failure: Option<fn(&'static str) -> Failure<&'static str>>| {
+    let end = async |key: &str, failure: Option<Fails>| {
         let ended = once.run(&open(key)).work(|_| async { failure.map_or(Ok(()), |failure| Err(failure("no"))) }).await;
         assert_eq!(ended.is_ok(), failure.is_none());
     };
-    let all: [(&str, Option<fn(&'static str) -> Failure<&'static str>>); 4] = [
+    let all: [(&str, Option<Fails>); 4] = [
         ("completed", None),
         ("failed", Some(Failure::Permanent)),
         ("released", Some(Failure::Retry)),
