@@ -345,6 +345,8 @@ impl<'o, S: Store, P> Run<'o, S, P> {
                     break; // the local memory will say
                 }
                 match self.inner.ask(&self.key, "read", self.inner.store.read(&self.key)).await {
+                    // Our own claim, whose answer was lost: there is nobody to wait for.
+                    Ok(Timed { answer: Some(record), .. }) if record.owner == owner => break,
                     Ok(Timed { answer: Some(record), .. }) if !record.is_claimable(now) => match self.judge(&record) {
                         Err(Refusal::InFlight { .. }) => {}
                         decided => return decided,
@@ -377,8 +379,7 @@ impl<'o, S: Store, P> Run<'o, S, P> {
         if let Gate::Blocked { .. } = self.inner.gate(now) {
             return self.enter_without_store(owner, None);
         }
-        let lease_end = self.lease_end(now);
-        let lease_until = lease_end + MAX_CLOCK_SKEW;
+        let mut lease_until = self.lease_end(now) + MAX_CLOCK_SKEW;
         let request = Admit {
             key: &self.key,
             owner: owner.clone(),
@@ -399,10 +400,14 @@ impl<'o, S: Store, P> Run<'o, S, P> {
                 doubt |= previous.is_some_and(|record| record.leaves_doubt(now));
                 fence
             }
-            // Our own claim, whose answer was lost on the way. What it replaced is unknown.
-            Admitted::Held(record) if record.owner == *owner => {
-                doubt |= record.fence > 1;
-                record.fence
+            // Our own claim, whose answer was lost on the way. What it replaced is unknown. It may be an earlier attempt's, and
+            // lasts no longer than that one asked for.
+            Admitted::Held(Record {
+                owner: holder, fence, state: State::Claimed { lease_until: made_for }, ..
+            }) if holder == *owner => {
+                doubt |= fence > 1;
+                lease_until = made_for;
+                fence
             }
             Admitted::Held(record) => {
                 self.inner.memory().note(&self.key, &record);
@@ -448,6 +453,7 @@ impl<'o, S: Store, P> Run<'o, S, P> {
             );
         }
         self.decided(Decision::New, if doubt { "taken over" } else { "absent" }, Some(latency), false);
+        let lease_end = lease_until.saturating_sub(MAX_CLOCK_SKEW);
         Ok(Entered::Mine(Held { owner: owner.clone(), fence, lease_end, doubt, in_store: true }))
     }
 

@@ -172,6 +172,31 @@ async fn a_lost_answer_to_a_take_over_still_leaves_the_doubt_of_a_take_over() {
 }
 
 #[tokio::test]
+async fn a_lost_answer_found_by_a_later_attempt_is_a_claim_that_lasts_as_long_as_it_was_made_for() {
+    let (db, key) = (dynamo(), open("Ev1"));
+    let once = instance(&db);
+    let (db, once, key) = (&db, &once, &key);
+    let store = DynamoDb::new(db.client(), Table::new(TABLE, "event_key"));
+    let first = once.run(key).work(|claim| async move {
+        // Given back by hand: the store would admit the key again, this instance would not.
+        let Record { owner, fence, expires_at, .. } = once.look(key).await.unwrap().unwrap();
+        let to = Transition::Release { reason: "stuck, says the operator".into(), uncertain: true };
+        store.settle(&Settle { key, owner, fence, now: once.now(), to, expires_at }).await.unwrap();
+        // So a second call claims it, does not hear of it, takes it for in flight and waits.
+        db.faults().only(Rule::new(Fault::LoseAnswer).on("UpdateItem").call(1));
+        let claimed_at = once.now();
+        let second = once.run(key).wait_until(claimed_at + LEASE).work(|claim| async move {
+            assert!(once.now() > claimed_at);
+            assert_eq!(claim.deadline(), claimed_at + LEASE);
+            work("second", claim).await
+        });
+        assert_eq!(second.await.unwrap().value.as_deref(), Some("second under fence 2"));
+        work("first", claim).await
+    });
+    assert_eq!(first.await.unwrap().value.as_deref(), Some("second under fence 2"));
+}
+
+#[tokio::test]
 async fn the_fallback_remembers_what_the_store_accepted() {
     let db = dynamo();
     let once = instance(&db);
