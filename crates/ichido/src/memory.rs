@@ -148,8 +148,18 @@ impl Memory {
     pub(crate) fn note(&mut self, key: &Key, record: &Record) {
         let state = match &record.state {
             State::Claimed { .. } => return, // another instance's claim says nothing about ours
-            State::Released { .. } => {
-                self.known.pop(key.as_str());
+            State::Released { uncertain, .. } => {
+                // A claim of this instance may be newer than that; if it is not, it lapses, and leaves doubt.
+                let in_flight =
+                    matches!(self.known.peek(key.as_str()), Some(Remembered { state: Known::InFlight { .. }, .. }));
+                if *uncertain && !in_flight {
+                    let state = Known::Uncertain;
+                    let remembered =
+                        Remembered { state, digests: record.digests.clone(), expires_at: record.expires_at };
+                    self.write_through(key, remembered);
+                } else if !in_flight {
+                    self.known.pop(key.as_str());
+                }
                 return;
             }
             State::Completed { outcome } => Known::Completed { outcome: outcome.clone() },
@@ -486,6 +496,7 @@ mod tests {
         };
         let completed = record(State::Completed { outcome: Outcome::Nothing });
         let released = record(State::Released { reason: String::new(), uncertain: false });
+        let uncertain = record(State::Released { reason: String::new(), uncertain: true });
         let claimed = record(State::Claimed { lease_until: at(10) });
         let mut memory = Memory::new(4, 4);
 
@@ -495,8 +506,16 @@ mod tests {
         memory.note(&key("a"), &completed);
         assert_eq!(memory.journal_len(), 0);
         assert!(matches!(memory.recall(&key("a"), at(20)), Some(Remembered { state: Known::Completed { .. }, .. })));
+        memory.note(&key("a"), &uncertain);
+        assert!(matches!(memory.recall(&key("a"), at(20)), Some(Remembered { state: Known::Uncertain, .. })));
         memory.note(&key("a"), &released);
         assert!(memory.recall(&key("a"), at(20)).is_none());
+        memory.write_through(&key("a"), flying("a").remembered);
+        for given_back in [&released, &uncertain] {
+            memory.note(&key("a"), given_back);
+            let known = memory.recall(&key("a"), at(5));
+            assert!(matches!(known, Some(Remembered { state: Known::InFlight { .. }, .. })), "it may be newer");
+        }
 
         memory.keep(done("b"), false);
         memory.note(&key("b"), &completed);
