@@ -150,17 +150,11 @@ impl Memory {
             State::Claimed { .. } => return, // another instance's claim says nothing about ours
             State::Released { uncertain, .. } => {
                 // A claim of this instance may be newer than that; if it is not, it lapses, and leaves doubt.
-                let in_flight =
-                    matches!(self.known.peek(key.as_str()), Some(Remembered { state: Known::InFlight { .. }, .. }));
-                if *uncertain && !in_flight {
-                    let state = Known::Uncertain;
-                    let remembered =
-                        Remembered { state, digests: record.digests.clone(), expires_at: record.expires_at };
-                    self.write_through(key, remembered);
-                } else if !in_flight {
-                    self.known.pop(key.as_str());
+                match self.known.peek(key.as_str()) {
+                    Some(Remembered { state: Known::InFlight { .. }, .. }) => return,
+                    _ if *uncertain => Known::Uncertain,
+                    _ => return self.forget(key),
                 }
-                return;
             }
             State::Completed { outcome } => Known::Completed { outcome: outcome.clone() },
             State::Failed { reason } => Known::Failed { reason: reason.clone() },
@@ -168,7 +162,7 @@ impl Memory {
         // An attempt without the store that came to no end here is overtaken by that: a later outage must not find it.
         let unsettled =
             self.journal.get(key.as_str()).is_some_and(|entry| !is_settled(&entry.unwritten.remembered.state));
-        if unsettled {
+        if unsettled && is_settled(&state) {
             self.drop_entry(key.as_str());
         }
         let remembered = Remembered { state, digests: record.digests.clone(), expires_at: record.expires_at };
@@ -503,6 +497,8 @@ mod tests {
         memory.admit(flying("a"), at(0));
         memory.note(&key("a"), &claimed);
         assert_eq!(memory.journal_len(), 1, "another instance's claim says nothing about ours");
+        memory.note(&key("a"), &uncertain);
+        assert_eq!(memory.journal_len(), 1, "nor does what was given back");
         memory.note(&key("a"), &completed);
         assert_eq!(memory.journal_len(), 0);
         assert!(matches!(memory.recall(&key("a"), at(20)), Some(Remembered { state: Known::Completed { .. }, .. })));

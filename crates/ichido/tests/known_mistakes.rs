@@ -5,11 +5,9 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ichido::dynamodb::{DynamoDb, Table};
-use ichido::store::{Settle, Settled, Transition};
+use ichido::dynamodb::DynamoDb;
 use ichido::{
-    Clock, DigestKey, Error, Failure, How, Key, MAX_CLOCK_SKEW, Marked, Once, Outage, Probed, Record, State, Store,
-    record, store,
+    Clock, DigestKey, Error, Failure, How, Key, MAX_CLOCK_SKEW, Marked, Once, Outage, Probed, State, record, store,
 };
 use serde_json::json;
 use support::*;
@@ -59,15 +57,11 @@ async fn unfenced_completion_a_late_worker_is_fenced_also_if_it_came_to_the_same
 async fn unfenced_completion_a_worker_whose_claim_was_ended_by_hand_is_too_late() {
     let (db, key) = (dynamo(), closed("Ev1"));
     let once = instance(&db);
-    let store = DynamoDb::new(db.client(), Table::new(TABLE, "event_key"));
+    assert_eq!(once.now(), db.clock().now());
     let first = once.run(&key).work(|claim| {
-        let (once, key, clock) = (&once, &key, db.clock());
+        let (db, key) = (&db, &key);
         async move {
-            let Record { owner, fence, expires_at, .. } = once.look(key).await.unwrap().unwrap();
-            let to = Transition::Release { reason: "stuck, says the operator".into(), uncertain: true };
-            assert_eq!(once.now(), clock.now());
-            let by_hand = Settle { key, owner, fence, now: once.now(), to, expires_at };
-            assert!(matches!(store.settle(&by_hand).await.unwrap(), Settled::Done));
+            give_back_by_hand(db, key).await;
             work("first", claim).await
         }
     });
@@ -176,12 +170,9 @@ async fn a_lost_answer_found_by_a_later_attempt_is_a_claim_that_lasts_as_long_as
     let (db, key) = (dynamo(), open("Ev1"));
     let once = instance(&db);
     let (db, once, key) = (&db, &once, &key);
-    let store = DynamoDb::new(db.client(), Table::new(TABLE, "event_key"));
     let first = once.run(key).work(|claim| async move {
         // Given back by hand: the store would admit the key again, this instance would not.
-        let Record { owner, fence, expires_at, .. } = once.look(key).await.unwrap().unwrap();
-        let to = Transition::Release { reason: "stuck, says the operator".into(), uncertain: true };
-        store.settle(&Settle { key, owner, fence, now: once.now(), to, expires_at }).await.unwrap();
+        give_back_by_hand(db, key).await;
         // So a second call claims it, does not hear of it, takes it for in flight and waits.
         db.faults().only(Rule::new(Fault::LoseAnswer).on("UpdateItem").call(1));
         let claimed_at = once.now();
@@ -329,8 +320,7 @@ async fn the_fallback_remembers_what_it_accepted_though_another_instance_is_at_t
 async fn a_claim_whose_answer_was_slow_finds_what_was_accepted_without_the_store_meanwhile() {
     let (db, key) = (dynamo(), open("Ev1"));
     let once = instance(&db);
-    db.faults().put(Rule::new(Fault::Late(Duration::from_secs(5))).call(1));
-    db.faults().put(Rule::new(Fault::Down).call(1));
+    answer_late_then_never(&db);
     let slow = run(&once, &key, "slow");
     let meanwhile = async {
         db.clock().wait(Duration::from_secs(1)).await;

@@ -4,9 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use ichido::dynamodb::{DynamoDb, Table};
-use ichido::store::{Settle, Settled, Transition};
-use ichido::{Error, Failure, How, Key, MAX_CLOCK_SKEW, Marked, Namespace, Outage, Probed, Record, Store};
+use ichido::{Error, Failure, How, Key, MAX_CLOCK_SKEW, Marked, Namespace, Outage, Probed};
 use support::*;
 use testkit::faults::{Fault, Rule};
 
@@ -46,8 +44,7 @@ async fn an_attempt_without_the_store_that_died_is_taken_over_in_doubt_when_its_
 async fn a_claim_whose_answer_was_slow_waits_for_what_goes_on_without_the_store_meanwhile() {
     let (db, key) = (dynamo(), open("Ev1"));
     let once = instance(&db);
-    db.faults().put(Rule::new(Fault::Late(Duration::from_secs(5))).call(1));
-    db.faults().put(Rule::new(Fault::Down).call(1));
+    answer_late_then_never(&db);
     let slow = run(&once, &key, "slow");
     let meanwhile = async {
         let clock = db.clock().clone();
@@ -67,8 +64,7 @@ async fn a_claim_whose_answer_was_slow_waits_for_what_goes_on_without_the_store_
 async fn a_claim_whose_answer_was_slow_doubts_what_died_without_the_store_meanwhile() {
     let (db, key) = (dynamo(), open("Ev1"));
     let once = instance(&db);
-    db.faults().put(Rule::new(Fault::Late(Duration::from_secs(5))).call(1));
-    db.faults().put(Rule::new(Fault::Down).call(1));
+    answer_late_then_never(&db);
     let slow = once.run(&key).probe(|_| async { Ok(Probed::Done("found".to_owned())) });
     let slow = slow.work(|claim| work("slow", claim));
     let meanwhile = async {
@@ -84,8 +80,7 @@ async fn a_claim_whose_answer_was_slow_doubts_what_died_without_the_store_meanwh
 async fn a_mark_whose_answer_was_slow_is_a_duplicate_of_one_without_the_store_meanwhile() {
     let (db, key) = (dynamo(), open("Ev1"));
     let once = instance(&db);
-    db.faults().put(Rule::new(Fault::Late(Duration::from_secs(5))).call(1));
-    db.faults().put(Rule::new(Fault::Down).call(1));
+    answer_late_then_never(&db);
     let slow = async { once.mark(&key).await.unwrap() };
     let meanwhile = async {
         db.clock().wait(Duration::from_secs(1)).await;
@@ -172,11 +167,7 @@ async fn what_was_done_is_told_also_if_its_claim_is_given_back_by_hand_at_that_m
     let telling = async { once.mark(&open("Ev2")).await.unwrap() };
     let by_hand = async {
         db.clock().wait(Duration::from_secs(1)).await;
-        let Record { owner, fence, expires_at, .. } = once.look(&key).await.unwrap().unwrap();
-        let to = Transition::Release { reason: "stuck, says the operator".into(), uncertain: true };
-        let release = Settle { key: &key, owner, fence, now: once.now(), to, expires_at };
-        let store = DynamoDb::new(db.client(), Table::new(TABLE, "event_key"));
-        assert!(matches!(store.settle(&release).await.unwrap(), Settled::Done));
+        give_back_by_hand(&db, &key).await;
     };
     futures::join!(telling, by_hand);
     assert_eq!(once.unwritten(), 1, "the store does not know of it yet");

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use ichido::dynamodb::{DynamoDb, Table};
 use ichido::observe::Event;
-use ichido::{Claim, Done, Error, Failure, Key, Namespace, Observer, Once, Outage};
+use ichido::store::{Settle, Settled, Transition};
+use ichido::{Claim, Clock, Done, Error, Failure, Key, Namespace, Observer, Once, Outage, Record, Store};
+use testkit::faults::{Fault, Rule};
 use testkit::{Dynamo, ManualClock};
 
 pub const LEASE: Duration = Duration::from_secs(30);
@@ -91,4 +93,19 @@ pub async fn abandon_with(once: &Once<DynamoDb>, key: &Key, lease: Duration) {
         _ = run => unreachable!("it never ends"),
         entered = has_entered => entered.unwrap(),
     }
+}
+
+/// Ends a claim as an operator does, whoever holds it.
+pub async fn give_back_by_hand(db: &Dynamo, key: &Key) {
+    let store = DynamoDb::new(db.client(), Table::new(TABLE, "event_key"));
+    let Record { owner, fence, expires_at, .. } = store.read(key).await.unwrap().unwrap();
+    let to = Transition::Release { reason: "stuck, says the operator".into(), uncertain: true };
+    let release = Settle { key, owner, fence, now: db.clock().now(), to, expires_at };
+    assert!(matches!(store.settle(&release).await.unwrap(), Settled::Done));
+}
+
+/// The first call is answered after five seconds, the next one not at all.
+pub fn answer_late_then_never(db: &Dynamo) {
+    db.faults().put(Rule::new(Fault::Late(Duration::from_secs(5))).call(1));
+    db.faults().put(Rule::new(Fault::Down).call(1));
 }
