@@ -29,14 +29,58 @@ use crate::{
     text::Template,
 };
 
-pub const GITHUB_SUBSCRIBER: Definition =
-    Definition { name: "github-subscriber", build: |env, aws| subscriber(Source::Github, env, aws) };
-pub const GITHUB_NOTIFIER: Definition =
-    Definition { name: "github-notifier", build: |env, aws| notifier(Source::Github, env, aws) };
-pub const HATEBU_SUBSCRIBER: Definition =
-    Definition { name: "hatebu-subscriber", build: |env, aws| subscriber(Source::Hatebu, env, aws) };
-pub const HATEBU_NOTIFIER: Definition =
-    Definition { name: "hatebu-notifier", build: |env, aws| notifier(Source::Hatebu, env, aws) };
+/// Every variable that a subscriber reads.
+pub const SUBSCRIBER_VARIABLES: &[&str] = &[
+    "STATE_TABLE_NAME",
+    "TARGET_FUNCTION_ARN",
+    "FEED_URL_PARAMETER",
+    "FIRST_RUN",
+    "IGNORE_TITLE",
+    "IGNORE_LINK",
+    "ADAPTIVE",
+    "PERIOD_MINUTES",
+    "ADAPTIVE_LONGEST_MINUTES",
+    "DEAD_AFTER",
+    "GIVE_UP_DAYS",
+    "PARALLEL_DELIVERIES",
+    ALLOW_LOCAL,
+];
+
+/// Every variable that a notifier reads.
+pub const NOTIFIER_VARIABLES: &[&str] = &[
+    "STATE_TABLE_NAME",
+    "MASTODON_URL",
+    "MASTODON_TOKEN_PARAMETER",
+    "MASTODON_VISIBILITY",
+    "STATUS_TEMPLATE",
+    "SHADOW",
+    "PUSHOVER_TOKEN_PARAMETER",
+    "PUSHOVER_USER_PARAMETER",
+    "PUSHOVER_URL",
+    "PUSHOVER_TITLE",
+    "PUSHOVER_WHEN_UNSURE",
+];
+
+pub const GITHUB_SUBSCRIBER: Definition = Definition {
+    name: "github-subscriber",
+    variables: SUBSCRIBER_VARIABLES,
+    build: |env, aws| subscriber(Source::Github, env, aws),
+};
+pub const GITHUB_NOTIFIER: Definition = Definition {
+    name: "github-notifier",
+    variables: NOTIFIER_VARIABLES,
+    build: |env, aws| notifier(Source::Github, env, aws),
+};
+pub const HATEBU_SUBSCRIBER: Definition = Definition {
+    name: "hatebu-subscriber",
+    variables: SUBSCRIBER_VARIABLES,
+    build: |env, aws| subscriber(Source::Hatebu, env, aws),
+};
+pub const HATEBU_NOTIFIER: Definition = Definition {
+    name: "hatebu-notifier",
+    variables: NOTIFIER_VARIABLES,
+    build: |env, aws| notifier(Source::Hatebu, env, aws),
+};
 
 /// All functions of this application.
 pub fn functions() -> Vec<Definition> {

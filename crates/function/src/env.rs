@@ -15,12 +15,16 @@ const PLACEHOLDERS: [&str; 8] =
 
 /// The variables of one function. Cheap to clone, never changes.
 #[derive(Clone, Default)]
-pub struct Env(Arc<BTreeMap<String, String>>);
+pub struct Env {
+    variables: Arc<BTreeMap<String, String>>,
+    /// What the function said that it reads; `None`: it was not asked.
+    declared: Option<&'static [&'static str]>,
+}
 
 /// Names only: a value may be what nobody should see.
 impl fmt::Debug for Env {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.variables.keys()).finish()
     }
 }
 
@@ -30,12 +34,19 @@ impl Env {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
-        Self(Arc::new(std::env::vars_os().filter_map(text).collect()))
+        std::env::vars_os().filter_map(text).collect()
     }
 
     /// A variable as it is, if it is set.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.variables.get(name).map(String::as_str)
+    }
+
+    /// The same variables for a function that declared which ones it reads. Reading another one is an error at the start,
+    /// so that what a function declares is what it reads.
+    #[must_use]
+    pub fn declared(&self, names: &'static [&'static str]) -> Self {
+        Self { variables: self.variables.clone(), declared: Some(names) }
     }
 
     /// Starts reading; see [`Reader::finish`].
@@ -46,7 +57,8 @@ impl Env {
 
 impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Env {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(variables: I) -> Self {
-        Self(Arc::new(variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect()))
+        let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Self { variables: Arc::new(variables), declared: None }
     }
 }
 
@@ -59,6 +71,8 @@ pub enum Problem {
     Placeholder,
     /// Set, but not to what it may be. Values are not shown unless the caller put them into the reason.
     Invalid(String),
+    /// Read, but not among the variables that the function's [`Definition`](crate::Definition) declares: a mistake in the code.
+    Undeclared,
 }
 
 /// Everything that is wrong with an environment.
@@ -78,6 +92,7 @@ fn describe(problems: &[(String, Problem)]) -> String {
         Problem::Missing => format!("{name} is missing"),
         Problem::Placeholder => format!("{name} is still a placeholder"),
         Problem::Invalid(why) => format!("{name} is invalid ({why})"),
+        Problem::Undeclared => format!("{name} is read but not declared by the function"),
     });
     each.collect::<Vec<_>>().join("; ")
 }
@@ -105,6 +120,10 @@ impl Reader<'_> {
 
     /// A variable that may be set; empty is not set.
     pub fn optional(&mut self, name: &str) -> Option<String> {
+        if self.env.declared.is_some_and(|declared| !declared.contains(&name)) {
+            self.problem(name, Problem::Undeclared);
+            return None;
+        }
         let value = self.env.get(name).map(str::trim).filter(|value| !value.is_empty())?;
         if is_placeholder(value) {
             self.problem(name, Problem::Placeholder);
@@ -213,6 +232,16 @@ mod tests {
         for value in ["/slack/prod/token", "B012345", "x", "open", "yours"] {
             assert!(!is_placeholder(value), "{value}");
         }
+    }
+
+    #[test]
+    fn a_function_reads_only_what_it_declared() {
+        let env = env(&[("TABLE", "events"), ("RETRIES", "5")]).declared(&["TABLE"]);
+        let mut vars = env.reader();
+        assert_eq!(vars.required("TABLE"), "events");
+        assert_eq!(vars.parsed("RETRIES", 3_u8), 3);
+        let error = vars.finish().expect_err("an error");
+        assert_eq!(error.problems(), [("RETRIES".to_owned(), Problem::Undeclared)]);
     }
 
     #[test]

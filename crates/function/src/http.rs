@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use ichido::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -322,7 +323,7 @@ pub fn decode(text: &str, plus_is_space: bool) -> String {
 /// `16/Nov/2026:02:07:52 +0000`, as access logs write times.
 fn clf_time(epoch_ms: u64) -> String {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let rfc3339 = telemetry::rfc3339(epoch_ms);
+    let rfc3339 = Timestamp::from_millis(epoch_ms).to_string();
     let (date, time) = rfc3339.split_once('T').unwrap_or_default();
     let mut parts = date.split('-');
     let (year, month, day) =

@@ -1,14 +1,15 @@
 //! What every Lambda function of ours has in common.
 //!
-//! An application describes each function as a [`Definition`]: its name, and how it is built from its environment and
-//! its AWS clients. The Lambda binary serves it with [`serve`]; the local platform and the tests start the very same
+//! An application describes each function as a [`Definition`]: its name, the variables that it reads, and how it is built
+//! from its environment and its AWS clients. The Lambda binary serves it with [`serve`]; the local platform and the tests start the very same
 //! definition with [`Definition::start`]. Either way the handler is wrapped once: the health payload is answered
 //! without side effects, log lines and metrics bear the request and its trace, an error is logged once, here.
 //!
 //! ```no_run
 //! # use std::process::ExitCode;
 //! # use function::{Aws, BoxFuture, Definition, Env, Error, Handler};
-//! pub const ECHO: Definition = Definition { name: "echo", build: |env, aws| Box::pin(build(env, aws)) };
+//! pub const ECHO: Definition =
+//!     Definition { name: "echo", variables: &["GREETING"], build: |env, aws| Box::pin(build(env, aws)) };
 //!
 //! async fn build(env: Env, _aws: Aws) -> Result<Handler, Error> {
 //!     let mut vars = env.reader();
@@ -29,6 +30,8 @@ pub mod aws;
 pub mod env;
 mod health;
 pub mod http;
+pub mod item;
+pub mod secret;
 mod serve;
 
 use std::future::Future;
@@ -54,9 +57,15 @@ pub type Handler = Arc<dyn Fn(LambdaEvent<Value>) -> BoxFuture<'static, Result<V
 pub struct Definition {
     /// The function's, its binary's and its directory's name: `slack-events`.
     pub name: &'static str,
+    /// Every variable that it reads, beside [`COMMON_VARIABLES`]. `ichido-local --functions` prints them, and the tests of
+    /// the infrastructure compare them with what the templates set.
+    pub variables: &'static [&'static str],
     /// Reads the environment, wires things up; an error here keeps the function from starting.
     pub build: fn(Env, Aws) -> BoxFuture<'static, Result<Handler, Error>>,
 }
+
+/// What `serve` reads for every function, beside Lambda's own variables.
+pub const COMMON_VARIABLES: &[&str] = &["LOG_LEVEL"];
 
 /// Why a function could not start, or an invocation failed.
 #[derive(Debug, thiserror::Error)]
@@ -116,7 +125,7 @@ impl Definition {
     /// Builds the function and wraps it with what all functions do.
     pub async fn start(&self, env: Env, aws: Aws) -> Result<Handler, Error> {
         let name = env.get("AWS_LAMBDA_FUNCTION_NAME").unwrap_or(self.name).to_owned();
-        let inner = (self.build)(env, aws).await?;
+        let inner = (self.build)(env.declared(self.variables), aws).await?;
         Ok(handler(move |event| serve::invoke(name.clone(), inner.clone(), event)))
     }
 }

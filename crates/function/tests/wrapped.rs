@@ -8,6 +8,7 @@ use telemetry::{Level, Sink};
 
 const ECHO: Definition = Definition {
     name: "echo",
+    variables: &["TABLE"],
     build: |env, _aws| {
         Box::pin(async move {
             let mut vars = env.reader();

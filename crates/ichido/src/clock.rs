@@ -65,9 +65,24 @@ impl fmt::Debug for Timestamp {
     }
 }
 
+/// As RFC 3339 in UTC: `2026-11-16T02:07:52.123Z`. Written here, because a calendar crate would be most of a cold start's code.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:03}", self.0 / 1000, self.0 % 1000)
+        const MS_PER_DAY: u64 = 86_400_000;
+        let (days, of_day) = (self.0 / MS_PER_DAY, self.0 % MS_PER_DAY);
+        // Days to civil date, after Howard Hinnant: years begin in March, eras have 400 years.
+        let shifted = days + 719_468;
+        let era = shifted / 146_097;
+        let of_era = shifted % 146_097;
+        let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let shifted_month = (5 * of_year + 2) / 153;
+        let day = of_year - (153 * shifted_month + 2) / 5 + 1;
+        let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+        let year = year_of_era + era * 400 + u64::from(month <= 2);
+        let (hour, minute) = (of_day / 3_600_000, of_day / 60_000 % 60);
+        let (second, milli) = (of_day / 1_000 % 60, of_day % 1_000);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
     }
 }
 
@@ -97,5 +112,20 @@ impl Clock for SystemClock {
 
     fn sleep(&self, duration: Duration) -> Sleep {
         Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_written_as_rfc_3339() {
+        let text = |millis| Timestamp::from_millis(millis).to_string();
+        assert_eq!(text(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(text(951_782_400_000), "2000-02-29T00:00:00.000Z");
+        assert_eq!(text(1_700_000_000_123), "2023-11-14T22:13:20.123Z");
+        assert_eq!(text(4_107_542_399_999), "2100-02-28T23:59:59.999Z");
+        assert!(text(u64::MAX).ends_with('Z'), "even the last moment can be written");
     }
 }

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use template::Alarm;
 
 use crate::metrics::{Id, Metrics, Minute, percentile};
+use crate::rfc3339;
 
 const SECONDS_PER_MINUTE: u64 = 60;
 const MS_PER_MINUTE: u64 = 60_000;
@@ -242,7 +243,7 @@ impl Seen {
     pub fn shown(&self) -> Value {
         let alarm = &self.alarm;
         json!({
-            "name": alarm.name, "state": self.state.as_str(), "since": telemetry::rfc3339(self.since_ms),
+            "name": alarm.name, "state": self.state.as_str(), "since": rfc3339(self.since_ms),
             "reason": self.reason(), "description": alarm.description, "runbook": self.runbook(),
             "namespace": alarm.namespace, "metric": alarm.metric, "dimensions": alarm.dimensions,
             "statistic": alarm.statistic, "periodSeconds": alarm.period.as_secs(),

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
-use crate::now_ms;
+use crate::{now_ms, rfc3339};
 
 /// Events that a newcomer to the console sees of the past.
 const KEPT_EVENTS: usize = 500;
@@ -68,7 +68,7 @@ impl Live {
     pub fn tell(&self, kind: &'static str, what: Value) {
         let mut kept = self.lock();
         kept.next += 1;
-        let event = Event { id: kept.next, at: telemetry::rfc3339(now_ms()), kind, what };
+        let event = Event { id: kept.next, at: rfc3339(now_ms()), kind, what };
         if kept.events.len() == KEPT_EVENTS {
             kept.events.pop_front();
         }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::journal::{self, Journal};
-use crate::now_ms;
+use crate::{now_ms, rfc3339};
 
 /// Entries kept, and their bytes; beyond that the oldest leave.
 const KEPT: usize = 20_000;
@@ -101,7 +101,7 @@ impl Outbox {
         entries.next += 1;
         let entry = Entry {
             id: entries.next,
-            at: telemetry::rfc3339(now_ms()),
+            at: rfc3339(now_ms()),
             sink: sink.to_owned(),
             path: path.to_owned(),
             request,

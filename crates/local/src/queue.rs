@@ -24,7 +24,7 @@ use crate::functions::{Failure, Function, Functions};
 use crate::journal::{self, Journal};
 use crate::live::Live;
 use crate::messages::Messages;
-use crate::now_ms;
+use crate::{now_ms, rfc3339};
 
 /// Lambda's waits before the first and the second retry.
 const WAITS: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(120)];
@@ -208,7 +208,7 @@ impl Queue {
         let Some(destination) = &function.declared.on_failure else { return Ok(()) };
         let record = json!({
             "version": "1.0",
-            "timestamp": telemetry::rfc3339(now_ms()),
+            "timestamp": rfc3339(now_ms()),
             "requestContext": {
                 "requestId": accepted.id,
                 "functionArn": template::arn("lambda", &format!("function:{}:live", accepted.function)),

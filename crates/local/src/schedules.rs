@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use template::Schedule as Declared;
 
-use crate::now_ms;
+use crate::{now_ms, rfc3339};
 
 /// A schedule and where it stands.
 #[derive(Clone, Debug)]
@@ -167,7 +167,7 @@ impl Schedule {
         json!({
             "name": self.declared.function, "schedule": self.declared.name, "expression": self.expression,
             "state": if self.enabled { "ENABLED" } else { "DISABLED" }, "enabled": self.enabled,
-            "next": self.next_ms.map(telemetry::rfc3339), "last": self.last_ms.map(telemetry::rfc3339),
+            "next": self.next_ms.map(rfc3339), "last": self.last_ms.map(rfc3339),
         })
     }
 }

@@ -25,8 +25,11 @@ pub mod table;
 use function::Definition;
 
 /// `createGroup`, `leaveGroup` and `dissolveGroup`.
-pub const RESOLVER: Definition =
-    Definition { name: "mesh-resolver", build: |env, aws| Box::pin(resolver::build(env, aws)) };
+pub const RESOLVER: Definition = Definition {
+    name: "mesh-resolver",
+    variables: settings::VARIABLES,
+    build: |env, aws| Box::pin(resolver::build(env, aws)),
+};
 
 /// Every function of this application.
 pub fn functions() -> Vec<Definition> {

@@ -4,6 +4,16 @@ use std::time::Duration;
 
 use function::{Env, Error};
 
+/// Every variable that the function reads.
+pub const VARIABLES: &[&str] = &[
+    "TABLE_NAME",
+    "MESH_MAX_CONNECTION_TIME_MINUTES",
+    "HOST_HEARTBEAT_SECONDS",
+    "POLLING_INTERVAL_SECONDS",
+    "MESSAGE_RETENTION_SECONDS",
+    "MESH_API_KEY_EXPIRES",
+];
+
 /// A group or membership lasts this many heartbeats without one.
 pub const HEARTBEATS_UNTIL_GONE: u32 = 5;
 

@@ -11,6 +11,20 @@ use ichido::{Clock, Namespace};
 use crate::event::Own;
 use crate::secrets::{self, Named, Source};
 
+/// Every variable that `slack-events` reads.
+pub const EVENTS_VARIABLES: &[&str] = &[
+    "DEDUP_TABLE_NAME",
+    "DEDUP_FALLBACK",
+    "SLACK_BOT_ID",
+    "SLACK_BOT_USER_ID",
+    "SLACK_FILES_FUNCTION",
+    "SLACK_SIGNING_SECRET_PARAMETER",
+];
+
+/// Every variable that `slack-files` reads.
+pub const FILES_VARIABLES: &[&str] =
+    &["DEDUP_TABLE_NAME", "DEDUP_FALLBACK", "SLACK_API_URL", "SLACK_BOT_TOKEN_PARAMETER"];
+
 /// The Web API unless `SLACK_API_URL` says otherwise.
 pub const SLACK_API_URL: &str = "https://slack.com/api";
 

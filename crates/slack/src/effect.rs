@@ -21,6 +21,7 @@
 //! /// The function `slack-files` with it: serve this definition in a binary of your own.
 //! const FILES: Definition = Definition {
 //!     name: "slack-files",
+//!     variables: slack::FILES.variables,
 //!     build: |env, aws| Box::pin(slack::files::build_with(env, aws, |slack, clock| {
 //!         Arc::new(Reply::new(slack, clock).saying(greeting))
 //!     })),

@@ -33,10 +33,18 @@ pub mod web_api;
 use function::Definition;
 
 /// The door.
-pub const EVENTS: Definition = Definition { name: "slack-events", build: |env, aws| Box::pin(door::build(env, aws)) };
+pub const EVENTS: Definition = Definition {
+    name: "slack-events",
+    variables: config::EVENTS_VARIABLES,
+    build: |env, aws| Box::pin(door::build(env, aws)),
+};
 
 /// The effect.
-pub const FILES: Definition = Definition { name: "slack-files", build: |env, aws| Box::pin(files::build(env, aws)) };
+pub const FILES: Definition = Definition {
+    name: "slack-files",
+    variables: config::FILES_VARIABLES,
+    build: |env, aws| Box::pin(files::build(env, aws)),
+};
 
 /// Every function of this application.
 pub fn functions() -> Vec<Definition> {

@@ -35,7 +35,7 @@ mod watch;
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
 
-pub use log::rfc3339;
+pub use log::causes;
 pub use scope::{Invocation, invocation, scoped};
 pub use tracing::Level;
 pub use watch::Watch;

@@ -6,6 +6,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use ichido::Timestamp;
 use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber, span};
@@ -17,10 +18,11 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::{Error, emf, scope};
 
 /// Whose lines are logged from the configured level; everybody else's from WARN.
-const OURS: [&str; 12] = [
+const OURS: [&str; 13] = [
     "ichido",
     "telemetry",
     "function",
+    "http_client",
     "slack",
     "feeds",
     "tokens",
@@ -98,7 +100,7 @@ fn line(fields: &Fields, level: Level, target: &str, at_ms: u64) -> String {
         line.push(':');
         line.push_str(&value.to_string());
     };
-    put("timestamp", &Value::from(rfc3339(at_ms)));
+    put("timestamp", &Value::from(Timestamp::from_millis(at_ms).to_string()));
     put("level", &Value::from(level.as_str()));
     put("message", &Value::from(fields.message.as_deref().unwrap_or_default()));
     for (name, value) in &fields.rest {
@@ -161,14 +163,7 @@ impl Visit for Fields {
 
     /// An error with what caused it, down to the root, in one string.
     fn record_error(&mut self, field: &Field, value: &(dyn StdError + 'static)) {
-        let mut text = value.to_string();
-        let mut cause = value.source();
-        while let Some(error) = cause {
-            text.push_str(": ");
-            text.push_str(&error.to_string());
-            cause = error.source();
-        }
-        self.put(field, Value::from(text));
+        self.put(field, Value::from(causes(value)));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
@@ -192,23 +187,19 @@ fn camel_case(name: &str) -> String {
     camel
 }
 
-/// `2026-11-16T02:07:52.123Z` of epoch milliseconds. Written here, because a calendar crate would be most of a cold start's code.
-pub fn rfc3339(ms: u64) -> String {
-    const MS_PER_DAY: u64 = 86_400_000;
-    let (days, of_day) = (ms / MS_PER_DAY, ms % MS_PER_DAY);
-    // Days to civil date, after Howard Hinnant: years begin in March, eras have 400 years.
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let of_era = shifted % 146_097;
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute) = (of_day / 3_600_000, of_day / 60_000 % 60);
-    let (second, milli) = (of_day / 1_000 % 60, of_day % 1_000);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+/// An error with its causes, down to the root, in one line. A cause that the text already tells is not told again.
+pub fn causes(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let reason = error.to_string();
+        if !text.contains(&reason) {
+            text.push_str(": ");
+            text.push_str(&reason);
+        }
+        cause = error.source();
+    }
+    text
 }
 
 #[cfg(test)]
@@ -216,11 +207,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_as_people_and_cloudwatch_read_them() {
-        assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(rfc3339(951_782_400_000), "2000-02-29T00:00:00.000Z");
-        assert_eq!(rfc3339(1_700_000_000_123), "2023-11-14T22:13:20.123Z");
-        assert_eq!(rfc3339(4_107_542_399_999), "2100-02-28T23:59:59.999Z");
+    fn an_error_is_told_with_its_causes_and_each_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("{text}")]
+        struct Layer {
+            text: &'static str,
+            source: Option<Box<Layer>>,
+        }
+        let layer = |text, source: Option<Layer>| Layer { text, source: source.map(Box::new) };
+        let error = layer("no answer", Some(layer("no answer", Some(layer("connection refused", None)))));
+        assert_eq!(causes(&error), "no answer: connection refused");
     }
 
     #[test]

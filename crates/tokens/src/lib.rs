@@ -47,7 +47,8 @@ use ledger::{Ledger, system_random};
 use settings::Settings;
 
 /// The token API.
-pub const API: Definition = Definition { name: "tokens-api", build: |env, aws| Box::pin(build(env, aws)) };
+pub const API: Definition =
+    Definition { name: "tokens-api", variables: settings::VARIABLES, build: |env, aws| Box::pin(build(env, aws)) };
 
 /// Every function of this application.
 pub fn functions() -> Vec<Definition> {

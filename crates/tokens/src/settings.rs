@@ -12,6 +12,21 @@ use crate::did::Did;
 use crate::entry::MAX_SHARDS;
 use crate::jwt::Expectations;
 
+/// Every variable that the function reads.
+pub const VARIABLES: &[&str] = &[
+    "TOKENS_TABLE_NAME",
+    "JWT_ISSUER",
+    "JWT_AUDIENCE",
+    "JWT_KEYS_PARAMETER",
+    "TREASURY_DID",
+    "TREASURY_SHARDS",
+    "TAX_RATE",
+    "TRANSFER_LIMIT",
+    "DAILY_LIMIT",
+    "INITIAL_GRANT",
+    "IDEMPOTENCY_WINDOW",
+];
+
 /// The shortest time for which an idempotency record is kept: clients repeat for hours.
 pub const SHORTEST_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
 

@@ -12,6 +12,7 @@ use function::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::outbox::Entry;
+use crate::rfc3339;
 use crate::standin::{Answer, Request, StandIn};
 
 /// The one account.
@@ -103,7 +104,7 @@ impl Mastodon {
     }
 
     fn shown(&self, status: &Status) -> Value {
-        let at = telemetry::rfc3339(status.at_ms);
+        let at = rfc3339(status.at_ms);
         json!({
             "id": status.id.to_string(),
             "created_at": at,

@@ -15,7 +15,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::now_ms;
+use crate::{now_ms, rfc3339};
 
 /// How many entries a feed shows, as the real ones do.
 const SHOWN: u64 = 30;
@@ -226,12 +226,12 @@ fn escape(text: &str) -> String {
 }
 
 fn atom(entries: &[Entry]) -> String {
-    let updated = telemetry::rfc3339(entries.first().map_or(0, |entry| entry.at_ms));
+    let updated = rfc3339(entries.first().map_or(0, |entry| entry.at_ms));
     let mut xml = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<feed xmlns=\"http://www.w3.org/2005/Atom\" xml:lang=\"en-US\">\n<id>tag:github.com,2008:/masutaka.private</id>\n<link type=\"text/html\" rel=\"alternate\" href=\"https://github.com/masutaka\"/>\n<title>Private Feed for masutaka</title>\n<updated>{updated}</updated>\n"
     );
     for entry in entries {
-        let at = telemetry::rfc3339(entry.at_ms);
+        let at = rfc3339(entry.at_ms);
         // GitHub's titles are HTML: what is text in them is escaped twice.
         let title = escape(&escape(&entry.title));
         let _ = writeln!(
@@ -262,7 +262,7 @@ fn rdf(entries: &[Entry]) -> String {
             "<item rdf:about=\"{}\"><title>{title}</title><link>{link}</link><description>{comment}</description><dc:creator>{}</dc:creator><dc:date>{}</dc:date><content:encoded>{}</content:encoded></item>",
             escape(&entry.id),
             escape(&entry.author),
-            telemetry::rfc3339(entry.at_ms),
+            rfc3339(entry.at_ms),
             escape(&content),
         );
     }

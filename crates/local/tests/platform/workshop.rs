@@ -15,6 +15,7 @@ const TEMPLATE: &str = include_str!("workshop.yaml");
 /// Answers with its event and what it knows of its invocation.
 const ECHO: Definition = Definition {
     name: "workshop-echo",
+    variables: &["GREETING"],
     build: |env, _aws| {
         Box::pin(async move {
             let mut vars = env.reader();
@@ -37,7 +38,8 @@ const ECHO: Definition = Definition {
 };
 
 /// Writes a note into the table, counts it, and says whether it was new.
-const NOTE: Definition = Definition { name: "workshop-note", build: |env, aws| Box::pin(note(env, aws)) };
+const NOTE: Definition =
+    Definition { name: "workshop-note", variables: &["TABLE_NAME"], build: |env, aws| Box::pin(note(env, aws)) };
 
 async fn note(env: Env, aws: Aws) -> Result<Handler, Error> {
     let mut vars = env.reader();
@@ -66,6 +68,7 @@ async fn note(env: Env, aws: Aws) -> Result<Handler, Error> {
 /// Misbehaves as it is told.
 const MISCHIEF: Definition = Definition {
     name: "workshop-mischief",
+    variables: &[],
     build: |_env, _aws| {
         Box::pin(async {
             // Of the instance: a panic or a timeout starts it anew.
@@ -90,6 +93,7 @@ const MISCHIEF: Definition = Definition {
 /// Takes longer than its route allows.
 const NAP: Definition = Definition {
     name: "workshop-nap",
+    variables: &[],
     build: |_env, _aws| {
         Box::pin(async {
             Ok(function::handler(|_event| async {

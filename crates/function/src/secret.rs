@@ -1,0 +1,109 @@
+//! A secret, wherever it comes from.
+//!
+//! Promise: a named secret is at most [`SECRET_KEPT`](crate::aws::SECRET_KEPT) old while SSM answers. When SSM does not
+//! answer, the cached value is used; a source with a time limit ([`Source::refreshed_within`]) falls back to it when the limit
+//! has passed, so that a slow SSM does not hold up a request. Failure: only where there has never been a value.
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::future::{Either, select};
+use ichido::Clock;
+
+use crate::aws::Error;
+use crate::{Aws, Secret};
+
+/// Where a secret comes from.
+pub enum Source {
+    /// It never changes: tests, and what is made locally.
+    Fixed(Secret),
+    /// An SSM parameter, or a secret of Secrets Manager as SSM shows it.
+    Named(Named),
+}
+
+/// A secret that is fetched when it is needed and refreshed now and then.
+pub struct Named {
+    aws: Aws,
+    name: String,
+    limit: Option<(Duration, Arc<dyn Clock>)>,
+    /// The cached value. Held for a copy, never across a call.
+    cached: Mutex<Option<Secret>>,
+}
+
+impl Source {
+    /// The secret of this name.
+    pub fn named(aws: Aws, name: impl Into<String>) -> Self {
+        Self::Named(Named { aws, name: name.into(), limit: None, cached: Mutex::default() })
+    }
+
+    /// A refresh may hold up a request for at most `limit`; then the cached value is used.
+    #[must_use]
+    pub fn refreshed_within(self, limit: Duration, clock: Arc<dyn Clock>) -> Self {
+        match self {
+            Self::Fixed(secret) => Self::Fixed(secret),
+            Self::Named(named) => Self::Named(Named { limit: Some((limit, clock)), ..named }),
+        }
+    }
+
+    /// Its value now.
+    pub async fn get(&self) -> Result<Secret, Error> {
+        match self {
+            Self::Fixed(secret) => Ok(secret.clone()),
+            Self::Named(named) => named.get().await,
+        }
+    }
+}
+
+impl Named {
+    async fn get(&self) -> Result<Secret, Error> {
+        let fetch = self.aws.secret(&self.name);
+        let (Some(cached), Some((limit, clock))) = (self.cached(), &self.limit) else {
+            let secret = fetch.await?;
+            self.keep(&secret);
+            return Ok(secret);
+        };
+        match select(pin!(fetch), clock.sleep(*limit)).await {
+            Either::Left((Ok(secret), _)) => {
+                self.keep(&secret);
+                Ok(secret)
+            }
+            Either::Left((Err(error), _)) => {
+                let error = &error as &(dyn std::error::Error + 'static);
+                tracing::warn!(
+                    secret = self.name,
+                    error,
+                    "could not refresh secret {}; using the cached one",
+                    self.name
+                );
+                Ok(cached)
+            }
+            Either::Right(_) => {
+                tracing::warn!(
+                    secret = self.name,
+                    "SSM did not answer in time for secret {}; using the cached one",
+                    self.name
+                );
+                Ok(cached)
+            }
+        }
+    }
+
+    fn cached(&self) -> Option<Secret> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn keep(&self, secret: &Secret) {
+        *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = Some(secret.clone());
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(_) => f.write_str("Fixed(…)"),
+            Self::Named(named) => write!(f, "Named({})", named.name),
+        }
+    }
+}
