@@ -103,7 +103,13 @@ impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed(_) => f.write_str("Fixed(…)"),
-            Self::Named(named) => write!(f, "Named({})", named.name),
+            Self::Named(named) => named.fmt(f),
         }
+    }
+}
+
+impl fmt::Debug for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Named({})", self.name)
     }
 }
