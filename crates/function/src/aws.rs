@@ -2,10 +2,10 @@
 //!
 //! Promise: nothing is opened or fetched before it is asked for, because a cold start pays for it. Every endpoint can
 //! be moved with `AWS_ENDPOINT_URL`. Secrets are fetched by name, kept for [`SECRET_KEPT`], and print as `…`.
-//! Calls to Lambda carry the trace of the running invocation, so that one id leads from the door to the effect.
+//! Calls to Lambda carry the trace of the running invocation, so that one id leads from the first request to the effect.
 //!
-//! Failure: a secret that cannot be read is an [`Error`] that names the secret, never its value; if an old value is
-//! at hand when a refresh fails, the old value serves.
+//! Failure: a secret that cannot be read is an [`Error`] that names the secret, never its value; if a refresh
+//! fails and a cached value exists, the cached value is used.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,18 +30,18 @@ use aws_smithy_types::timeout::TimeoutConfig;
 pub const SECRET_KEPT: Duration = Duration::from_secs(300);
 /// How many parameters SSM gives in one call.
 const PARAMETERS_PER_CALL: usize = 10;
-/// SSM's view of Secrets Manager.
+/// The prefix under which SSM shows secrets of Secrets Manager.
 const SECRETS_MANAGER: &str = "/aws/reference/secretsmanager/";
 /// A store in the same region is connected to within this, or not at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1_000);
-/// One try of a call to DynamoDB. Answers take milliseconds; whoever is slower has lost the request.
+/// One attempt of a call to DynamoDB. Answers take milliseconds; an attempt that takes longer than this was lost.
 const DYNAMODB_ATTEMPT: Duration = Duration::from_millis(1_500);
 
-/// Why something of AWS could not be had.
+/// Why AWS did not give what was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// SSM does not know it, or may not tell.
-    #[error("the secret {name} could not be read: {reason}")]
+    /// SSM does not know the parameter, or the role may not read it.
+    #[error("could not read the secret {name}: {reason}")]
     Secret { name: String, reason: String },
 }
 
@@ -65,7 +65,7 @@ impl fmt::Debug for Aws {
 }
 
 impl Aws {
-    /// As Lambda gives it to a function: region, credentials and, where one is set, endpoint are variables. The SDK's
+    /// Configured as Lambda configures a function: region, credentials and, where one is set, endpoint are variables. The SDK's
     /// own search would go on to files and to other services, where a function never has anything, and be paid for at
     /// every cold start.
     pub fn of_function() -> Self {
@@ -79,7 +79,7 @@ impl Aws {
         Self::new(config.build())
     }
 
-    /// As the SDK finds it, but at one endpoint, and in `region` if the process names none: the operator's tool.
+    /// Configured as the SDK finds it, but at one endpoint, and in `region` if the process names none: the operator's tool.
     pub async fn of_process_at(endpoint: Option<&str>, region: &'static str) -> Self {
         let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(https());
         if let Some(endpoint) = endpoint {
@@ -182,7 +182,7 @@ impl Aws {
     /// not matter: a store that is down now may be back at the first request.
     pub async fn warm(&self, table: &str) {
         if let Err(error) = self.dynamodb().describe_table().table_name(table).send().await {
-            tracing::debug!(table, error = %DisplayErrorContext(&error), "the connection to the store was not warmed");
+            tracing::debug!(table, error = %DisplayErrorContext(&error), "could not open a connection to table {table} in advance; the first request opens it");
         }
     }
 
@@ -190,7 +190,10 @@ impl Aws {
     /// (`/aws/reference/secretsmanager/NAME`).
     pub async fn secret(&self, name: &str) -> Result<Secret, Error> {
         let mut found = self.secrets(&[name]).await?;
-        found.pop().ok_or_else(|| Error::Secret { name: name.to_owned(), reason: "SSM did not return it".to_owned() })
+        found.pop().ok_or_else(|| Error::Secret {
+            name: name.to_owned(),
+            reason: "SSM did not return a value for it".to_owned(),
+        })
     }
 
     /// Several secrets with as few calls as possible, in the order of `names`.
@@ -210,14 +213,20 @@ impl Aws {
                     return Err(error);
                 }
                 Err(error) => {
-                    tracing::warn!(error = &error as &(dyn std::error::Error + 'static), "secrets were not refreshed")
+                    tracing::warn!(
+                        error = &error as &(dyn std::error::Error + 'static),
+                        "could not refresh secrets {}; using the cached ones",
+                        call.join(", ")
+                    )
                 }
             }
         }
         let kept = self.kept();
         let found = names.iter().map(|name| match kept.get(*name) {
             Some((_, secret)) => Ok(secret.clone()),
-            None => Err(Error::Secret { name: (*name).to_owned(), reason: "there is no such parameter".to_owned() }),
+            None => {
+                Err(Error::Secret { name: (*name).to_owned(), reason: "SSM has no parameter of this name".to_owned() })
+            }
         });
         found.collect()
     }
@@ -244,7 +253,7 @@ async fn fetch(ssm: &aws_sdk_ssm::Client, names: &[&str]) -> Result<Vec<(String,
     Ok(found)
 }
 
-/// A value that nobody sees by accident.
+/// A value that is never printed by accident.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<str>);
 
@@ -266,7 +275,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A variable of the process that says something.
+/// A variable of the process, unless it is empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())
 }

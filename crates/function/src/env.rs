@@ -1,7 +1,7 @@
-//! A function's environment, read once and judged as a whole.
+//! A function's environment, read once and checked as a whole.
 //!
 //! Promise: [`Reader::finish`] names everything that is missing, still a placeholder or invalid in ONE error, so that
-//! a person fixes a configuration in one go. Applications never look at the process's environment themselves; what
+//! a person can fix a configuration in one go. Applications never look at the process's environment themselves; what
 //! they get is a value, so that tests and the local platform can run many functions in one process.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Values that somebody meant to replace.
+/// Values that somebody forgot to replace.
 const PLACEHOLDERS: [&str; 8] =
     ["changeme", "change-me", "change_me", "replaceme", "replace-me", "replace_me", "todo", "placeholder"];
 
@@ -21,7 +21,7 @@ pub struct Env {
     declared: Option<&'static [&'static str]>,
 }
 
-/// Names only: a value may be what nobody should see.
+/// Prints names only, because a value may be a secret.
 impl fmt::Debug for Env {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.variables.keys()).finish()
@@ -67,7 +67,7 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Env {
 pub enum Problem {
     /// Not set, or empty.
     Missing,
-    /// Set to something that was to be replaced.
+    /// Set to a placeholder that nobody replaced.
     Placeholder,
     /// Set, but not to what it may be. Values are not shown unless the caller put them into the reason.
     Invalid(String),
@@ -77,7 +77,7 @@ pub enum Problem {
 
 /// Everything that is wrong with an environment.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the environment is not complete: {}", describe(.0))]
+#[error("the function's variables are not right: {}", describe(.0))]
 pub struct Error(Vec<(String, Problem)>);
 
 impl Error {
@@ -97,7 +97,7 @@ fn describe(problems: &[(String, Problem)]) -> String {
     each.collect::<Vec<_>>().join("; ")
 }
 
-/// Reads variables and remembers what is wrong with them. What it returns is of use only after [`Reader::finish`].
+/// Reads variables and remembers what is wrong with them. Use what it returns only after [`Reader::finish`] succeeded.
 #[derive(Debug)]
 pub struct Reader<'a> {
     env: &'a Env,
@@ -163,7 +163,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Notes that a variable's value will not do, for what only the caller can judge.
+    /// Reports that a variable's value is invalid, for rules that only the caller knows.
     pub fn invalid(&mut self, name: &str, why: impl fmt::Display) {
         self.problem(name, Problem::Invalid(why.to_string()));
     }
@@ -208,7 +208,7 @@ mod tests {
         let error = vars.finish().expect_err("an error");
         assert_eq!(
             error.to_string(),
-            "the environment is not complete: TABLE is missing; TOKEN_PARAMETER is still a placeholder; EMPTY is missing; \
+            "the function's variables are not right: TABLE is missing; TOKEN_PARAMETER is still a placeholder; EMPTY is missing; \
              RETRIES is invalid (invalid digit found in string); DEDUP_FALLBACK is invalid (one of open, closed)"
         );
     }

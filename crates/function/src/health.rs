@@ -1,7 +1,7 @@
-//! The health payload: how a rollout asks a new version whether it lives.
+//! The health payload: how a rollout checks that a new version works.
 //!
-//! Every handler answers it without side effects. That it is answered at all says that the version's code starts and
-//! that its configuration is complete, because that is checked before the first invocation.
+//! Every handler answers it without side effects. An answer proves that the version's code starts and
+//! that its configuration is complete, because the configuration is checked before the first invocation.
 
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 //! An application describes each function as a [`Definition`]: its name, the variables that it reads, and how it is built
 //! from its environment and its AWS clients. The Lambda binary serves it with [`serve`]; the local platform and the tests start the very same
 //! definition with [`Definition::start`]. Either way the handler is wrapped once: the health payload is answered
-//! without side effects, log lines and metrics bear the request and its trace, an error is logged once, here.
+//! without side effects, log lines and metrics carry the request id and its trace id, and an error is logged once, here.
 //!
 //! ```no_run
 //! # use std::process::ExitCode;
@@ -49,7 +49,7 @@ pub use serve::serve;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What answers an event. Cheap to clone; shared by concurrent invocations on the local platform.
+/// Answers an event. Cheap to clone; concurrent invocations on the local platform share one.
 pub type Handler = Arc<dyn Fn(LambdaEvent<Value>) -> BoxFuture<'static, Result<Value, Error>> + Send + Sync>;
 
 /// One Lambda function: its name, and how it is made.
@@ -60,7 +60,7 @@ pub struct Definition {
     /// Every variable that it reads, beside [`COMMON_VARIABLES`]. `ichido-local --functions` prints them, and the tests of
     /// the infrastructure compare them with what the templates set.
     pub variables: &'static [&'static str],
-    /// Reads the environment, wires things up; an error here keeps the function from starting.
+    /// Reads the environment and connects the parts. If it fails, the function does not start.
     pub build: fn(Env, Aws) -> BoxFuture<'static, Result<Handler, Error>>,
 }
 

@@ -26,7 +26,8 @@ pub fn serve(definition: Definition) -> ExitCode {
             tracing::error!(
                 function = definition.name,
                 error = &*error as &(dyn std::error::Error + 'static),
-                "the function does not start"
+                "function {} cannot start",
+                definition.name
             );
             ExitCode::FAILURE
         }
@@ -56,7 +57,8 @@ pub(crate) async fn invoke(function: String, handler: Handler, event: LambdaEven
             tracing::error!(
                 kind = error.kind(),
                 error = error as &(dyn std::error::Error + 'static),
-                "the invocation failed"
+                "invocation failed: {}",
+                error.kind()
             );
         }
         outcome

@@ -50,7 +50,7 @@ async fn health_is_answered_without_the_handler_and_only_for_its_very_payload() 
 #[tokio::test]
 async fn an_incomplete_environment_keeps_the_function_from_starting() {
     let error = ECHO.start(Env::default(), Aws::at("http://127.0.0.1:9")).await.err().expect("an error");
-    assert_eq!(error.to_string(), "the environment is not complete: TABLE is missing");
+    assert_eq!(error.to_string(), "the function's variables are not right: TABLE is missing");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! What the system says about itself: JSON log lines and CloudWatch metrics, through one writer.
 //!
-//! Promise: one line an event, valid JSON, written whole; every line of an invocation carries its request id and
-//! its trace id; every metric name is in [`metric`] and nowhere else. Metrics leave as EMF lines (`_aws`), which
+//! Promise: one line per event, valid JSON, written whole. Every line of an invocation carries its request id and
+//! its trace id. Every metric name is in [`metric`] and nowhere else. Metrics leave as EMF lines (`_aws`), which
 //! CloudWatch Logs turns into metrics without a call or a background task: those of one invocation are gathered
 //! and written when it ends (also when its future is dropped), those marked `urgent` at once, because an instance
 //! may be gone before its invocation ends.

@@ -95,7 +95,7 @@ impl Metric {
         scope::record(Measurement { metric: self, dimension: None, value }, self.urgent);
     }
 
-    /// The same metric by a second dimension; few values, please: each is billed.
+    /// The same metric with a second dimension. Use few values: each one is billed.
     pub fn with(self, name: &'static str, value: impl Into<String>) -> Dimensioned {
         Dimensioned { metric: self, dimension: Dimension { name, value: value.into() } }
     }
@@ -134,11 +134,11 @@ pub const DUPLICATES: Metric = Metric::count("Duplicates");
 pub const IN_FLIGHT: Metric = Metric::count("InFlight");
 /// Claims taken over from a worker whose lease had run out.
 pub const TAKE_OVERS: Metric = Metric::count("TakeOvers");
-/// Take-overs in which the destination said that it was done.
+/// Take-overs in which the destination answered that the effect had been performed.
 pub const PROBED: Metric = Metric::count("Probed");
 /// The same key with another payload.
 pub const MISMATCHES: Metric = Metric::count("Mismatches");
-/// Work that failed for good and is kept as failed.
+/// Work that failed permanently and is recorded as failed.
 pub const FAILED_WORK: Metric = Metric::count("FailedWork");
 /// Completions and releases that came after the claim had been taken over.
 pub const SUPERSEDED: Metric = Metric::count("Superseded");
@@ -167,9 +167,9 @@ pub const CONFLICTS: Metric = Metric::count("Conflicts");
 
 /// Invocations that ended in an error, by kind: what Lambda's own metric cannot tell apart.
 pub const FAILURES: Metric = Metric::count("Failures");
-/// How long it took from the request to its answer at an HTTPS door.
+/// How long an HTTPS function took to answer a request.
 pub const DOOR_LATENCY: Metric = Metric::millis("DoorLatency");
-/// Requests refused at a door: bad signature, token or form.
+/// Requests that an HTTPS function refused: bad signature, token or form.
 pub const DOOR_REFUSALS: Metric = Metric::count("DoorRefusals");
 
 // --- slack ----------------------------------------------------------------------------------------------------
@@ -184,14 +184,14 @@ pub const SLACK_HAND_OVERS: Metric = Metric::count("SlackHandOvers");
 pub const SLACK_HAND_OVER_FAILURES: Metric = Metric::count("SlackHandOverFailures");
 /// Replies posted.
 pub const SLACK_REPLIES: Metric = Metric::count("SlackReplies");
-/// Slack's rate limit was met.
+/// Calls that Slack refused because of its rate limit.
 pub const SLACK_RATE_LIMITED: Metric = Metric::count("SlackRateLimited");
 /// Slack could not say whether a reply was there; nothing was posted.
 pub const SLACK_PROBE_FAILURES: Metric = Metric::count("SlackProbeFailures");
 
 // --- feeds ----------------------------------------------------------------------------------------------------
 
-/// Feeds that were read (also: unchanged). None for three periods is silence.
+/// Feeds that were read, also if unchanged. An alarm rings when there is none for three periods.
 pub const FEED_READS: Metric = Metric::count("FeedReads");
 /// Feeds that could not be fetched.
 pub const FEED_FETCH_FAILURES: Metric = Metric::count("FeedFetchFailures");
@@ -203,7 +203,7 @@ pub const FEED_GAPS: Metric = Metric::count("FeedGaps");
 pub const ENTRIES_BROKEN: Metric = Metric::count("EntriesBroken");
 /// Entries seen for the first time.
 pub const ENTRIES_NEW: Metric = Metric::count("EntriesNew");
-/// Entries a filter left out.
+/// Entries that a filter left out.
 pub const ENTRIES_IGNORED: Metric = Metric::count("EntriesIgnored");
 /// Entries recognised as known under a new id.
 pub const ENTRIES_RENAMED: Metric = Metric::count("EntriesRenamed");
@@ -226,17 +226,17 @@ pub const RUN_DURATION: Metric = Metric::millis("RunDuration");
 pub const TRANSFERS: Metric = Metric::count("Transfers");
 /// Transfers answered from their record.
 pub const TRANSFER_REPLAYS: Metric = Metric::count("TransferReplays");
-/// The same key with another transfer.
+/// Requests that used the idempotency key of a different transfer.
 pub const TRANSFER_MISMATCHES: Metric = Metric::count("TransferMismatches");
 /// Transfers refused; also by `Code`.
 pub const TRANSFER_REFUSALS: Metric = Metric::count("TransferRefusals");
-/// Transfers met by a conflict in the store and sent again.
+/// Transfers that met a conflict in the store and were sent again.
 pub const TRANSFER_CONFLICTS: Metric = Metric::count("TransferConflicts");
-/// Transfers whose fate could not be learnt in time: answered 503.
+/// Transfers whose result could not be determined in time; they were answered with 503.
 pub const TRANSFERS_UNRESOLVED: Metric = Metric::count("TransfersUnresolved");
 /// How long a transfer took.
 pub const TRANSFER_LATENCY: Metric = Metric::millis("TransferLatency");
-/// Accounts opened, and with them grants made.
+/// Accounts opened; each got its initial grant.
 pub const ACCOUNTS_OPENED: Metric = Metric::count("AccountsOpened");
 
 // --- mesh -----------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ tokio::task_local! {
     static SINK: Sink;
 }
 
-/// Runs `work` as an invocation: its log lines bear its ids, its metrics are written when it ends, or when it is dropped.
+/// Runs `work` as an invocation: its log lines carry its ids, its metrics are written when it ends, or when it is dropped.
 pub async fn invocation<F: Future>(invocation: Invocation, work: F) -> F::Output {
     let scope = Scope { invocation, metrics: Mutex::default() };
     SCOPE.scope(scope, work).await
@@ -58,7 +58,7 @@ pub(crate) fn current<T>(read: impl FnOnce(&Invocation) -> T) -> Option<T> {
     SCOPE.try_with(|scope| read(&scope.invocation)).ok()
 }
 
-/// Puts a measurement into the invocation's batch, or writes it at once where there is none or it will not wait.
+/// Puts a measurement into the invocation's batch, or writes it at once if there is no invocation or the measurement is urgent.
 pub(crate) fn record(measurement: emf::Measurement, urgent: bool) {
     let mut one = Some(measurement);
     let _ = SCOPE.try_with(|scope| {

@@ -1,7 +1,7 @@
-//! One trace id from the door to the effect.
+//! One trace id from the first request to the effect.
 //!
-//! The door's request gets an id from API Gateway or Lambda (`X-Amzn-Trace-Id`); an invocation of another function
-//! carries it along in the same header, so that the log lines of both, and X-Ray's picture of both, bear one id.
+//! The first request gets an id from API Gateway or Lambda (`X-Amzn-Trace-Id`); an invocation of another function
+//! carries it along in the same header, so that the log lines of both, and X-Ray's picture of both, carry one id.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Trace {
         Self { header: format!("Root={request_id}").into(), id: request_id.into() }
     }
 
-    /// The id that the log lines bear.
+    /// The id that the log lines carry.
     pub fn id(&self) -> &str {
         &self.id
     }

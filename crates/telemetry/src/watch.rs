@@ -1,4 +1,7 @@
-//! The library's observer: seed 1's log line and metrics for every decision, at the moment it happens.
+//! The library's observer: one log line and the metrics for every decision, at the moment of the decision.
+//!
+//! The message `Deduplication check` and its fields `eventKey`, `result`, `dynamodbLatency` (milliseconds) and `fallbackMode`
+//! are what dashboards and `ichidoctl trace` search for. Do not rename them.
 
 use std::time::Duration;
 
@@ -6,7 +9,7 @@ use ichido::observe::{Decision, Event, Observer};
 
 use crate::metric;
 
-/// Writes down what happens to keys. Give one to `Once::observer`.
+/// Logs and counts what happens to keys. Pass one to `Builder::observer` of [`ichido::Once`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Watch;
 
@@ -32,7 +35,7 @@ impl Observer for Watch {
                 if *fallback {
                     metric::FALLBACK_ACTIVE.put(1.0);
                 }
-                asked(*store_latency);
+                count_call(*store_latency);
                 tracing::info!(
                     event_key = %key,
                     result,
@@ -44,64 +47,72 @@ impl Observer for Watch {
                 );
             }
             Event::Doubted { key, fence } => {
-                tracing::info!(event_key = %key, fence, "an earlier worker may have done this");
+                tracing::info!(event_key = %key, fence, "an earlier worker may have performed {key}; its claim had fence {fence}");
             }
             Event::Probed { key, done } => {
                 if *done {
                     metric::PROBED.add(1);
                 }
-                tracing::info!(event_key = %key, done, "the destination was asked");
+                if *done {
+                    tracing::info!(event_key = %key, done, "the destination says that {key} was performed; not repeating it");
+                } else {
+                    tracing::info!(event_key = %key, done, "the destination says that {key} was not performed; performing it");
+                }
             }
             Event::Settled { key, state, store_latency } => {
                 if *state == "failed" {
                     metric::FAILED_WORK.add(1);
                 }
-                asked(*store_latency);
-                tracing::debug!(event_key = %key, state, dynamodb_latency = store_latency.map(millis), "claim settled");
+                count_call(*store_latency);
+                tracing::debug!(event_key = %key, state, dynamodb_latency = store_latency.map(millis), "settled the claim on {key} as {state}");
             }
             Event::Fenced { key, fence } => {
                 metric::SUPERSEDED.add(1);
-                tracing::warn!(event_key = %key, fence, "a late worker changed nothing: its claim had been taken over");
+                tracing::warn!(event_key = %key, fence, "a late worker tried to settle {key} with fence {fence}; its claim had been taken over, so nothing was changed");
             }
             Event::StoreFailed { key, operation, error } => {
                 metric::STORE_CALLS.add(1);
                 metric::STORE_ERRORS.add(1);
-                tracing::error!(event_key = %key, operation, kind = error.kind().name(), error = *error as &(dyn std::error::Error + 'static), "the store failed");
+                tracing::error!(event_key = %key, operation, kind = error.kind().name(), error = *error as &(dyn std::error::Error + 'static), "the store failed at {operation} for {key}");
             }
             Event::BreakerOpened => {
                 metric::FALLBACK_ACTIVE.put(1.0);
-                tracing::error!("the store is considered down");
+                tracing::error!("the store failed too often; treating it as down and asking it again every minute");
             }
             Event::BreakerClosed => {
                 metric::FALLBACK_ACTIVE.put(0.0);
-                tracing::info!("the store is back");
+                tracing::info!("the store answers again; treating it as up");
             }
             Event::AdmittedWithoutStore { key } => {
                 metric::FALLBACK_ADMISSIONS.add(1);
-                tracing::warn!(event_key = %key, fallback_mode = true, "admitted without the store");
+                tracing::warn!(event_key = %key, fallback_mode = true, "admitted {key} without asking the store, because the store is down");
             }
             Event::Unrecorded { key } => {
                 metric::UNRECORDED.add(1);
-                tracing::warn!(event_key = %key, "done, but the store could not be told");
+                tracing::warn!(event_key = %key, "performed {key}, but could not record its outcome in the store");
             }
             Event::JournalFull { key } => {
                 metric::JOURNAL_FULL.add(1);
-                tracing::error!(event_key = %key, "there is no room left to remember keys without the store");
+                tracing::error!(event_key = %key, "the local memory for outages is full; could not remember {key}");
             }
             Event::Reconciled { key, conflict } => {
                 metric::RECONCILED.add(1);
                 if *conflict {
                     metric::DOUBLE_ADMISSIONS.add(1);
                 }
-                tracing::info!(event_key = %key, conflict, "a key of the outage was brought to the store");
+                if *conflict {
+                    tracing::warn!(event_key = %key, conflict, "{key} was admitted during the outage by this instance and by another one");
+                } else {
+                    tracing::info!(event_key = %key, conflict, "wrote {key}, which was admitted during the outage, to the store");
+                }
             }
-            other => tracing::debug!(event = ?other, "the library reports"),
+            other => tracing::debug!(event = ?other, "the library reported an event that has no message of its own"),
         }
     }
 }
 
-/// A call that the store answered.
-fn asked(latency: Option<Duration>) {
+/// Counts a call that the store answered.
+fn count_call(latency: Option<Duration>) {
     if let Some(latency) = latency {
         metric::STORE_CALLS.add(1);
         metric::STORE_LATENCY.took(latency);

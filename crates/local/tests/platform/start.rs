@@ -108,7 +108,7 @@ async fn a_wrong_variable_of_a_function_is_said_at_the_start() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
         said.contains(
-            "the function workshop-echo does not start: the environment is not complete: GREETING is missing"
+            "the function workshop-echo does not start: the function's variables are not right: GREETING is missing"
         ),
         "{said}"
     );
