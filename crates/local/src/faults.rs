@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use emulator::dynamodb::faults::{Faults as StoreFaults, Lag, Mode as StoreMode, Spec as StoreSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use testkit::faults::{Faults as StoreFaults, Lag, Mode as StoreMode, Spec as StoreSpec};
 
 /// The name of the store among the faults.
 const STORE: &str = "dynamodb";

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use emulator::{Outside, dynamodb};
 use function::{Aws, Env};
 use serde_json::{Map, Value, json};
 use telemetry::Sink;
 use telemetry::trace::Trace;
 use template::{Route, Template};
-use testkit::Outside;
 use tokio::sync::watch;
 
 use crate::alarms::{Alarms, Seen, State};
@@ -98,8 +98,8 @@ impl Platform {
         let mut functions = Functions::new(metrics.clone(), sink);
         let (mut routes, mut alarms, mut queues, mut scheduled) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (mut stand_ins, mut parameters, mut config) = (Vec::new(), BTreeMap::new(), Map::new());
-        let aws = Aws::at(&ground.url)
-            .with_dynamodb_http(testkit::dynamo::http_client(store.faulty().clone(), Outside::new()));
+        let aws =
+            Aws::at(&ground.url).with_dynamodb_http(dynamodb::http_client(store.faulty().clone(), Outside::new()));
         let shared = include_str!("../../../infra/templates/shared.yaml");
         for tenant in &tenants {
             let of_tenant = |source| Error::Template { tenant: tenant.name(), source };

@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use dynoxide::Database;
+use emulator::dynamodb::faults::{Answer, Call, Dispatch, Faulty, NoFollower};
+use emulator::dynamodb::{self, Engine};
 use function::BoxFuture;
-use serde_json::{Value, json};
 use template::Table;
-use testkit::engine::Engine;
-use testkit::faults::{Answer, Call, Dispatch, Faulty, NoFollower};
 
 use crate::data::Data;
 
@@ -19,9 +17,9 @@ const SWEEP_EVERY: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("the store cannot be opened: {0}")]
-    Open(String),
-    #[error("the table {table} cannot be made: {reason}")]
-    Table { table: String, reason: String },
+    Open(dynamodb::Error),
+    #[error("the table {table} cannot be made: {source}")]
+    Table { table: String, source: dynamodb::Error },
 }
 
 /// The embedded DynamoDB. Clones are the same one.
@@ -35,44 +33,17 @@ impl Store {
     /// Opens the database of the data directory, or one that forgets.
     pub fn open(data: &Data) -> Result<Self, Error> {
         let opened = match data.file("dynamodb.db") {
-            Some(path) => Database::new(&path.to_string_lossy()),
-            None => Database::memory(),
+            Some(path) => Engine::open(&path),
+            None => Engine::in_memory(),
         };
-        let engine = Engine::new(opened.map_err(|error| Error::Open(error.to_string()))?);
+        let engine = opened.map_err(Error::Open)?;
         let faulty = Faulty::new(Elsewhere(engine.clone()), ichido::SystemClock, fastrand::u64(..));
         Ok(Self { engine, faulty })
     }
 
     /// Makes a table as its template says, unless it is there. One that is there keeps its keys: they cannot change on AWS either.
     pub fn make(&self, table: &Table) -> Result<(), Error> {
-        let failed = |answer: &Answer| Error::Table {
-            table: table.name.clone(),
-            reason: String::from_utf8_lossy(&answer.body).into_owned(),
-        };
-        let there = self.perform("DescribeTable", &json!({"TableName": table.name}));
-        if there.status != 200 {
-            let made = self.perform("CreateTable", &table.create);
-            if made.status != 200 {
-                return Err(failed(&made));
-            }
-        }
-        if let Some(attribute) = &table.ttl {
-            let now = self.perform("DescribeTimeToLive", &json!({"TableName": table.name}));
-            let now: Value = serde_json::from_slice(&now.body).unwrap_or_default();
-            if now["TimeToLiveDescription"]["AttributeName"] != attribute.as_str() {
-                let specification = json!({"AttributeName": attribute, "Enabled": true});
-                let request = json!({"TableName": table.name, "TimeToLiveSpecification": specification});
-                let set = self.perform("UpdateTimeToLive", &request);
-                if set.status != 200 {
-                    return Err(failed(&set));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn perform(&self, operation: &str, request: &Value) -> Answer {
-        self.engine.perform(operation, request.to_string().as_bytes())
+        self.engine.ensure_table(table).map_err(|source| Error::Table { table: table.name.clone(), source })
     }
 
     /// One operation for a tool: no faults.
@@ -96,7 +67,7 @@ impl Store {
     /// Removes what is expired; answers how many items that were.
     async fn sweep_once(&self) -> usize {
         let engine = self.engine.clone();
-        let swept = tokio::task::spawn_blocking(move || engine.database().sweep_ttl()).await;
+        let swept = tokio::task::spawn_blocking(move || engine.sweep()).await;
         match swept {
             Ok(Ok(count)) => count,
             Ok(Err(error)) => {
@@ -131,6 +102,8 @@ impl Dispatch for Elsewhere {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn table(ttl: Option<&str>) -> Table {
@@ -153,11 +126,10 @@ mod tests {
         store.make(&table(Some("ttl"))).expect("a table");
         for (id, ttl) in [("expired", "1"), ("fresh", "99999999999")] {
             let item = json!({"id": {"S": id}, "ttl": {"N": ttl}});
-            assert_eq!(store.perform("PutItem", &json!({"TableName": "things", "Item": item})).status, 200);
+            store.engine.call("PutItem", &json!({"TableName": "things", "Item": item})).expect("written");
         }
         assert_eq!(store.sweep_once().await, 1);
-        let left: Value =
-            serde_json::from_slice(&store.perform("Scan", &json!({"TableName": "things"})).body).expect("JSON");
+        let left = store.engine.call("Scan", &json!({"TableName": "things"})).expect("a scan");
         assert_eq!((&left["Count"], &left["Items"][0]["id"]["S"]), (&json!(1), &json!("fresh")));
     }
 
@@ -168,14 +140,13 @@ mod tests {
             let store = Store::open(&Data::open(directory.path()).expect("data")).expect("a store");
             store.make(&table(None)).expect("a table");
             let item = json!({"TableName": "things", "Item": {"id": {"S": "kept"}}});
-            assert_eq!(store.perform("PutItem", &item).status, 200);
+            store.engine.call("PutItem", &item).expect("written");
         }
         let store = Store::open(&Data::open(directory.path()).expect("data")).expect("a store");
         store.make(&table(Some("ttl"))).expect("the same table");
-        let left: Value =
-            serde_json::from_slice(&store.perform("Scan", &json!({"TableName": "things"})).body).expect("JSON");
+        let left = store.engine.call("Scan", &json!({"TableName": "things"})).expect("a scan");
         assert_eq!(left["Count"], 1);
-        let ttl = store.perform("DescribeTimeToLive", &json!({"TableName": "things"}));
-        assert!(String::from_utf8_lossy(&ttl.body).contains("\"ttl\""));
+        let ttl = store.engine.call("DescribeTimeToLive", &json!({"TableName": "things"})).expect("an answer");
+        assert_eq!(ttl["TimeToLiveDescription"]["AttributeName"], "ttl");
     }
 }

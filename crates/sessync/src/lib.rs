@@ -33,7 +33,5 @@ pub mod row;
 pub mod schema;
 pub mod seen;
 pub mod shared;
-#[cfg(feature = "standin")]
-pub mod standin;
 pub mod transport;
 pub mod upload;

@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use sessync::standin::{Fault, Faults};
+use emulator::bigquery::{Fault, Faults};
 use support::server::{Home, Moment, Server, text};
 use support::{assert_same, expected, line, uploaded};
 

@@ -6,8 +6,8 @@
 
 mod support;
 
+use emulator::bigquery::{Fault, Faults};
 use fastrand::Rng;
-use sessync::standin::{Fault, Faults};
 use support::{Fuse, World, Writer, assert_same, expected, runtime, uploaded};
 
 /// How many projects are generated.
@@ -28,7 +28,7 @@ async fn kill_everywhere(seed: u64, forgetful: bool) -> u64 {
         point += 1;
         let what =
             format!("seed {seed}, insertIds {}, point {point}", if forgetful { "forgotten" } else { "remembered" });
-        world.standin = std::sync::Arc::new(sessync::standin::StandIn::new(seed));
+        world.standin = std::sync::Arc::new(support::standin(seed));
         world.disk = support::MemoryDisk::new();
         world.standin.set_faults(Faults {
             forgetful,

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use sessync::standin::{Fault, Faults};
+use emulator::bigquery::{Fault, Faults};
 use support::{Fuse, World, Writer, expected, runtime, uploaded};
 
 fn logs(world: &World) -> Vec<PathBuf> {

@@ -2,10 +2,10 @@
 
 mod support;
 
+use emulator::bigquery::{Fault, Faults};
 use ichido::Once;
 use ichido::dynamodb::{DynamoDb, Table};
 use sessync::shared::{PARTITION_KEY, Shared, TTL};
-use sessync::standin::{Fault, Faults};
 use support::{DESTINATION, Fuse, MemoryDisk, World, Writer, runtime};
 
 const TABLE: &str = "sessync-state";

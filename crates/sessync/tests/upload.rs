@@ -5,8 +5,8 @@ mod support;
 use std::fs;
 use std::time::Duration;
 
+use emulator::bigquery::{Fault, Faults};
 use sessync::clock::Clock as _;
-use sessync::standin::{Fault, Faults};
 use sessync::upload;
 use support::{Fuse, World, Writer, line, runtime};
 

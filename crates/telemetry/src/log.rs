@@ -18,7 +18,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::{Error, emf, scope};
 
 /// Whose lines are logged from the configured level; everybody else's from WARN.
-const OURS: [&str; 13] = [
+const OURS: [&str; 14] = [
     "ichido",
     "telemetry",
     "function",
@@ -31,6 +31,7 @@ const OURS: [&str; 13] = [
     "appsync",
     "local",
     "ops",
+    "emulator",
     "testkit",
 ];
 

@@ -9,20 +9,16 @@ use std::path::{Path, PathBuf};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region, SharedHttpClient};
-use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn};
-use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
-use aws_smithy_runtime_api::client::result::ConnectorError;
-use aws_smithy_runtime_api::http::StatusCode;
-use bytes::Bytes;
 use dynoxide::Database;
+use emulator::Outside;
+use emulator::dynamodb::Engine;
+pub use emulator::dynamodb::http_client;
 use ichido::{Clock as _, Timestamp};
 use serde_json::{Value, json};
+use template::{Table, Template};
 
 use crate::clock::ManualClock;
-use crate::engine::Engine;
-use crate::faults::{Broken, Call, Calls, Faults, Faulty};
-use crate::outside::Outside;
-use template::{Table, Template};
+use crate::faults::{Calls, Faults, Faulty};
 
 /// An embedded DynamoDB. Clones are the same one.
 #[derive(Clone, Debug)]
@@ -124,12 +120,7 @@ impl Dynamo {
     }
 
     fn add_table(&mut self, table: Table) {
-        self.must("CreateTable", &table.create);
-        if let Some(attribute) = table.ttl {
-            let specification = json!({"AttributeName": attribute, "Enabled": true});
-            let request = json!({"TableName": table.name, "TimeToLiveSpecification": specification});
-            self.must("UpdateTimeToLive", &request);
-        }
+        self.engine.ensure_table(&table).unwrap_or_else(|error| panic!("{}: {error}", table.name));
         self.tables.insert(table.logical_id, table.name);
     }
 
@@ -199,7 +190,7 @@ impl Dynamo {
     pub fn sweep(&self, now: Timestamp) -> usize {
         // The engine deletes what expired before its present second; we mean that second too.
         self.engine_clock.set(now.as_secs() + 1);
-        self.engine.database().sweep_ttl().expect("a sweep")
+        self.engine.sweep().expect("a sweep")
     }
 
     /// All items of a table in DynamoDB's JSON, past all faults and uncounted: what a test looks at.
@@ -227,51 +218,11 @@ impl Dynamo {
     /// # Panics
     /// When DynamoDB refuses it.
     pub fn must(&self, operation: &str, request: &Value) -> Value {
-        let answer = self.engine.perform(operation, request.to_string().as_bytes());
-        let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-        assert_eq!(answer.status, 200, "{operation} {request}: {body}");
-        body
+        self.engine.call(operation, request).unwrap_or_else(|error| panic!("{error}, asked {request}"))
     }
 }
 
 /// The workspace's copy of a path.
 fn in_workspace(path: &Path) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
-}
-
-/// An HTTP client for the SDK that reaches `faulty` and nothing else, reporting each call to `outside`.
-#[must_use]
-pub fn http_client(faulty: Faulty, outside: Outside) -> SharedHttpClient {
-    let connector = SharedHttpConnector::new(Connector { faulty, outside });
-    http_client_fn(move |_, _| connector.clone())
-}
-
-#[derive(Debug)]
-struct Connector {
-    faulty: Faulty,
-    outside: Outside,
-}
-
-impl HttpConnector for Connector {
-    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let target = request.headers().get("x-amz-target").unwrap_or_default();
-        let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
-        let body = request.body().bytes().map(Bytes::copy_from_slice).unwrap_or_default();
-        let (faulty, outside) = (self.faulty.clone(), self.outside.clone());
-        HttpConnectorFuture::new(async move {
-            let name = operation.clone();
-            let answer = outside.call(&name, faulty.call(Call { operation, body })).await.map_err(connector_error)?;
-            let status = StatusCode::try_from(answer.status).map_err(|e| ConnectorError::user(e.into()))?;
-            let mut response = HttpResponse::new(status, answer.body.into());
-            response.headers_mut().insert("content-type", "application/x-amz-json-1.0");
-            Ok(response)
-        })
-    }
-}
-
-fn connector_error(broken: Broken) -> ConnectorError {
-    match broken {
-        Broken::Refused => ConnectorError::io(broken.into()).never_connected(),
-        Broken::Reset => ConnectorError::io(broken.into()),
-    }
 }

@@ -32,7 +32,7 @@ use std::pin::pin;
 
 use futures::future::{Either, select};
 
-use crate::outside::{Outside, Side, Stop};
+use emulator::outside::{Outside, Side, Stop};
 
 /// A run with more calls than this does not end.
 pub const MAX_CALLS: usize = 10_000;

@@ -11,14 +11,18 @@
 
 pub mod clock;
 pub mod dynamo;
-pub mod engine;
-pub mod faults;
 pub mod interrupt;
 pub mod model;
-pub mod outside;
 pub mod sim;
 
 pub use clock::ManualClock;
 pub use dynamo::Dynamo;
-pub use outside::Outside;
+pub use emulator::Outside;
+pub use emulator::dynamodb::faults;
+pub use emulator::outside;
 pub use template;
+
+/// The embedded DynamoDB itself, for tests that put something else than [`Dynamo`] in front of it.
+pub mod engine {
+    pub use emulator::dynamodb::Engine;
+}

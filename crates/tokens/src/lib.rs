@@ -25,7 +25,6 @@ pub mod did;
 pub mod entry;
 pub mod idempotency;
 pub mod instant;
-pub mod issuer;
 pub mod jwt;
 pub mod ledger;
 pub mod plan;

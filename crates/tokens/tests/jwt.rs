@@ -2,11 +2,11 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use emulator::issuer::Issuer;
 use ichido::Timestamp;
 use serde_json::{Value, json};
 use tokens::did::Did;
-use tokens::issuer::Issuer;
-use tokens::jwt::{Error, Expectations, KeySet, KeySetError, LEEWAY, MAX_TOKEN_BYTES};
+use tokens::jwt::{Error, Expectations, KeySet, KeySetError, LEEWAY, MAX_TOKEN_BYTES, OPERATOR_SCOPE};
 
 const NOW: Timestamp = Timestamp::from_secs(1_750_000_000);
 
@@ -57,7 +57,7 @@ fn es256_and_rs256_tokens_are_accepted() {
     let issuer = issuer("ec-1");
     let both = keys(json!({ "keys": [issuer.jwk(), rsa_jwk()] }));
     assert_eq!(verify(&issuer.token(&alice(), later(60)).unwrap(), &both, NOW), Ok(false));
-    assert_eq!(verify(&issuer.operator_token(&alice(), later(60)).unwrap(), &both, NOW), Ok(true));
+    assert_eq!(verify(&issuer.scoped_token(&alice(), OPERATOR_SCOPE, later(60)).unwrap(), &both, NOW), Ok(true));
     assert_eq!(verify(&rsa_token(), &both, NOW), Ok(false));
     // the scheme's name has no case
     assert!(expectations().verify(Some(&format!("bearer {}", rsa_token())), &both, NOW).is_ok());

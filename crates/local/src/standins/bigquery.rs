@@ -1,14 +1,16 @@
-//! BigQuery, as far as sessync speaks to it: sessync's own stand-in, mounted where `BIGQUERY_EMULATOR_HOST` leads.
+//! BigQuery, as far as sessync speaks to it: the emulator's, with the columns of `sessync schema`, mounted where
+//! `BIGQUERY_EMULATOR_HOST` points.
 //!
 //! A batch is in the outbox if it brought rows that the table did not have; one whose rows `insertId` recognised had no effect.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use emulator::bigquery::{Column, Reply, StandIn as Tables};
 use function::BoxFuture;
 use http::Method;
 use serde_json::{Value, json};
-use sessync::standin::StandIn as Tables;
+use sessync::schema::COLUMNS;
 
 use crate::outbox::Entry;
 use crate::standin::{Answer, Request, StandIn};
@@ -27,14 +29,15 @@ impl Default for BigQuery {
     fn default() -> Self {
         let new = Arc::new(AtomicUsize::new(0));
         let told = new.clone();
-        let tables = Tables::new(0).on_batch(Box::new(move |batch| told.store(batch.new, Ordering::SeqCst)));
+        let columns = COLUMNS.iter().map(|of| Column { name: of.name, kind: of.kind, required: of.required });
+        let tables = Tables::new(0, columns).on_batch(Box::new(move |batch| told.store(batch.new, Ordering::SeqCst)));
         Self { tables, new, turn: Mutex::default() }
     }
 }
 
 impl BigQuery {
     /// The answer, and how many rows it brought.
-    fn handle(&self, method: &str, path: &str, body: &[u8]) -> (sessync::standin::Reply, usize) {
+    fn handle(&self, method: &str, path: &str, body: &[u8]) -> (Reply, usize) {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.new.store(0, Ordering::SeqCst);
         let reply = self.tables.handle(method, path, body);

@@ -9,10 +9,10 @@ use axum::extract::{ConnectInfo, Request};
 use axum::middleware::{Next, from_fn};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use emulator::{Outside, dynamodb};
 use function::{Aws, Definition};
 use http::header::CONTENT_TYPE;
 use serde_json::{Map, Value};
-use testkit::Outside;
 
 use crate::platform::Platform;
 use crate::serve::Peer;
@@ -33,7 +33,7 @@ fn api_key(ground: &Ground) -> String {
 /// The API of the deployed files, on the platform's table and function.
 fn api(platform: &Platform) -> Result<Api, Box<dyn std::error::Error>> {
     let store = platform.store().faulty().clone();
-    let aws = Aws::at(&platform.ground().url).with_dynamodb_http(testkit::dynamo::http_client(store, Outside::new()));
+    let aws = Aws::at(&platform.ground().url).with_dynamodb_http(dynamodb::http_client(store, Outside::new()));
     let files = template::file_parameters(TEMPLATE, Path::new(FILES))?;
     let parameters: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     let caller = platform.clone();

@@ -4,11 +4,12 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use emulator::issuer::{self, Issuer};
 use function::http::Request;
 use function::{BoxFuture, Definition};
 use serde_json::{Map, Value, json};
 use tokens::did::Did;
-use tokens::issuer::{self, Issuer};
+use tokens::jwt::OPERATOR_SCOPE;
 
 use crate::platform::Platform;
 use crate::tenant::{Ground, Panel, Tenant};
@@ -37,7 +38,7 @@ fn issuer(ground: &Ground) -> Result<Issuer, issuer::Error> {
 fn token(issuer: &Issuer, did: &str, operator: bool) -> Option<String> {
     let did: Did = did.parse().ok()?;
     let expires = (SystemTime::now() + TOKEN_LIFE).into();
-    if operator { issuer.operator_token(&did, expires) } else { issuer.token(&did, expires) }.ok()
+    if operator { issuer.scoped_token(&did, OPERATOR_SCOPE, expires) } else { issuer.token(&did, expires) }.ok()
 }
 
 /// What is made of the issuer, or nothing and a line in the log: without it the API refuses everybody.

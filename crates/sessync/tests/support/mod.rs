@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use emulator::bigquery::{Column, StandIn};
 use fastrand::Rng;
 use serde_json::{Value, json};
 use sessync::bigquery::{BigQuery, Table};
@@ -23,7 +24,6 @@ use sessync::line;
 use sessync::redact::Redactor;
 use sessync::row::Origin;
 use sessync::shared::Shared;
-use sessync::standin::StandIn;
 use sessync::transport::{Error, Request, Response, Transport};
 use sessync::upload::{self, Settings, Summary, Upload};
 
@@ -335,6 +335,12 @@ impl Disk for MemoryDisk {
     }
 }
 
+/// BigQuery's stand-in with the columns of `sessync schema`.
+pub fn standin(seed: u64) -> StandIn {
+    let column = |of: &sessync::schema::Column| Column { name: of.name, kind: of.kind, required: of.required };
+    StandIn::new(seed, sessync::schema::COLUMNS.iter().map(column))
+}
+
 /// The stand-in without a network between, through a fuse.
 #[derive(Debug, Clone)]
 pub struct Direct {
@@ -375,7 +381,7 @@ impl World {
         let root = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
         World {
             root: root.unwrap(),
-            standin: Arc::new(StandIn::new(seed)),
+            standin: Arc::new(standin(seed)),
             disk: MemoryDisk::new(),
             clock: TestClock::default(),
             batch_rows: 7,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{Method, Response, Uri};
-use sessync::standin::StandIn;
+use emulator::bigquery::StandIn;
 
 /// Where in the handling of a request something is done to the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Server {
 impl Server {
     pub fn start(seed: u64) -> Server {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let standin = Arc::new(StandIn::new(seed));
+        let standin = Arc::new(super::standin(seed));
         let shared =
             Arc::new(Shared { standin: standin.clone(), requests: AtomicU64::new(0), interfere: Mutex::new(None) });
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();

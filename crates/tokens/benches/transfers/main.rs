@@ -11,6 +11,7 @@ use std::io::{Write, stdout};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use emulator::issuer::Issuer;
 use futures::future::join_all;
 use ichido::{Clock, SystemClock};
 use testkit::Outside;
@@ -19,7 +20,6 @@ use testkit::faults::Faulty;
 use tokens::amount::MAX;
 use tokens::api::{Api, Keys};
 use tokens::did::Did;
-use tokens::issuer::Issuer;
 use tokens::jwt::{Expectations, KeySet};
 use tokens::ledger::{BUDGET, Error, Ledger, system_random};
 use tokens::plan::Transfer;

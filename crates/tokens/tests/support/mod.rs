@@ -9,6 +9,7 @@ pub mod schema;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use emulator::issuer::Issuer;
 use function::http::{Request, Response};
 use ichido::{Clock, Timestamp};
 use serde_json::Value;
@@ -16,8 +17,7 @@ use testkit::{Dynamo, ManualClock, Outside};
 use tokens::amount::Amount;
 use tokens::api::{Api, Keys};
 use tokens::did::Did;
-use tokens::issuer::Issuer;
-use tokens::jwt::{Expectations, KeySet};
+use tokens::jwt::{Expectations, KeySet, OPERATOR_SCOPE};
 use tokens::ledger::{Answer, BUDGET, Error, Ledger, Random};
 use tokens::plan::Transfer;
 use tokens::settings::Rules;
@@ -118,7 +118,11 @@ impl World {
     }
 
     pub fn operator(&self) -> String {
-        self.issuer.operator_token(&did("operator"), self.clock.now() + Duration::from_secs(3600)).unwrap()
+        self.operator_token(did("operator").as_str())
+    }
+
+    pub fn operator_token(&self, did: &str) -> String {
+        self.issuer.scoped_token(did, OPERATOR_SCOPE, self.clock.now() + Duration::from_secs(3600)).unwrap()
     }
 
     pub async fn call(&self, method: &str, path: &str, token: &str, body: Option<Value>) -> Response {

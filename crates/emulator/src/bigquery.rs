@@ -1,9 +1,10 @@
 //! A stand-in for BigQuery: the part of its HTTP API that sessync uses, as a function from request to reply.
 //!
-//! It keeps rows in memory, checks them against the columns of `sessync schema`, and inserts all rows of a
-//! request or none. It has BigQuery's weaknesses, as many of them as one asks for: an `insertId` memory that
-//! may be gone, answers that are lost after the rows were accepted, refusals, slowness.
-//! It knows the statements of [`crate::bigquery::sql`] and of [`crate::schema`], and refuses any other.
+//! It keeps rows in memory, checks them against the columns that it is given, and inserts all rows of a request or
+//! none. It has BigQuery's weaknesses when it is asked to have them: it forgets `insertId`s, loses answers after it
+//! accepted the rows, refuses requests, is slow.
+//! It recognises the statements that sessync makes (`CREATE TABLE IF NOT EXISTS`, `CREATE OR REPLACE VIEW`,
+//! `SELECT uuid, COUNT(*)`) and refuses every other.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fmt;
@@ -12,14 +13,21 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::clock::Time;
-use crate::schema;
-
 /// BigQuery's own limit of a request.
-pub const MAX_REQUEST_BYTES: usize = 10 * 1024 * 1024;
+const MAX_REQUEST_BYTES: usize = 10 * 1024 * 1024;
 
 /// How many rows a page of a query's result has: few, so that paging is exercised.
 const PAGE_ROWS: usize = 1000;
+
+/// A column of the tables that the stand-in keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    pub name: &'static str,
+    /// `STRING`, `BOOL`, `TIMESTAMP` or `JSON`.
+    pub kind: &'static str,
+    /// Whether a row must have it.
+    pub required: bool,
+}
 
 /// What can go wrong with one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +88,7 @@ pub type OnBatch = Box<dyn Fn(&Batch<'_>) + Send + Sync>;
 
 /// The stand-in.
 pub struct StandIn {
+    columns: Vec<Column>,
     inner: Mutex<Inner>,
     on_batch: Option<OnBatch>,
 }
@@ -106,9 +115,11 @@ struct Inner {
 }
 
 impl StandIn {
-    /// Empty and healthy. The seed decides which requests meet a fault that only some meet.
-    pub fn new(seed: u64) -> StandIn {
+    /// Empty and healthy; every table has these columns. The seed decides which requests meet a fault that only some
+    /// meet.
+    pub fn new(seed: u64, columns: impl IntoIterator<Item = Column>) -> StandIn {
         StandIn {
+            columns: columns.into_iter().collect(),
             inner: Mutex::new(Inner {
                 tables: BTreeMap::new(),
                 remembered: HashSet::new(),
@@ -175,11 +186,6 @@ impl StandIn {
         inner.remembered.clear();
     }
 
-    /// Whether a path is BigQuery's.
-    pub fn serves(path: &str) -> bool {
-        path.starts_with("/bigquery/v2/")
-    }
-
     /// Answers one request. `path` may have a query.
     pub fn handle(&self, method: &str, path: &str, body: &[u8]) -> Reply {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
@@ -218,7 +224,7 @@ impl StandIn {
             _ if body.len() > MAX_REQUEST_BYTES => {
                 (failure(413, "uploadTooLarge", "Request payload size exceeds the limit: 10485760 bytes."), 0)
             }
-            _ => inner.insert_rows(&name, &request),
+            _ => inner.insert_rows(&name, &request, &self.columns),
         };
         drop(inner);
         let batch = Batch {
@@ -263,7 +269,7 @@ impl StandIn {
 }
 
 impl Inner {
-    fn insert_rows(&mut self, name: &str, request: &Value) -> (Reply, usize) {
+    fn insert_rows(&mut self, name: &str, request: &Value, columns: &[Column]) -> (Reply, usize) {
         if self.faults.strict_tables && !self.tables.contains_key(name) {
             return (failure(404, "notFound", &format!("Not found: Table {name}")), 0);
         }
@@ -279,7 +285,7 @@ impl Inner {
         {
             return (failure(400, "invalid", "The request could not be read."), 0);
         }
-        let wrong: Vec<Option<(String, String)>> = rows.iter().map(|row| check(&row["json"])).collect();
+        let wrong: Vec<Option<(String, String)>> = rows.iter().map(|row| check(&row["json"], columns)).collect();
         if wrong.iter().any(Option::is_some) {
             let errors: Vec<Value> = wrong
                 .into_iter()
@@ -346,7 +352,7 @@ impl Inner {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         for row in rows {
             let column = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default();
-            let at = Time::parse(column("timestamp")).map_or(0, |time| time.0);
+            let at = millis(column("timestamp")).unwrap_or(0);
             let in_batch = batches.as_ref().is_none_or(|ids| ids.iter().any(|id| id == column("upload_batch_id")));
             if in_batch && (since..=until).contains(&at) {
                 *counts.entry(column("uuid").to_owned()).or_default() += 1;
@@ -359,7 +365,7 @@ impl Inner {
 
     fn page(&mut self, job: &str, from: usize) -> Reply {
         let Some(all) = self.results.get(job) else { return failure(404, "notFound", "Not found: Job") };
-        let until = (from + PAGE_ROWS).min(all.len());
+        let until = from.saturating_add(PAGE_ROWS).min(all.len());
         let rows: Vec<Value> = all[from.min(until)..until]
             .iter()
             .map(|(uuid, count)| json!({"f": [{"v": uuid}, {"v": count.to_string()}]}))
@@ -378,20 +384,20 @@ impl Inner {
 }
 
 /// What is wrong with a row: where, and what.
-fn check(row: &Value) -> Option<(String, String)> {
-    let Some(columns) = row.as_object() else { return Some((String::new(), "the row is not an object".to_owned())) };
-    for name in columns.keys() {
-        if !schema::COLUMNS.iter().any(|column| column.name == name) {
+fn check(row: &Value, columns: &[Column]) -> Option<(String, String)> {
+    let Some(row) = row.as_object() else { return Some((String::new(), "the row is not an object".to_owned())) };
+    for name in row.keys() {
+        if !columns.iter().any(|column| column.name == name) {
             return Some((name.clone(), format!("no such field: {name}.")));
         }
     }
-    for column in schema::COLUMNS {
-        let value = columns.get(column.name).unwrap_or(&Value::Null);
+    for column in columns {
+        let value = row.get(column.name).unwrap_or(&Value::Null);
         let wrong = match (value, column.kind) {
             (Value::Null, _) if column.required => Some(format!("Missing required field: {}.", column.name)),
             (Value::Null, _) => None,
             (Value::Bool(_), "BOOL") => None,
-            (Value::String(text), "TIMESTAMP") if Time::parse(text).is_none() => {
+            (Value::String(text), "TIMESTAMP") if millis(text).is_none() => {
                 Some(format!("Could not parse '{text}' as a timestamp."))
             }
             (Value::String(text), "JSON") if serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() => {
@@ -405,6 +411,11 @@ fn check(row: &Value) -> Option<(String, String)> {
         }
     }
     None
+}
+
+/// The milliseconds since 1970 that an RFC 3339 text names.
+fn millis(text: &str) -> Option<i64> {
+    text.parse::<jiff::Timestamp>().ok().map(|time| time.as_millisecond())
 }
 
 fn reply(status: u16, body: Value) -> Reply {
@@ -431,4 +442,70 @@ fn refusal(status: u16, retry_after: Option<u64>) -> Reply {
         reply.headers.push(("retry-after", seconds.to_string()));
     }
     reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "/bigquery/v2/projects/p/datasets/d/tables/t/insertAll";
+
+    fn stand_in() -> StandIn {
+        let column = |name, kind, required| Column { name, kind, required };
+        StandIn::new(0, [column("uuid", "STRING", true), column("timestamp", "TIMESTAMP", true)])
+    }
+
+    fn row(uuid: &str) -> Value {
+        json!({"insertId": uuid, "json": {"uuid": uuid, "timestamp": "2026-01-01T00:00:00Z"}})
+    }
+
+    fn insert(stand_in: &StandIn, rows: &[Value]) -> Value {
+        let reply = stand_in.handle("POST", TABLE, json!({ "rows": rows }).to_string().as_bytes());
+        serde_json::from_str(&reply.body).unwrap()
+    }
+
+    #[test]
+    fn one_row_that_does_not_fit_the_columns_refuses_all() {
+        let stand_in = stand_in();
+        for (wrong, message) in [
+            (json!({"json": {"uuid": "b"}}), "Missing required field: timestamp."),
+            (json!({"json": {"uuid": "b", "colour": "red"}}), "no such field: colour."),
+            (json!({"json": {"uuid": "b", "timestamp": "noon"}}), "Could not parse 'noon' as a timestamp."),
+            (json!({"json": "b"}), "the row is not an object"),
+        ] {
+            let answer = insert(&stand_in, &[row("a"), wrong]);
+            assert_eq!(answer["insertErrors"][0]["errors"][0]["reason"], "stopped");
+            assert_eq!(answer["insertErrors"][1]["errors"][0]["message"], message);
+        }
+        assert!(stand_in.rows("d", "t").is_empty());
+    }
+
+    #[test]
+    fn an_insert_id_is_recognised_until_it_is_forgotten() {
+        let stand_in = stand_in();
+        insert(&stand_in, &[row("a")]);
+        insert(&stand_in, &[row("a")]);
+        assert_eq!(stand_in.rows("d", "t").len(), 1);
+        stand_in.forget_insert_ids();
+        insert(&stand_in, &[row("a")]);
+        assert_eq!(stand_in.rows("d", "t").len(), 2);
+    }
+
+    #[test]
+    fn what_it_does_not_understand_is_refused_and_no_request_makes_it_panic() {
+        let stand_in = stand_in();
+        let rows: Vec<Value> = (0..=PAGE_ROWS).map(|number| row(&number.to_string())).collect();
+        insert(&stand_in, &rows);
+        let query = |sql: &str| stand_in.handle("POST", "/bigquery/v2/projects/p/queries", sql.as_bytes());
+        for sql in ["", "{}", r#"{"query": "SELECT 1"}"#, r#"{"query": "DROP TABLE `p.d.t`"}"#] {
+            assert_eq!(query(sql).status, 400, "{sql}");
+        }
+        let page = query(r#"{"query": "SELECT uuid, COUNT(*) AS n FROM `p.d.t`"}"#);
+        let page: Value = serde_json::from_str(&page.body).unwrap();
+        assert_eq!(page["pageToken"], PAGE_ROWS.to_string());
+        let job = page["jobReference"]["jobId"].as_str().unwrap();
+        let last = format!("/bigquery/v2/projects/p/queries/{job}?pageToken={}", usize::MAX);
+        assert_eq!(stand_in.handle("GET", &last, b"").status, 200);
+        assert_eq!(stand_in.handle("GET", "/bigquery/v2/nothing", b"").status, 404);
+    }
 }

@@ -1,6 +1,8 @@
-//! An issuer for development and tests: makes a key when it is made, and signs ES256 tokens with it.
+//! An issuer of tokens for development and tests: it has a key and signs ES256 tokens with it.
 //!
-//! The service does not know it: it gets the issuer's public keys as configuration, as it would get anyone's.
+//! The token API does not know this issuer: it gets the public key as configuration, as it gets a real issuer's.
+
+use std::fmt::{self, Display};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,9 +10,6 @@ use ichido::Timestamp;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use serde_json::{Value, json};
-
-use crate::did::Did;
-use crate::jwt::OPERATOR_SCOPE;
 
 /// Signs tokens for one issuer name, audience and key.
 pub struct Issuer {
@@ -26,8 +25,8 @@ pub struct Issuer {
 #[error("the development issuer's key could not be made or used")]
 pub struct Error;
 
-impl std::fmt::Debug for Issuer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Issuer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Issuer").field("name", &self.name).field("kid", &self.kid).finish_non_exhaustive()
     }
 }
@@ -65,29 +64,29 @@ impl Issuer {
     /// The public key as JWK.
     pub fn jwk(&self) -> Value {
         // 0x04, then x, then y
-        let point = self.key.public_key().as_ref();
-        let (x, y) = point[1..].split_at((point.len() - 1) / 2);
+        let point = self.key.public_key().as_ref().get(1..).unwrap_or_default();
+        let (x, y) = point.split_at(point.len() / 2);
         json!({
             "kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": self.kid,
             "x": URL_SAFE_NO_PAD.encode(x), "y": URL_SAFE_NO_PAD.encode(y),
         })
     }
 
-    /// A token for the owner of an account.
-    pub fn token(&self, did: &Did, expires: Timestamp) -> Result<String, Error> {
-        self.sign(&self.claims(did, expires))
+    /// A token for `subject`.
+    pub fn token(&self, subject: impl Display, expires: Timestamp) -> Result<String, Error> {
+        self.sign(&self.claims(subject, expires))
     }
 
-    /// A token with the operator's scope.
-    pub fn operator_token(&self, did: &Did, expires: Timestamp) -> Result<String, Error> {
-        let mut claims = self.claims(did, expires);
-        claims["scope"] = OPERATOR_SCOPE.into();
+    /// A token for `subject` with a scope.
+    pub fn scoped_token(&self, subject: impl Display, scope: &str, expires: Timestamp) -> Result<String, Error> {
+        let mut claims = self.claims(subject, expires);
+        claims["scope"] = scope.into();
         self.sign(&claims)
     }
 
     /// The claims of a token that is accepted.
-    pub fn claims(&self, did: &Did, expires: Timestamp) -> Value {
-        json!({ "iss": self.name, "aud": self.audience, "sub": did.as_str(), "exp": expires.as_secs() })
+    pub fn claims(&self, subject: impl Display, expires: Timestamp) -> Value {
+        json!({ "iss": self.name, "aud": self.audience, "sub": subject.to_string(), "exp": expires.as_secs() })
     }
 
     /// Signs any claims.
@@ -95,11 +94,44 @@ impl Issuer {
         self.sign_with(&json!({ "alg": "ES256", "typ": "JWT", "kid": self.kid }), claims)
     }
 
-    /// Signs under any header, for tests of those that must be refused.
+    /// Signs any claims under any header: a test needs headers that must be refused.
     pub fn sign_with(&self, header: &Value, claims: &Value) -> Result<String, Error> {
         let signed =
             format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims.to_string()));
         let signature = self.key.sign(&self.random, signed.as_bytes()).map_err(|_| Error)?;
         Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ring::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_signed_with_the_key_that_is_published() {
+        let issuer = Issuer::new("https://issuer.example", "tokens", "k1").unwrap();
+        let token = issuer.scoped_token("did:key:alice", "admin", Timestamp::from_secs(60)).unwrap();
+        let (signed, signature) = token.rsplit_once('.').unwrap();
+        let decode = |text: &str| URL_SAFE_NO_PAD.decode(text).unwrap();
+        let claims: Value = serde_json::from_slice(&decode(signed.split_once('.').unwrap().1)).unwrap();
+        assert_eq!(
+            claims,
+            json!({
+                "iss": "https://issuer.example", "aud": "tokens", "sub": "did:key:alice", "exp": 60, "scope": "admin",
+            })
+        );
+        let jwk = issuer.jwk();
+        let point = [vec![4], decode(jwk["x"].as_str().unwrap()), decode(jwk["y"].as_str().unwrap())].concat();
+        UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(signed.as_bytes(), &decode(signature)).unwrap();
+    }
+
+    #[test]
+    fn an_issuer_with_a_kept_key_is_the_same_and_a_damaged_key_is_an_error() {
+        let key = Issuer::new_key().unwrap();
+        let issuer = |key: &[u8]| Issuer::with_key("i", "a", "k", key);
+        assert_eq!(issuer(&key).unwrap().jwks(), issuer(&key).unwrap().jwks());
+        assert_eq!(issuer(&key[1..]).unwrap_err(), Error);
     }
 }

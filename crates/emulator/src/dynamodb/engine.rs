@@ -1,0 +1,248 @@
+//! The embedded DynamoDB, called directly: an operation's name and its JSON in, DynamoDB's JSON out.
+//!
+//! It does what the engine's own HTTP server does behind its socket, except that it words refusals of malformed JSON,
+//! which no SDK sends, in its own way.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use dynoxide::{Database, DynoxideError};
+use futures::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use template::Table;
+
+use super::faults::{Answer, Call, Dispatch, NoFollower};
+
+/// Why the embedded DynamoDB did not do something.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be used, or SQLite has no memory.
+    #[error("cannot open the database: {0}")]
+    Open(DynoxideError),
+    /// DynamoDB answered with an error.
+    #[error("DynamoDB refused {operation}: {answer}")]
+    Refused {
+        /// `CreateTable`, …
+        operation: String,
+        /// DynamoDB's words.
+        answer: String,
+    },
+    /// Expired items are still there.
+    #[error("cannot delete expired items: {0}")]
+    Sweep(DynoxideError),
+}
+
+/// One embedded database. Clones are the same database.
+#[derive(Clone)]
+pub struct Engine {
+    database: Database,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Calls go to `database`.
+    #[must_use]
+    pub fn new(database: Database) -> Self {
+        Self { database }
+    }
+
+    /// The database in this file, which is made if it is not there.
+    ///
+    /// # Errors
+    /// When the file cannot be used.
+    pub fn open(file: &Path) -> Result<Self, Error> {
+        Database::new(&file.to_string_lossy()).map(Self::new).map_err(Error::Open)
+    }
+
+    /// A new database that is gone when the last clone is dropped.
+    ///
+    /// # Errors
+    /// When SQLite cannot open one.
+    pub fn in_memory() -> Result<Self, Error> {
+        Database::memory().map(Self::new).map_err(Error::Open)
+    }
+
+    /// Performs one operation.
+    #[must_use]
+    pub fn perform(&self, operation: &str, body: &[u8]) -> Answer {
+        match operate(&self.database, operation, body) {
+            Ok(body) => Answer { status: 200, body: body.into() },
+            Err(error) => Answer { status: error.status_code(), body: Bytes::from(error.to_json()) },
+        }
+    }
+
+    /// Performs one operation and returns what DynamoDB answers if it succeeds.
+    ///
+    /// # Errors
+    /// When DynamoDB refuses it.
+    pub fn call(&self, operation: &str, request: &Value) -> Result<Value, Error> {
+        let answer = self.perform(operation, request.to_string().as_bytes());
+        if answer.status != 200 {
+            let answer = String::from_utf8_lossy(&answer.body).into_owned();
+            return Err(Error::Refused { operation: operation.to_owned(), answer });
+        }
+        Ok(serde_json::from_slice(&answer.body).unwrap_or_default())
+    }
+
+    /// Creates a table as its template describes it, unless there is one of that name. A table that is there keeps its
+    /// keys, which cannot change on AWS either, and gets the template's TTL attribute.
+    ///
+    /// # Errors
+    /// When DynamoDB refuses the table.
+    pub fn ensure_table(&self, table: &Table) -> Result<(), Error> {
+        let named = json!({"TableName": table.name});
+        if self.call("DescribeTable", &named).is_err() {
+            self.call("CreateTable", &table.create)?;
+        }
+        let Some(attribute) = &table.ttl else { return Ok(()) };
+        let described = self.call("DescribeTimeToLive", &named)?;
+        if described["TimeToLiveDescription"]["AttributeName"] != attribute.as_str() {
+            let specification = json!({"AttributeName": attribute, "Enabled": true});
+            let request = json!({"TableName": table.name, "TimeToLiveSpecification": specification});
+            self.call("UpdateTimeToLive", &request)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the items that are expired by the database's clock, as DynamoDB does sooner or later; returns how many
+    /// there were.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    pub fn sweep(&self) -> Result<usize, Error> {
+        self.database.sweep_ttl().map_err(Error::Sweep)
+    }
+}
+
+impl Dispatch for Engine {
+    fn dispatch(&self, call: Call) -> BoxFuture<'static, Answer> {
+        let engine = self.clone();
+        Box::pin(async move { engine.perform(&call.operation, &call.body) })
+    }
+
+    fn follower(&self) -> Result<Box<dyn Dispatch>, NoFollower> {
+        let scratch = tempfile::tempdir().map_err(|error| NoFollower(error.to_string()))?;
+        let path = scratch.path().join("snapshot.db");
+        let path = path.to_str().ok_or_else(|| NoFollower("temporary path is not UTF-8".into()))?;
+        let copy = || {
+            self.database.vacuum_into(path)?;
+            let copy = Database::memory()?;
+            copy.restore_from(path)?;
+            Ok::<_, DynoxideError>(copy)
+        };
+        let database = copy().map_err(|error| NoFollower(error.to_string()))?;
+        Ok(Box::new(Engine { database }))
+    }
+}
+
+fn operate(db: &Database, operation: &str, body: &[u8]) -> Result<Vec<u8>, DynoxideError> {
+    match operation {
+        "CreateTable" => with(body, |request| db.create_table(request)),
+        "DeleteTable" => with(body, |request| db.delete_table(request)),
+        "DescribeTable" => with(body, |request| db.describe_table(request)),
+        "ListTables" => with(body, |request| db.list_tables(request)),
+        "UpdateTable" => with(body, |request| db.update_table(request)),
+        "UpdateTimeToLive" => with(body, |request| db.update_time_to_live(request)),
+        "DescribeTimeToLive" => with(body, |request| db.describe_time_to_live(request)),
+        "PutItem" => with(body, |request| db.put_item(request)),
+        "GetItem" => with(body, |request| db.get_item(request)),
+        "UpdateItem" => with(body, |request| db.update_item(request)),
+        "DeleteItem" => with(body, |request| db.delete_item(request)),
+        "Query" => with(body, |request| db.query(request)),
+        "Scan" => with(body, |request| db.scan(request)),
+        "BatchGetItem" => with(body, |request| db.batch_get_item(request)),
+        "BatchWriteItem" => with(body, |request| db.batch_write_item(request)),
+        "TransactGetItems" => with(body, |request| db.transact_get_items(request)),
+        "TransactWriteItems" => with(body, |request| db.transact_write_items(request)),
+        "ExecuteStatement" => with(body, |request| db.execute_statement(request)),
+        "ExecuteTransaction" => with(body, |request| db.execute_transaction(request)),
+        "BatchExecuteStatement" => with(body, |request| db.batch_execute_statement(request)),
+        "TagResource" => with(body, |request| db.tag_resource(request)),
+        "UntagResource" => with(body, |request| db.untag_resource(request)),
+        "ListTagsOfResource" => with(body, |request| db.list_tags_of_resource(request)),
+        "ListStreams" => with(body, |request| db.list_streams(request)),
+        "DescribeStream" => with(body, |request| db.describe_stream(request)),
+        "GetShardIterator" => with(body, |request| db.get_shard_iterator(request)),
+        "GetRecords" => with(body, |request| db.get_records(request)),
+        unknown => Err(DynoxideError::ValidationException(format!("unknown operation {unknown}"))),
+    }
+}
+
+fn with<I: DeserializeOwned, O: Serialize>(
+    body: &[u8],
+    perform: impl FnOnce(I) -> Result<O, DynoxideError>,
+) -> Result<Vec<u8>, DynoxideError> {
+    let request = serde_json::from_slice(body).map_err(|error| refusal(&error.to_string()))?;
+    let response = perform(request)?;
+    serde_json::to_vec(&response).map_err(|error| DynoxideError::InternalServerError(error.to_string()))
+}
+
+/// The engine marks in its deserialisation errors which exception DynamoDB would answer with.
+fn refusal(message: &str) -> DynoxideError {
+    let without_position = message.split(" at line ").next().unwrap_or(message);
+    for marker in ["VALIDATION_AS_READ:", "VALIDATION_REQUEST:", "VALIDATION:"] {
+        if let Some(text) = without_position.strip_prefix(marker) {
+            return DynoxideError::ValidationException(text.into());
+        }
+    }
+    let serialization = ["SERIALIZATION_AS_READ:", "SERIALIZATION:"];
+    match serialization.iter().find_map(|marker| without_position.strip_prefix(marker)) {
+        Some(text) => DynoxideError::SerializationException(text.into()),
+        None => DynoxideError::ValidationException(without_position.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(ttl: Option<&str>) -> Table {
+        Table {
+            logical_id: "T".into(),
+            name: "things".into(),
+            create: json!({
+                "TableName": "things",
+                "BillingMode": "PAY_PER_REQUEST",
+                "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}],
+                "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
+            }),
+            ttl: ttl.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_an_error_that_names_the_operation_and_dynamodbs_reason() {
+        let engine = Engine::in_memory().unwrap();
+        let missing = engine.call("GetItem", &json!({"TableName": "things", "Key": {"id": {"S": "a"}}})).unwrap_err();
+        assert!(missing.to_string().starts_with("DynamoDB refused GetItem: "), "{missing}");
+        assert!(missing.to_string().contains("ResourceNotFoundException"), "{missing}");
+        let unknown = engine.call("DropEverything", &json!({})).unwrap_err();
+        assert!(unknown.to_string().contains("unknown operation DropEverything"), "{unknown}");
+        assert_eq!(engine.perform("PutItem", b"not json").status, 400);
+    }
+
+    #[test]
+    fn a_directory_is_not_a_database() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(matches!(Engine::open(directory.path()), Err(Error::Open(_))));
+    }
+
+    #[test]
+    fn a_table_that_is_there_keeps_its_items_and_gets_its_ttl() {
+        let engine = Engine::in_memory().unwrap();
+        engine.ensure_table(&table(None)).unwrap();
+        engine.call("PutItem", &json!({"TableName": "things", "Item": {"id": {"S": "kept"}}})).unwrap();
+        engine.ensure_table(&table(Some("ttl"))).unwrap();
+        engine.ensure_table(&table(Some("ttl"))).unwrap();
+        assert_eq!(engine.call("Scan", &json!({"TableName": "things"})).unwrap()["Count"], 1);
+        let ttl = engine.call("DescribeTimeToLive", &json!({"TableName": "things"})).unwrap();
+        assert_eq!(ttl["TimeToLiveDescription"]["AttributeName"], "ttl");
+    }
+}
