@@ -46,7 +46,7 @@ async function picture(name) {
 }
 
 test('an event sent once gets one reply', async () => {
-  const { text } = await send('#slack-once', 'one a file');
+  const { text } = await send('#slack-once', 'one per file');
   assert.match(text, /1 × 200/);
   assert.match(text, /Received report\.pdf \(application\/pdf, 1\.2 MB\)\./);
   assert.equal((await replies()).length, 1);
@@ -54,16 +54,16 @@ test('an event sent once gets one reply', async () => {
 
 test('the same event a hundred times at once, with several files, gets one reply a file', async () => {
   await page.locator('#slack-files').fill('3');
-  const { text } = await send('#slack-many', 'one a file');
+  const { text } = await send('#slack-many', 'one per file');
   assert.match(text, /100 × 200/);
   assert.match(text, /3 for 3 files/);
-  const again = await send('#slack-again', 'one a file');
+  const again = await send('#slack-again', 'one per file');
   assert.match(again.text, /200 × 200/);
 });
 
 test('another bot is answered, our own is not', async () => {
   await choose('slack-uploader', 'bot');
-  await send('#slack-many', 'one a file');
+  await send('#slack-many', 'one per file');
   await choose('slack-uploader', 'own');
   const { text } = await send('#slack-many', 'ignored, as it should be');
   assert.match(text, /100 × 200/);
@@ -72,11 +72,11 @@ test('another bot is answered, our own is not', async () => {
 test('with the store down, and with it back again, one reply appears', async () => {
   await choose('slack-store', 'down');
   await page.locator('#broken').filter({ hasText: 'Store' }).waitFor();
-  const { id, text } = await send('#slack-many', 'one a file');
+  const { id, text } = await send('#slack-many', 'one per file');
   assert.match(text, /100 × 200/);
   await choose('slack-store', '');
   await page.waitForFunction(() => document.getElementById('broken').hidden);
-  const again = await send('#slack-again', 'one a file');
+  const again = await send('#slack-again', 'one per file');
   await picture('slack');
   assert.equal(again.id, id);
   assert.match(again.text, /1 for 1 file/);

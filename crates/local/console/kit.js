@@ -20,7 +20,7 @@ export function fill(element, ...children) {
   return element;
 }
 
-/** A request that answers with JSON; what goes wrong is an Error with the server's own words. */
+/** Makes a request that is answered with JSON. A failure is an Error with the server's own message. */
 export async function request(method, path, body, headers = {}) {
   const response = await fetch(path, {
     method,
@@ -42,7 +42,7 @@ export const get = (path) => request('GET', path);
 export const post = (path, body) => request('POST', path, body);
 export const put = (path, body) => request('PUT', path, body);
 
-/** Reads a screen reader a sentence. */
+/** Lets a screen reader say a sentence. */
 export function announce(text) {
   document.getElementById('announcer').textContent = text;
 }
@@ -89,6 +89,40 @@ export const faults = {
   },
   heal: () => put('/_local/faults', {}),
 };
+
+/** Choices that stand for more than a mode. */
+const FAULTS = { '': undefined, ratelimit: { mode: 'refuse', status: 429 }, reject: { mode: 'refuse', status: 422 }, slow: { mode: 'slow', ms: 500 } };
+
+/** Radio buttons that break one part of the world (`slack`, `dynamodb`) and show what anybody else broke. */
+export function faultSwitch(legend, id, name, options, attempt) {
+  const group = choices(legend, id, options, (choice) => attempt(async () => {
+    try {
+      await faults.set(name, choice in FAULTS ? FAULTS[choice] : { mode: choice });
+      announce(`${legend}: ${options.find(([value]) => value === choice)[1]}`);
+    } catch (error) {
+      reflect(await faults.get());
+      throw error;
+    }
+  }));
+  function reflect(all) {
+    const fault = all[name];
+    const special = options.find(([value]) => FAULTS[value] && FAULTS[value].mode === fault?.mode && FAULTS[value].status === fault.status);
+    group.choose(special?.[0] ?? fault?.mode ?? '');
+  }
+  on('faults', (event) => reflect(event.faults));
+  faults.get().then(reflect);
+  return group;
+}
+
+/** An element for errors, and a function that tries something and shows what goes wrong there. */
+export function trial() {
+  const error = el('p', { class: 'error', role: 'alert', hidden: true });
+  async function attempt(work) {
+    error.hidden = true;
+    try { await work(); } catch (caught) { error.textContent = caught.message; error.hidden = false; }
+  }
+  return { error, attempt };
+}
 
 /** A group of radio buttons: choices('Store', 'store', [['', 'healthy'], ['down', 'down']], chosen => …). */
 export function choices(legend, name, options, chosen, selected = '') {

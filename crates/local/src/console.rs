@@ -9,6 +9,8 @@ use crate::platform::Platform;
 const PAGE: &str = include_str!("../console/index.html");
 const STYLE: &str = include_str!("../console/console.css");
 const SCRIPT: &str = include_str!("../console/console.js");
+const OVERVIEW: &str = include_str!("../console/overview.js");
+const OPERATIONS: &str = include_str!("../console/operations.js");
 const KIT: &str = include_str!("../console/kit.js");
 
 /// Nothing from elsewhere runs or is loaded in the console.
@@ -29,6 +31,8 @@ pub(crate) async fn file(Path(name): Path<String>) -> Response {
     match name.as_str() {
         "console.css" => of("text/css; charset=utf-8", STYLE),
         "console.js" => of("text/javascript; charset=utf-8", SCRIPT),
+        "overview.js" => of("text/javascript; charset=utf-8", OVERVIEW),
+        "operations.js" => of("text/javascript; charset=utf-8", OPERATIONS),
         "kit.js" => of("text/javascript; charset=utf-8", KIT),
         _ => StatusCode::NOT_FOUND.into_response(),
     }

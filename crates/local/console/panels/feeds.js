@@ -1,34 +1,23 @@
 // Feeds: let a sample feed grow, read it, break a destination, heal it, and see every entry arrive once.
 
 const FEEDS = [['github', 'GitHub', 'Mastodon and Pushover'], ['hatebu', 'Hatena Bookmark', 'Mastodon']];
-const DESTINATION = [['', 'healthy'], ['refuse', 'refuses (503)'], ['reject', 'rejects for good (422)'], ['accept_then_lose', 'accepts, answer lost']];
+const DESTINATION = [['', 'healthy'], ['refuse', 'refuses (503)'], ['reject', 'rejects permanently (422)'], ['accept_then_lose', 'accepts, answer lost']];
 const STORE = [['', 'healthy'], ['down', 'down'], ['throttle', 'throttled'], ['lose_answers', 'answers lost']];
 const SHOWN = 30;
 /** How a state looks and what it is called. */
 const STATES = {
   owed: ['dup', 'owed'], delivered: ['new', 'delivered'], ignored: ['', 'ignored'], dead: ['bad', 'dead'],
-  marked: ['', 'seen before we came'], same: ['', 'known under another id'], shadow: ['dup', 'rehearsed'],
+  marked: ['', 'older than the first read'], same: ['', 'known under another id'], shadow: ['dup', 'rehearsed'],
 };
 
 export function mount(root, kit) {
-  const { el, fill, get, post, on, announce, choices, faults, clock } = kit;
+  const { el, fill, get, post, on, announce, faultSwitch, trial, clock } = kit;
 
-  const error = el('p', { class: 'error', role: 'alert', hidden: true });
-  async function attempt(work) {
-    error.hidden = true;
-    try { await work(); } catch (caught) { error.textContent = caught.message; error.hidden = false; }
-  }
+  const { error, attempt } = trial();
 
-  const special = { '': undefined, reject: { mode: 'refuse', status: 422 } };
-  const fault = (name) => (mode) => attempt(() => faults.set(name, mode in special ? special[mode] : { mode }));
-  const mastodon = choices('Mastodon', 'feeds-mastodon', DESTINATION, fault('mastodon'));
-  const pushover = choices('Pushover', 'feeds-pushover', DESTINATION, fault('pushover'));
-  const store = choices('The store', 'feeds-store', STORE, fault('dynamodb'));
-  const shownFault = (one) => (one?.mode === 'refuse' && one.status === 422 ? 'reject' : one?.mode ?? '');
-  const reflect = (all) => { mastodon.choose(shownFault(all.mastodon)); pushover.choose(shownFault(all.pushover)); store.choose(all.dynamodb?.mode ?? ''); };
-  on('faults', ({ faults: all }) => reflect(all));
-  faults.get().then(reflect);
-
+  const mastodon = faultSwitch('Mastodon', 'feeds-mastodon', 'mastodon', DESTINATION, attempt);
+  const pushover = faultSwitch('Pushover', 'feeds-pushover', 'pushover', DESTINATION, attempt);
+  const store = faultSwitch('The store', 'feeds-store', 'dynamodb', STORE, attempt);
   const timeline = el('ol', { class: 'plain', id: 'feeds-timeline', reversed: true });
   const noPosts = el('p', { class: 'empty' }, 'Nothing was posted yet. Add an entry and read the feed.');
   const lists = new Map();
@@ -51,11 +40,11 @@ export function mount(root, kit) {
     el('div', { class: 'columns' },
       el('section', { class: 'card', 'aria-labelledby': 'feeds-try-title' },
         el('h2', { id: 'feeds-try-title' }, 'Let a feed grow, and read it'),
-        el('p', { class: 'soft' }, 'The schedules read them too, every 5 and 15 minutes. The very first reading marks what is there and posts nothing.'),
+        el('p', { class: 'soft' }, 'The schedules read them too, every 5 and 15 minutes. The first read only marks what is already there and posts nothing.'),
         error, actions),
       el('section', { class: 'card', 'aria-labelledby': 'feeds-break-title' },
         el('h2', { id: 'feeds-break-title' }, 'Break a destination'),
-        el('p', { class: 'soft' }, 'What cannot be delivered stays owed and is tried again in every run; what is refused for good becomes a dead letter.'),
+        el('p', { class: 'soft' }, 'An entry that cannot be delivered stays owed, and every run tries it again. An entry that is refused permanently becomes a dead letter.'),
         mastodon, pushover, store)),
     el('section', { class: 'card', 'aria-labelledby': 'feeds-timeline-title' },
       el('h2', { id: 'feeds-timeline-title' }, 'Timeline: what was posted'), noPosts, timeline),

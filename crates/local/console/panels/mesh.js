@@ -1,11 +1,11 @@
-// Mesh: open two windows, host a group in one, join it in the other, and see values and events go back and forth.
+// Mesh: open two windows, host a group in one, join it in the other, and see values and events travel between them.
 
 import { Mesh } from '/clients/mesh.js';
 
 const LINES = 200;
 
 export function mount(root, kit) {
-  const { el, announce, config } = kit;
+  const { el, announce, trial, config } = kit;
   const mesh = new Mesh({ endpoint: `${location.origin}/graphql`, apiKey: config.apiKey });
   let here = null;
 
@@ -15,7 +15,7 @@ export function mount(root, kit) {
   const host = el('button', { id: 'mesh-host', class: 'primary', onclick: () => attempt(create) }, 'Host a group');
   const find = el('button', { id: 'mesh-find', onclick: () => attempt(list) }, 'Find groups');
   const groups = el('ul', { id: 'mesh-groups', class: 'plain' });
-  const error = el('p', { class: 'error', role: 'alert', hidden: true });
+  const { error, attempt } = trial();
 
   const state = el('p', { id: 'mesh-state', class: 'soft' }, 'In no group.');
   const slider = el('input', { type: 'range', id: 'mesh-value', min: '0', max: '100', value: '20', disabled: true, oninput: () => report() });
@@ -23,7 +23,7 @@ export function mount(root, kit) {
   const fire = el('button', { id: 'mesh-fire', disabled: true, onclick: () => attempt(() => here.fire(event.value)) }, 'Fire the event');
   const leave = el('button', { id: 'mesh-leave', disabled: true, onclick: () => attempt(() => here.leave()) }, 'Leave');
   const dissolve = el('button', { id: 'mesh-dissolve', disabled: true, onclick: () => attempt(() => here.dissolve()) }, 'Dissolve');
-  const drop = el('button', { id: 'mesh-drop', disabled: true, onclick: () => here.drop() }, 'Vanish without a word');
+  const drop = el('button', { id: 'mesh-drop', disabled: true, onclick: () => here.drop() }, 'Disconnect without leaving');
   const values = el('tbody', { id: 'mesh-values' });
   const log = el('ul', { id: 'mesh-log', class: 'plain' });
 
@@ -31,7 +31,7 @@ export function mount(root, kit) {
     el('div', { class: 'columns' },
       el('section', { class: 'card', 'aria-labelledby': 'mesh-enter-title' },
         el('h2', { id: 'mesh-enter-title' }, 'Enter a group'),
-        el('p', { class: 'soft' }, 'Open this page in a second window and join there what you host here.'),
+        el('p', { class: 'soft' }, 'Open this page in a second window and join there the group that you host here.'),
         el('label', { class: 'field' }, 'Domain', domain),
         el('label', { class: 'field' }, 'This node', name),
         el('label', { class: 'row' }, polling, 'without WebSocket: poll'),
@@ -51,11 +51,6 @@ export function mount(root, kit) {
       el('section', { class: 'card', 'aria-labelledby': 'mesh-log-title' },
         el('h2', { id: 'mesh-log-title' }, 'The stream'),
         log)));
-
-  async function attempt(work) {
-    error.hidden = true;
-    try { await work(); } catch (caught) { error.textContent = caught.message; error.hidden = false; }
-  }
 
   async function create() {
     enter(await mesh.host({ name: `${name.value}’s group`, domain: domain.value, hostId: name.value, useWebSocket: !polling.checked }));

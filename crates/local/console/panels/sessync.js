@@ -3,17 +3,17 @@
 const SHOWN = 200;
 const FAULTS = [['', 'healthy'], ['refuse', 'refuses'], ['ratelimit', 'rate-limits'], ['accept_then_lose', 'accepts, answer lost'], ['hang', 'hangs']];
 
-export function mount(root, { el, fill, get, on, faults, choices, clock }) {
+export function mount(root, { el, fill, get, on, faultSwitch, trial, clock }) {
   const rows = el('tbody', { id: 'sessync-rows' });
   const totals = { rows: el('b', { id: 'sessync-total' }, '0'), batches: el('b', { id: 'sessync-batches' }, '0'), doubled: el('b', { id: 'sessync-doubled' }, '0') };
   const empty = el('p', { class: 'empty' }, 'No row yet. Upload from a project as crates/sessync/README.md shows, with ', el('code', {}, `BIGQUERY_EMULATOR_HOST=${location.host}`), '.');
-  const special = { '': undefined, ratelimit: { mode: 'refuse', status: 429 } };
-  const breaks = choices('BigQuery', 'sessync-bigquery', FAULTS, (mode) => faults.set('bigquery', mode in special ? special[mode] : { mode }));
+  const { error, attempt } = trial();
+  const breaks = faultSwitch('BigQuery', 'sessync-bigquery', 'bigquery', FAULTS, attempt);
 
   root.append(
     el('ul', { class: 'counters', 'aria-label': 'What BigQuery holds' },
-      el('li', {}, totals.rows, el('span', {}, 'rows')), el('li', {}, totals.batches, el('span', {}, 'batches')), el('li', {}, totals.doubled, el('span', {}, 'lines twice'))),
-    el('section', { class: 'card', 'aria-labelledby': 'sessync-break-title' }, el('h2', { id: 'sessync-break-title' }, 'Break the destination'), breaks),
+      el('li', {}, totals.rows, el('span', {}, 'rows')), el('li', {}, totals.batches, el('span', {}, 'batches')), el('li', {}, totals.doubled, el('span', {}, 'lines stored twice'))),
+    el('section', { class: 'card', 'aria-labelledby': 'sessync-break-title' }, el('h2', { id: 'sessync-break-title' }, 'Break the destination'), error, breaks),
     el('section', { class: 'card', 'aria-labelledby': 'sessync-rows-title' }, el('h2', { id: 'sessync-rows-title' }, 'Rows, newest first'), empty,
       el('div', { class: 'scroll' }, el('table', {}, el('thead', {}, el('tr', {}, ['arrived', 'line', 'session', 'type', 'written'].map((name) => el('th', { scope: 'col' }, name)))), rows))));
 
@@ -34,10 +34,5 @@ export function mount(root, { el, fill, get, on, faults, choices, clock }) {
     if (sink !== 'bigquery' || due) return;
     due = setTimeout(() => { due = undefined; draw(); }, 100);
   });
-  on('faults', ({ faults: all }) => reflect(all));
-  faults.get().then(reflect);
-  function reflect(all) {
-    breaks.choose(all.bigquery?.mode === 'refuse' && all.bigquery.status === 429 ? 'ratelimit' : all.bigquery?.mode ?? '');
-  }
   draw();
 }

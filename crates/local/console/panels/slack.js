@@ -1,7 +1,7 @@
-// Slack: send a file event as Slack would, as often as you like, and watch that one reply appears a file.
+// Slack: send a file event as Slack would, as often as you like, and watch exactly one reply per file appear.
 
 const MANY = 100;
-/** Slack repeats what is refused, with growing pauses; ours are shorter. */
+/** Slack repeats a refused delivery, with growing pauses; the pauses here are shorter. */
 const REPEATS = 3;
 const PAUSE_MS = 500;
 const MAX_FILES = 10;
@@ -15,7 +15,7 @@ const OWN = { bot_id: 'B00000000', user: 'U00000000' };
 const STRANGER = { bot_id: 'B0STRANGER' };
 
 export function mount(root, kit) {
-  const { el, get, on, announce, choices, faults, config } = kit;
+  const { el, get, on, announce, choices, faultSwitch, trial, config } = kit;
   const events = [];
 
   const files = el('input', { type: 'number', id: 'slack-files', min: '1', max: String(MAX_FILES), value: '1' });
@@ -24,14 +24,10 @@ export function mount(root, kit) {
   const once = el('button', { id: 'slack-once', onclick: () => run(newEvent(), 1) }, 'Send once');
   const many = el('button', { id: 'slack-many', class: 'primary', onclick: () => run(newEvent(), MANY) }, `Send ${MANY} times at once`);
   const again = el('button', { id: 'slack-again', disabled: true, onclick: () => run(events[0], MANY) }, `Send the last one ${MANY} times more`);
-  const error = el('p', { class: 'error', role: 'alert', hidden: true });
+  const { error, attempt } = trial();
 
-  const fault = (name) => async (mode) => {
-    const special = { '': undefined, ratelimit: { mode: 'refuse', status: 429 } };
-    await attempt(() => faults.set(name, mode in special ? special[mode] : { mode }));
-  };
-  const store = choices('The store', 'slack-store', STORE, fault('dynamodb'));
-  const slack = choices('Slack', 'slack-api', SLACK, fault('slack'));
+  const store = faultSwitch('The store', 'slack-store', 'dynamodb', STORE, attempt);
+  const slack = faultSwitch('Slack', 'slack-api', 'slack', SLACK, attempt);
 
   const table = el('tbody', { id: 'slack-events' });
   const empty = el('p', { class: 'empty' }, 'No event yet. Send one.');
@@ -46,26 +42,13 @@ export function mount(root, kit) {
         el('div', { class: 'row' }, many, once, again)),
       el('section', { class: 'card', 'aria-labelledby': 'slack-break-title' },
         el('h2', { id: 'slack-break-title' }, 'Pull the plug'),
-        el('p', { class: 'soft' }, 'Then send, and heal. What failed is retried; what was given up on is a dead letter.'),
+        el('p', { class: 'soft' }, 'Break something, send, and heal it. Lambda retries what failed; what it gives up on becomes a dead letter.'),
         store, slack)),
     el('section', { class: 'card', 'aria-labelledby': 'slack-events-title' },
-      el('h2', { id: 'slack-events-title' }, 'One reply a file'),
+      el('h2', { id: 'slack-events-title' }, 'One reply per file'),
       empty,
       el('div', { class: 'scroll' }, el('table', {},
         el('thead', {}, el('tr', {}, ['event', 'deliveries', 'answers', 'replies', ''].map((name) => el('th', { scope: 'col', class: name === 'deliveries' ? 'number' : '' }, name)))), table))));
-
-  on('faults', ({ faults: all }) => reflect(all));
-  faults.get().then(reflect);
-  function reflect(all) {
-    store.choose(all.dynamodb?.mode ?? '');
-    slack.choose(all.slack?.mode === 'refuse' && all.slack.status === 429 ? 'ratelimit' : all.slack?.mode ?? '');
-  }
-
-  /** Does something that may fail, and says so if it does. */
-  async function attempt(work) {
-    error.hidden = true;
-    try { await work(); } catch (caught) { error.textContent = caught.message; error.hidden = false; }
-  }
 
   function newEvent() {
     const count = Math.min(MAX_FILES, Math.max(1, Math.trunc(Number(files.value)) || 1));
@@ -119,7 +102,7 @@ export function mount(root, kit) {
     }
   }
 
-  // The outbox is the truth: what Slack has accepted.
+  // The outbox lists what Slack has accepted, so replies are counted there.
   let counting;
   function count() {
     counting ??= (async () => {
@@ -143,7 +126,7 @@ export function mount(root, kit) {
     const all = counts(event);
     if (event.own) return all.some((each) => each > 0) ? ['bad', 'replied to itself'] : ['new', 'ignored, as it should be'];
     if (all.some((each) => each > 1)) return ['bad', 'more than one'];
-    if (all.length === event.files.length && all.every((each) => each === 1)) return ['new', 'one a file'];
+    if (all.length === event.files.length && all.every((each) => each === 1)) return ['new', 'one per file'];
     return ['dup', 'waiting'];
   }
 

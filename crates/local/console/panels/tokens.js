@@ -175,7 +175,7 @@ export function mount(root, kit) {
   async function reverse(entry) {
     const answer = await call('POST', '/tokens/reversals', config.operatorToken,
       { senderDid: entry.senderDid, transactionId: entry.transactionId, reason: 'from the console' });
-    say(answer.status === 200 ? (answer.replayed ? 'It had been taken back before.' : 'Taken back by a new entry.') : `Refused: ${answer.json.code}`);
+    say(answer.status === 200 ? (answer.replayed ? 'This transfer was already reversed.' : 'Reversed by a new entry.') : `Refused: ${answer.json.code}`);
     await refresh();
   }
 

@@ -134,7 +134,14 @@ async fn the_console_is_small_and_needs_nobody_else() {
     const MOST: usize = 200 * 1024;
     let local = Local::start();
     let mut size = 0;
-    for path in ["/", "/console/console.css", "/console/console.js", "/console/kit.js"] {
+    for path in [
+        "/",
+        "/console/console.css",
+        "/console/console.js",
+        "/console/overview.js",
+        "/console/operations.js",
+        "/console/kit.js",
+    ] {
         let response = http().get(format!("{}{path}", local.url)).send().await.expect("an answer");
         assert_eq!(response.status(), StatusCode::OK, "{path}");
         let text = response.text().await.expect("text");
