@@ -45,6 +45,9 @@ pub struct Options {
     /// How long asynchronous retries wait, as a share of Lambda's 1 and 2 minutes
     #[arg(long, value_name = "FACTOR", default_value_t = 0.02, value_parser = scale)]
     pub retry_scale: f64,
+    /// Print as JSON every function, its crate and the variables that it reads, and exit
+    #[arg(long)]
+    pub functions: bool,
     /// Print every log line of the functions
     #[arg(long, short)]
     pub verbose: bool,

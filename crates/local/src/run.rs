@@ -7,6 +7,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use function::Definition;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::data::Data;
@@ -53,6 +55,10 @@ pub fn main_with(tenants: Vec<Arc<dyn Tenant>>, arguments: impl IntoIterator<Ite
             return code;
         }
     };
+    if options.functions {
+        let _ = writeln!(io::stdout(), "{:#}", functions(&tenants));
+        return 0;
+    }
     match run(tenants, options) {
         Ok(()) => 0,
         Err(error) => {
@@ -60,6 +66,24 @@ pub fn main_with(tenants: Vec<Arc<dyn Tenant>>, arguments: impl IntoIterator<Ite
             1
         }
     }
+}
+
+/// What `--functions` prints: the functions of all tenants, sorted by name. The tests of the infrastructure compare the
+/// variables with what the templates set.
+fn functions(tenants: &[Arc<dyn Tenant>]) -> Value {
+    let of_tenant = |tenant: &Arc<dyn Tenant>| {
+        let name = tenant.name();
+        tenant.functions().into_iter().map(move |definition| (definition, name)).collect::<Vec<_>>()
+    };
+    let mut all: Vec<(Definition, &str)> = tenants.iter().flat_map(of_tenant).collect();
+    all.sort_by_key(|(definition, _)| definition.name);
+    let shown: Vec<Value> = all
+        .iter()
+        .map(
+            |(definition, tenant)| json!({"name": definition.name, "crate": tenant, "variables": definition.variables}),
+        )
+        .collect();
+    json!({"common": function::COMMON_VARIABLES, "functions": shown})
 }
 
 fn run(tenants: Vec<Arc<dyn Tenant>>, options: Options) -> Result<(), Error> {
@@ -81,7 +105,7 @@ fn run(tenants: Vec<Arc<dyn Tenant>>, options: Options) -> Result<(), Error> {
 /// The platform's own warnings as a line for people.
 fn plain() -> telemetry::Sink {
     Arc::new(|line| {
-        let Ok(read) = serde_json::from_str::<serde_json::Value>(line) else { return };
+        let Ok(read) = serde_json::from_str::<Value>(line) else { return };
         let text = |name: &str| read[name].as_str().unwrap_or_default().to_owned();
         if !matches!(text("level").as_str(), "WARN" | "ERROR") {
             return;

@@ -46,7 +46,7 @@ pub struct Panel {
 
 /// An application. Everything but its name has a default.
 pub trait Tenant: Send + Sync + 'static {
-    /// `slack`
+    /// Its name, which is its crate's: `slack`.
     fn name(&self) -> &'static str;
 
     /// Its templates' text: `include_str!("../../../../infra/templates/slack.yaml")`.
