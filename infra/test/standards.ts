@@ -297,6 +297,11 @@ export const secrets: Standard = ({ environment, resources }) =>
     ])).concat(
     environment.name === 'local' ? [] : Object.entries(resources).flatMap(([id, r]) => unless(!JSON.stringify(r.Properties ?? {}).includes('/ichido/local/'), `${id}: names a secret of the local environment`)));
 
+/** Variables that a function could read and that its template leaves out on purpose: Hatena's entries go to Mastodon alone. */
+export const NOT_CONFIGURED = new Map([
+  ['hatebu-notifier', ['PUSHOVER_TOKEN_PARAMETER', 'PUSHOVER_USER_PARAMETER', 'PUSHOVER_URL', 'PUSHOVER_TITLE', 'PUSHOVER_WHEN_UNSURE']],
+]);
+
 /** Switches that a deployed function must not have. */
 export const LOCAL_ONLY = /PRIVATE_ADDRESSES|ALLOW_(PRIVATE|LOCAL|LOOPBACK|HTTP)|INSECURE/;
 
