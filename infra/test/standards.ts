@@ -236,14 +236,18 @@ export const encryption: Standard = ({ resources }) => {
   ];
 };
 
-export const HEADINGS = ['What it means', 'How to look', 'What to do', 'How to know it is over', 'Why these numbers'];
+/** The sections of a runbook, in this order. */
+export const HEADINGS = ['What it means', 'What users notice', 'How to look', 'What to do', 'How to know it is over', 'Why it may come back', 'Why these numbers'];
+
+/** The runbook of an alarm: docs/runbooks/ALARM.md. The alarms of the two feeds share their pages. */
+export const pageOf = (alarm: string) => `${alarm.replace(/^(github|hatebu)-feed-/, 'feed-')}.md`;
 
 export const alarms: Standard = ({ environment, resources }) => {
   const metrics = ownMetrics();
   return ofType(resources, 'AWS::CloudWatch::Alarm').flatMap(([id, { Properties: p }]) => {
     const name = String(p.AlarmName).slice(0, String(p.AlarmName).length - environment.suffix.length);
-    const page = path.join(root, 'docs', 'runbooks', `${name}.md`);
-    const text = fs.existsSync(page) ? fs.readFileSync(page, 'utf8') : undefined;
+    const page = `docs/runbooks/${pageOf(name)}`;
+    const text = fs.existsSync(path.join(root, page)) ? fs.readFileSync(path.join(root, page), 'utf8') : undefined;
     const dimensions: Record<string, any> = Object.fromEntries((p.Dimensions ?? []).map((d: any) => [d.Name, d.Value]));
     const topics = (actions: any) => (actions ?? []).length > 0 && actions.every((a: any) => resources[refersTo(a) ?? '']?.Type === 'AWS::SNS::Topic');
     return [
@@ -251,9 +255,12 @@ export const alarms: Standard = ({ environment, resources }) => {
       ...unless(topics(p.AlarmActions) && topics(p.OKActions), `${id}: AlarmActions and OKActions are [{Ref: AlarmTopicArn}]`),
       ...unless(p.Metrics === undefined && p.MetricName !== undefined, `${id}: a plain metric, no metric math: every target has to accept it`),
       ...unless(['breaching', 'notBreaching', 'missing', 'ignore'].includes(p.TreatMissingData), `${id}: TreatMissingData is chosen`),
-      ...unless(String(p.AlarmDescription).endsWith(`Runbook docs/runbooks/${name}.md`), `${id}: AlarmDescription is a sentence and ends in "Runbook docs/runbooks/${name}.md"`),
-      ...unless(text !== undefined, `${id}: docs/runbooks/${name}.md does not exist`),
-      ...(text === undefined ? [] : HEADINGS.flatMap((h) => unless(text.includes(`\n## ${h}\n`), `docs/runbooks/${name}.md: has no section "${h}"`))),
+      ...unless(String(p.AlarmDescription).endsWith(`Runbook ${page}`), `${id}: AlarmDescription is a sentence and ends in "Runbook ${page}"`),
+      ...unless(text !== undefined, `${id}: ${page} does not exist`),
+      ...(text === undefined ? [] : [
+        ...unless(text.split('\n', 1)[0]!.replace(/^# /, '').split(', ').includes(name), `${page}: its title names ${name}`),
+        ...unless(isDeepEqual([...text.matchAll(/^## (.*)$/gm)].map((m) => m[1]), HEADINGS), `${page}: its sections are ${HEADINGS.join(', ')}`),
+      ]),
       ...unless(p.MetricName !== 'Errors' || (p.DatapointsToAlarm ?? p.EvaluationPeriods) > 1 || p.Threshold > 1, `${id}: one error pages nobody: repeat it (DatapointsToAlarm) or count more`),
       ...unless(p.Namespace !== 'Ichido' || metrics.has(p.MetricName), `${id}: crates/telemetry/src/metric.rs has no metric ${p.MetricName}`),
       ...watched(id, p.Namespace, dimensions, resources),
