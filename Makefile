@@ -45,8 +45,8 @@ fuzz: ## longer runs of the property tests (CASES=100000)
 	@scripts/fuzz
 
 .PHONY: bench
-bench: ## benchmarks, compared side by side (BENCH=name for one)
-	@scripts/bench $(BENCH)
+bench: ## benchmarks, compared side by side (BENCH=tokens for one, ARGS="--seconds 5" for its options)
+	@scripts/bench $(BENCH) $(if $(ARGS),-- $(ARGS))
 
 # --- ship it ----------------------------------------------------------------
 
