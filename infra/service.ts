@@ -13,7 +13,7 @@ import { Asset } from 'aws-cdk-lib/aws-s3-assets';
 import { type Construct, type IConstruct } from 'constructs';
 import { type Environment } from './environments.ts';
 import { generated, type Part } from './generated/index.ts';
-import { functionsOf, infra, isSeedName, namesSecret, readTemplate, root, type Template } from './template.ts';
+import { functionsOf, infra, isProdName, namesSecret, readTemplate, root, type Template } from './template.ts';
 
 export interface Options {
   /** A directory with NAME/bootstrap for each function; `undefined` for a placeholder, which cannot be deployed. */
@@ -100,7 +100,7 @@ export function parameters(
     if (name in environment.parameters) values[name] = environment.parameters[name];
     else if (known[name] !== undefined) values[name] = known[name];
     else if (namesSecret(name)) values[name] = String(Default).replace('/ichido/local/', `/ichido/${environment.name}/`);
-    else if (isSeedName(name)) values[name] = `${Default}${environment.suffix}`;
+    else if (isProdName(name)) values[name] = `${Default}${environment.suffix}`;
     else if (name.endsWith('File')) values[name] = fs.readFileSync(path.join(infra, 'appsync', String(Default)), 'utf8');
   }
   return values;
@@ -135,7 +135,7 @@ function add(
     if (template.Outputs?.[name] === undefined) construct.node.tryRemoveChild(`CfnOutput${name}`);
   }
   if (environment.name === 'local') withoutUnknownOutputs(construct);
-  // Alarms are not the application's cost: seed 2 gives the feeds one dollar, and ten alarms are one.
+  // The feeds may cost one dollar per month, and ten alarms alone cost one: alarms are not counted as a cost of their application.
   if (template.Metadata?.Application) cdk.Tags.of(construct).add('Application', template.Metadata.Application, { excludeResourceTypes: ['AWS::CloudWatch::Alarm'] });
   return construct;
 }

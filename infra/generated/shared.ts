@@ -85,12 +85,12 @@ export interface SharedProps {
    */
   readonly budgets?: string;
   /**
-   * What everything of this environment may cost a month
+   * What everything of this environment may cost per month
    * @default 10
    */
   readonly budgetUsd?: number;
   /**
-   * What the feeds may cost a month (seed 2)
+   * What the feeds may cost per month
    * @default 1
    */
   readonly feedsBudgetUsd?: number;
