@@ -1,4 +1,4 @@
-// Every environment, synthesized, against every standard; and every standard against an environment that breaks it.
+// Checks every synthesized environment against every standard, and every standard against an environment that breaks it.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';

@@ -1,4 +1,4 @@
-// The hand-written templates themselves: what all their readers (cdk-from-cfn, the local platform, people) rely on.
+// The hand-written templates: what all their readers (cdk-from-cfn, crates/template, people) rely on.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';

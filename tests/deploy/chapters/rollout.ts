@@ -140,7 +140,7 @@ test('while one rollout is under way, another and a deployment are refused', { t
   assert.match(second.ended()?.why ?? '', /another rollout/, JSON.stringify(second.events));
   const deployment = await command('deploy', {}, '--check');
   assert.notEqual(deployment.code, 0);
-  assert.match(deployment.text, /rollout is under way \(slack-events-local\)/);
+  assert.match(deployment.text, /rollout is in progress \(slack-events-local\)/);
   assert.deepEqual(await weights(), { 2: 0.1 }, 'and the first one goes on');
   first.child.kill('SIGKILL');
   await first.code;
@@ -162,7 +162,7 @@ test('in its last bake too a deployment is refused, and an abort goes back', { t
   rollout.child.kill('SIGKILL');
   await rollout.code;
   const deployment = await command('deploy', {}, '--check');
-  assert.match(deployment.text, /rollout is under way \(slack-events-local\)/);
+  assert.match(deployment.text, /rollout is in progress \(slack-events-local\)/);
   const { code, text } = await run(ichidoctl, ['rollout', '--env', 'local', '--abort']);
   assert.equal(code, 0, text);
   assert.match(text, /BACK on version 1, away from 2/);
