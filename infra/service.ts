@@ -31,7 +31,7 @@ export function addStacks(app: cdk.App, environment: Environment, options: Optio
   const service = new cdk.Stack(app, `ichido-${environment.name}`, { ...common, description: 'ichido: what runs' });
   service.addStackDependency(data);
 
-  const shared: Record<string, unknown> = {}; // what shared.yaml puts out and others take in
+  const shared: Record<string, unknown> = {}; // outputs of shared.yaml that other templates use
   for (const part of generated) {
     const template = readTemplate(part.name);
     const values = parameters(template, environment, options, shared);
@@ -57,7 +57,7 @@ export function addStacks(app: cdk.App, environment: Environment, options: Optio
   return { data, service };
 }
 
-/** A stage's settings name routes, which have to exist by then; they stand in other templates than the stage. */
+/** A stage's settings name routes, which must exist before the stage; they are in other templates. */
 function stageAfterRoutes(stack: cdk.Stack) {
   const all = stack.node.findAll();
   for (const stage of all.filter((c) => c instanceof apigatewayv2.CfnStage)) {
@@ -172,7 +172,7 @@ function onlyTracesAreUnbounded(role: cdk.CfnResource): boolean {
 
 /** cdk-from-cfn keeps DeletionPolicy and drops UpdateReplacePolicy: what is retained is retained on replacement too. */
 function removal(resource: cdk.CfnResource, environment: Environment) {
-  const versioned = resource instanceof lambda.CfnVersion; // old versions are kept everywhere: there must be something to go back to
+  const versioned = resource instanceof lambda.CfnVersion; // old versions are kept everywhere, so that a rollout can go back
   const policy = resource.cfnOptions.deletionPolicy;
   if (policy === cdk.CfnDeletionPolicy.RETAIN && environment.removal === 'destroy' && !versioned) {
     resource.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.DELETE;
@@ -227,7 +227,7 @@ function addFunctions(stack: cdk.Stack, name: string, template: Template, option
 
 const SECRETS_MANAGER = '/aws/reference/secretsmanager/';
 
-/** A secret that is kept in Secrets Manager is read through SSM, which wants the permission of both. */
+/** A secret in Secrets Manager is read through SSM, which needs the permissions of both. */
 function allowSecretsManager(fn: lambda.CfnFunction, role: iam.CfnRole) {
   const variables = (fn.environment as lambda.CfnFunction.EnvironmentProperty | undefined)?.variables as Record<string, string> | undefined;
   const names = Object.values(variables ?? {}).filter((v) => typeof v === 'string' && v.startsWith(SECRETS_MANAGER));
