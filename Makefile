@@ -1,11 +1,11 @@
-# Everything a person does here. `make help` lists it.
+# Everything that a person does here. `make help` lists it.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 ENV ?= dev
 ARGS ?=
 
 .PHONY: help
-help: ## this list
+help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 # --- try it -----------------------------------------------------------------
@@ -19,59 +19,59 @@ dev: ## run the whole system on this machine (ARGS="--memory --port 9001")
 # --- prove it ---------------------------------------------------------------
 
 .PHONY: test
-test: ## prove everything: Rust, infrastructure, resolvers, browser
+test: ## run all tests: Rust, infrastructure, resolvers, browser
 	@scripts/setup test
 	@scripts/test
 
 .PHONY: test-deploy
-test-deploy: ## deploy everything to a local AWS with the real CDK, and use it there
+test-deploy: ## deploy everything to a local AWS with the real CDK, and test it there
 	@scripts/test-deploy
 
 .PHONY: check
-check: ## format, clippy, licences and sources, generated files
+check: ## check format, lints, licences and sources, templates, generated files
 	@scripts/setup check
 	@scripts/check
 
 .PHONY: soak
-soak: ## long simulations (SEEDS=100000)
+soak: ## run long simulations (SEEDS=100000)
 	@scripts/soak
 
 .PHONY: mutants
-mutants: ## mutation testing of the library's core
+mutants: ## test the tests of the library's core with mutations (FILE=run for one module)
 	@scripts/mutants
 
 .PHONY: fuzz
-fuzz: ## longer runs of the property tests (CASES=100000)
+fuzz: ## run the property tests with more cases (CASES=100000)
 	@scripts/fuzz
 
 .PHONY: bench
-bench: ## benchmarks, compared side by side (BENCH=name for one)
-	@scripts/bench $(BENCH)
+bench: ## run the benchmarks (BENCH=tokens for one, ARGS="--seconds 5" for its options)
+	@scripts/bench $(BENCH) $(if $(ARGS),-- $(ARGS))
 
 # --- ship it ----------------------------------------------------------------
 
 .PHONY: generate build sessync synth diff deploy rollout rollback smoke secrets destroy cost
-generate: ## CDK constructs from infra/templates
+generate: ## generate CDK constructs from infra/templates
 	@scripts/generate
-build: ## all functions for Lambda (ARCH=arm64|x86_64)
+build: ## build all functions for Lambda (ARCH=arm64|x86_64)
 	@scripts/build
-sessync: ## sessync as one static binary (target/sessync/sessync)
+sessync: ## build sessync as one static binary (target/sessync/sessync)
 	@scripts/build-sessync
-synth: ## synthesize ENV
+synth: ## write the CloudFormation templates of ENV to target/cdk.out
 	@ENV=$(ENV) scripts/synth
-diff: ## what a deployment to ENV would change
+diff: ## show what a deployment to ENV would change
 	@ENV=$(ENV) scripts/diff
 deploy: ## deploy ENV (dev, staging, prod, or local: no account needed)
 	@ENV=$(ENV) scripts/deploy
-rollout: ## move traffic to the new versions of ENV, watched (ARGS="--plan", "--function slack-events", "--abort")
+rollout: ## move traffic to the new versions of ENV and watch the alarms (ARGS="--plan", "--function slack-events", "--abort")
 	@ENV=$(ENV) scripts/rollout rollout $(ARGS)
 rollback: ## take the last rollout of ENV back (ARGS="--function slack-events")
 	@ENV=$(ENV) scripts/rollout rollback $(ARGS)
-smoke: ## call the deployed functions of ENV
+smoke: ## call every deployed function of ENV, without effects
 	@ENV=$(ENV) scripts/smoke
-secrets: ## set the secrets of ENV, without echo
+secrets: ## set the missing secrets of ENV, without echo (SECRET=/name replaces one)
 	@ENV=$(ENV) scripts/secrets
 destroy: ## remove ENV
 	@ENV=$(ENV) scripts/destroy
-cost: ## what a month of ENV costs
+cost: ## print what a month of ENV costs
 	@ENV=$(ENV) scripts/cost

@@ -1,6 +1,6 @@
 // The CDK app: the stacks of one environment.
 //
-//   -c env=prod                     which (or ENV)
+//   -c env=prod                     which one (or ENV)
 //   -c binaries=target/lambda       where the built functions are; `placeholder` to synthesize without them
 //   -c architecture=arm64           what they were built for
 import * as cdk from 'aws-cdk-lib';
@@ -17,6 +17,6 @@ addStacks(app, env, {
   binaries: binaries === 'placeholder' ? undefined : binaries,
   architecture: (context('architecture') ?? 'arm64') as 'arm64' | 'x86_64',
 });
-// The tests look at every environment; here it keeps a deployment to AWS from going out with a finding. It takes longer than all the rest.
+// The tests check every environment with cdk-nag. Here it stops a deployment to AWS that has a finding. It takes longer than everything else.
 if (env.name !== 'local') cdk.Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
 app.synth();

@@ -25,12 +25,12 @@ const HOUR = 3600;
 
 export const classHour = () => read<ClassHour>('class.json');
 
-/** Heartbeats of an hour. */
+/** How many heartbeats one hour has. */
 export function beats({ groups, nodes }: ClassHour, { host, member }: Intervals): number {
   return groups * (HOUR / host + ((nodes - 1) * HOUR) / member);
 }
 
-/** One hour in dollars. */
+/** The cost of one hour in dollars. */
 export function hour(c: ClassHour, prices: Prices, isBatched: boolean, intervals: Intervals): Hour {
   const price = (unit: string) => {
     const found = prices[unit];
@@ -62,10 +62,10 @@ export function classLines(prices: Prices): string[] {
   const saved = 1 - columns[0]![1].heartbeats / columns[2]![1].heartbeats;
   const batching = 1 - columns[0]![1].total / columns[1]![1].total;
   return [
-    `An hour of a class on the mesh: ${c.groups} groups of ${c.nodes} nodes, ${c.reportsASecond} reports and ${c.batchesASecond} event batches a second a group`,
+    `An hour of a class on the mesh: ${c.groups} groups of ${c.nodes} nodes, ${c.reportsASecond} reports and ${c.batchesASecond} event batches per second and group`,
     `  ${''.padEnd(40)}${columns.map(([name]) => name.padStart(16)).join('')}`,
     ...rows.map(([name, key]) => `  ${name.padEnd(40)}${columns.map(([, h]) => h[key].toFixed(2).padStart(16)).join('')}`),
-    `  Batching (${c.valuesAReport} values a report, ${c.eventsABatch} events a batch) saves ${Math.round(batching * 100)} %. Heartbeats every ${rare.host} s of the host and ${rare.member} s of members`,
-    `  instead of ${often.host} s and ${often.member} s save ${Math.round(saved * 100)} % of what heartbeats cost (the seed says about 70 %).`,
+    `  Batching (${c.valuesAReport} values per report, ${c.eventsABatch} events per batch) saves ${Math.round(batching * 100)} %. Heartbeats every ${rare.host} s of the host and ${rare.member} s of members`,
+    `  instead of ${often.host} s and ${often.member} s save ${Math.round(saved * 100)} % of what heartbeats cost (required: 70 %).`,
   ];
 }

@@ -1,4 +1,4 @@
-// What a month costs: a line a resource, from a synthesized template and a usage file. Pure; cli/cost.ts prints it.
+// What a month costs: one line per resource, from a synthesized template and a usage file. Pure; cli/cost.ts prints it.
 import fs from 'node:fs';
 import path from 'node:path';
 import { infra } from './template.ts';
@@ -8,13 +8,13 @@ export type Prices = Record<Unit, number>;
 
 export interface Line {
   application: string;
-  /** What the seeds count; what watching it adds; what keeping it safe adds. */
+  /** What running it costs; what monitoring it adds; what backing it up adds. */
   part: 'service' | 'observability' | 'protection';
   resource: string;
   what: string;
   unit: Unit;
   quantity: number;
-  /** What of the quantity the free tier covers. */
+  /** How much of the quantity the free tier covers. */
   free: number;
   price: number;
   dollars: number;
@@ -32,7 +32,7 @@ export interface Usage {
 interface Resource { Type: string; Properties?: any }
 
 const DAYS = 30;
-/** A function nobody has a number for. */
+/** For functions and tables that the usage file does not list. */
 const UNKNOWN_FUNCTION = { invocations: 10_000, milliseconds: 100 };
 const UNKNOWN_TABLE = { writes: 10_000, reads: 10_000, gigabytes: 0.1 };
 
@@ -137,20 +137,20 @@ function secretsOf(p: any): string[] {
 
 export const sum = (lines: Line[]) => lines.reduce((total, l) => total + l.dollars, 0);
 
-export interface SeedTable {
+export interface Estimate {
   title: string;
   total: number;
   digits: number;
   lines: { what: string; quantity: number; price: number; today: Unit; note?: string }[];
 }
 
-export interface SeedRow { what: string; then: number; now: number; price: number; priceNow: number; note?: string }
+export interface EstimateRow { what: string; then: number; now: number; price: number; priceNow: number; note?: string }
 
-/** The seeds' own tables: as they counted, and at today's prices. */
-export function seedTables(): (SeedTable & { then: number; now: number; rows: SeedRow[] })[] {
+/** The estimates that were made before anything was built: as they were, and at today's prices. */
+export function estimates(): (Estimate & { then: number; now: number; rows: EstimateRow[] })[] {
   const today = pricesOf('us-east-1');
-  return read<{ tables: SeedTable[] }>('seeds.json').tables.map((table) => {
-    const rows = table.lines.map((l) => ({ what: l.what, then: l.quantity * l.price, now: l.quantity * today[l.today]!, price: l.price, priceNow: today[l.today]!, note: l.note }));
-    return { ...table, rows, then: rows.reduce((t, r) => t + r.then, 0), now: rows.reduce((t, r) => t + r.now, 0) };
+  return read<{ estimates: Estimate[] }>('estimates.json').estimates.map((estimate) => {
+    const rows = estimate.lines.map((l) => ({ what: l.what, then: l.quantity * l.price, now: l.quantity * today[l.today]!, price: l.price, priceNow: today[l.today]!, note: l.note }));
+    return { ...estimate, rows, then: rows.reduce((t, r) => t + r.then, 0), now: rows.reduce((t, r) => t + r.now, 0) };
   });
 }

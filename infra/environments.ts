@@ -1,13 +1,13 @@
 // Everything that differs between environments, and nothing else. `npm run environment -- prod` prints one as JSON.
 //
-// To deploy your own: set `account` and the parameters that templates need of you (Metadata.Needed; `make deploy` names
-// all that are missing). Secrets are not here: `make secrets ENV=…` sets them in SSM.
+// To deploy your own: set `account` and the parameters that the templates need (Metadata.Needed; `make deploy` names
+// those that are missing). Secrets are not here: `make secrets ENV=…` stores them in SSM.
 
 export type Name = 'local' | 'dev' | 'staging' | 'prod';
 
 export interface Environment {
   name: Name;
-  /** Where it lives. Without an account, the one of the credentials; a wrong one is refused. */
+  /** The AWS account. Without it, the account of the credentials; a wrong one is refused. */
   account?: string;
   region: string;
   /** Ends every name. */
@@ -19,20 +19,24 @@ export interface Environment {
   tracing: 'Active' | 'PassThrough';
   /** Who is told of alarms; nobody when absent. */
   alarms?: { protocol: 'email' | 'https' | 'sqs'; endpoint: string };
-  /** US dollars a month; absent where nothing costs anything. */
+  /** US dollars per month; absent where nothing costs anything. */
   budgets?: { environment: number; feeds: number };
-  /** What each route of the front door lets through; shared.yaml says which route is which. */
+  /** How many requests each route of the HTTP API lets through; shared.yaml says which route is which. */
   throttling: Record<'slack' | 'transfers' | 'reads' | 'others', { requestsPerSecond: number; burst: number }>;
-  /** Concurrent executions set aside for a function, by its name; the account's pool otherwise. */
+  /** Concurrent executions reserved for a function, by its name; others use the account's pool. */
   reservedConcurrency: Record<string, number>;
-  /** How traffic moves to a new version (`make rollout`): percentages, and how long each is watched at least; where an alarm looks further back, as long as that. */
+  /**
+   * How traffic moves to a new version (`make rollout`): the percentages, and the shortest time for which each is watched. Where an alarm looks
+   * further back than that, the step is watched for as long as the alarm looks back.
+   */
   rollout: { steps: number[]; bakeSeconds: number; alarms: string[] };
-  /** Any parameter of any template by its name; wins over everything above. */
+  /** Any parameter of any template, by its name; overrides everything above. */
   parameters: Record<string, string | number>;
 }
 
-/** seed 5's heartbeats and longest connection; only what mesh.yaml declares is passed on. */
+/** Development: groups end soon after their nodes are gone, so that one does not wait while trying things. */
 const quickMesh = { MeshHostHeartbeatSeconds: 15, MeshMemberHeartbeatSeconds: 15, MeshMaxConnectionTimeMinutes: 10 };
+/** Production: rare heartbeats, which save at least 70 % of what heartbeats cost (`make cost`). */
 const thriftyMesh = { MeshHostHeartbeatSeconds: 30, MeshMemberHeartbeatSeconds: 120, MeshMaxConnectionTimeMinutes: 50 };
 
 const dev: Environment = {
@@ -43,7 +47,7 @@ const dev: Environment = {
   logLevel: 'debug',
   logRetentionDays: 7,
   tracing: 'Active',
-  budgets: { environment: 80, feeds: 1 }, // make cost ENV=… says about 60, half of it observability; a test compares
+  budgets: { environment: 80, feeds: 1 }, // make cost ENV=… prints about 60, half of it observability; a test compares
   throttling: {
     slack: { requestsPerSecond: 20, burst: 40 },
     transfers: { requestsPerSecond: 20, burst: 40 },
@@ -79,7 +83,7 @@ export const environments: Record<Name, Environment> = {
     parameters: { ...thriftyMesh },
   },
 
-  // Most alarms look at 15 minutes. Staging is content with what each function's alarms need, prod watches every function for as long.
+  // Most alarms look at 15 minutes. Staging watches each function only for as long as its own alarms need; prod watches every function for 15 minutes.
   prod: {
     ...dev,
     name: 'prod',

@@ -151,7 +151,7 @@ function variablesAsText(template: Template): Template {
 
 const className = (name: string) => name.replace(/(^|-)([a-z])/g, (_, __, c: string) => c.toUpperCase());
 
-/** cdk-from-cfn has its own idea of camel case; the generated text says which. */
+/** cdk-from-cfn has its own rules for camel case, so the names are read from the generated text. */
 function members(code: string, names: string[], what: string): Record<string, string> {
   const found = new Map([...code.matchAll(/(?:^| )readonly (\w+)\??[:;]/gm)].map((m) => [m[1]!.toLowerCase(), m[1]!]));
   return Object.fromEntries(names.map((n) => {

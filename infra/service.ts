@@ -13,7 +13,7 @@ import { Asset } from 'aws-cdk-lib/aws-s3-assets';
 import { type Construct, type IConstruct } from 'constructs';
 import { type Environment } from './environments.ts';
 import { generated, type Part } from './generated/index.ts';
-import { functionsOf, infra, isSeedName, namesSecret, readTemplate, root, type Template } from './template.ts';
+import { functionsOf, infra, isProdName, namesSecret, readTemplate, root, type Template } from './template.ts';
 
 export interface Options {
   /** A directory with NAME/bootstrap for each function; `undefined` for a placeholder, which cannot be deployed. */
@@ -31,7 +31,7 @@ export function addStacks(app: cdk.App, environment: Environment, options: Optio
   const service = new cdk.Stack(app, `ichido-${environment.name}`, { ...common, description: 'ichido: what runs' });
   service.addStackDependency(data);
 
-  const shared: Record<string, unknown> = {}; // what shared.yaml puts out and others take in
+  const shared: Record<string, unknown> = {}; // outputs of shared.yaml that other templates use
   for (const part of generated) {
     const template = readTemplate(part.name);
     const values = parameters(template, environment, options, shared);
@@ -57,7 +57,7 @@ export function addStacks(app: cdk.App, environment: Environment, options: Optio
   return { data, service };
 }
 
-/** A stage's settings name routes, which have to exist by then; they stand in other templates than the stage. */
+/** A stage's settings name routes, which must exist before the stage; they are in other templates. */
 function stageAfterRoutes(stack: cdk.Stack) {
   const all = stack.node.findAll();
   for (const stage of all.filter((c) => c instanceof apigatewayv2.CfnStage)) {
@@ -100,7 +100,7 @@ export function parameters(
     if (name in environment.parameters) values[name] = environment.parameters[name];
     else if (known[name] !== undefined) values[name] = known[name];
     else if (namesSecret(name)) values[name] = String(Default).replace('/ichido/local/', `/ichido/${environment.name}/`);
-    else if (isSeedName(name)) values[name] = `${Default}${environment.suffix}`;
+    else if (isProdName(name)) values[name] = `${Default}${environment.suffix}`;
     else if (name.endsWith('File')) values[name] = fs.readFileSync(path.join(infra, 'appsync', String(Default)), 'utf8');
   }
   return values;
@@ -135,7 +135,7 @@ function add(
     if (template.Outputs?.[name] === undefined) construct.node.tryRemoveChild(`CfnOutput${name}`);
   }
   if (environment.name === 'local') withoutUnknownOutputs(construct);
-  // Alarms are not the application's cost: seed 2 gives the feeds one dollar, and ten alarms are one.
+  // The feeds may cost one dollar per month, and ten alarms alone cost one: alarms are not counted as a cost of their application.
   if (template.Metadata?.Application) cdk.Tags.of(construct).add('Application', template.Metadata.Application, { excludeResourceTypes: ['AWS::CloudWatch::Alarm'] });
   return construct;
 }
@@ -172,7 +172,7 @@ function onlyTracesAreUnbounded(role: cdk.CfnResource): boolean {
 
 /** cdk-from-cfn keeps DeletionPolicy and drops UpdateReplacePolicy: what is retained is retained on replacement too. */
 function removal(resource: cdk.CfnResource, environment: Environment) {
-  const versioned = resource instanceof lambda.CfnVersion; // old versions are kept everywhere: there must be something to go back to
+  const versioned = resource instanceof lambda.CfnVersion; // old versions are kept everywhere, so that a rollout can go back
   const policy = resource.cfnOptions.deletionPolicy;
   if (policy === cdk.CfnDeletionPolicy.RETAIN && environment.removal === 'destroy' && !versioned) {
     resource.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.DELETE;
@@ -227,7 +227,7 @@ function addFunctions(stack: cdk.Stack, name: string, template: Template, option
 
 const SECRETS_MANAGER = '/aws/reference/secretsmanager/';
 
-/** A secret that is kept in Secrets Manager is read through SSM, which wants the permission of both. */
+/** A secret in Secrets Manager is read through SSM, which needs the permissions of both. */
 function allowSecretsManager(fn: lambda.CfnFunction, role: iam.CfnRole) {
   const variables = (fn.environment as lambda.CfnFunction.EnvironmentProperty | undefined)?.variables as Record<string, string> | undefined;
   const names = Object.values(variables ?? {}).filter((v) => typeof v === 'string' && v.startsWith(SECRETS_MANAGER));

@@ -1,4 +1,4 @@
-// An environment, synthesized in this process with placeholders for binaries: for tests and for the cost of a month.
+// Synthesizes an environment in this process, with placeholders for binaries: for tests and for `make cost`.
 import fs from 'node:fs';
 import path from 'node:path';
 import * as cdk from 'aws-cdk-lib';
@@ -24,7 +24,7 @@ export interface Synthesized {
   report: any;
 }
 
-/** `prepare` registers plug-ins; without it the CDK's own validation is left out too, which takes longer than all the rest. */
+/** `prepare` registers plug-ins. Without it, the CDK's own validation is skipped too, which takes longer than everything else. */
 export function synthesize(environment: Environment, prepare?: (app: cdk.App) => void): Synthesized {
   const outdir = path.join(root, 'target', 'synthesized', `${environment.name}-${process.pid}`);
   const app = new cdk.App({ outdir });
@@ -36,7 +36,7 @@ export function synthesize(environment: Environment, prepare?: (app: cdk.App) =>
   try {
     app.synth();
   } catch (error) {
-    // What plug-ins find is in the report, for the caller to judge; the templates are there all the same.
+    // The findings of plug-ins are in the report, for the caller to judge; the templates were written nevertheless.
     if (!fs.existsSync(path.join(outdir, 'validation-report.json'))) throw error;
   }
   process.exitCode = exitCode;
@@ -58,7 +58,7 @@ export function synthesize(environment: Environment, prepare?: (app: cdk.App) =>
   return { environment, stacks: { data, service }, resources, report };
 }
 
-/** Imports from the data stack become the references that they stand for: one template to reason about. */
+/** Replaces imports from the data stack by the references that they stand for, so that there is one template to look at. */
 function resolveImports(value: any, exports: Map<string, any>): any {
   if (Array.isArray(value)) return value.map((v) => resolveImports(v, exports));
   if (typeof value !== 'object' || value === null) return value;

@@ -74,5 +74,5 @@ export function functionsOf(template: Template) {
 /** A parameter that names a secret, and never holds its value. */
 export const namesSecret = (parameter: string) => parameter.endsWith('Parameter');
 
-/** A parameter with a name that a seed gives: as it is in prod, with `-ENV` elsewhere. */
-export const isSeedName = (parameter: string) => parameter.endsWith('Name');
+/** A parameter whose default is a name in prod; elsewhere `-ENV` is appended. Tables and schedules keep these names for ever: their data and their users depend on them. */
+export const isProdName = (parameter: string) => parameter.endsWith('Name');

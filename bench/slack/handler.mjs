@@ -1,5 +1,5 @@
-// The door as seed 1 has it, in Node with the AWS SDK v3: verifies the signature, marks the event with one conditional
-// put, falls back to memory, and hands a new event over. It records no completion, so it does one store call less.
+// What slack-events is compared with: a handler in Node with the AWS SDK v3. It verifies the signature, marks the event with one
+// conditional put, falls back to memory, and hands a new event over. It records no completion, so it makes one store call less.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';

@@ -1,11 +1,11 @@
 // make cost: what a month of an environment costs.
 //
 //   ENV=…             the environment
-//   FREE_TIER=on      with what AWS gives away every month (off by default)
-//   USAGE=file        instead of infra/cost/usage.json
+//   FREE_TIER=on      subtract what AWS gives away every month (off by default)
+//   USAGE=file        the usage to count with, instead of infra/cost/usage.json
 import fs from 'node:fs';
 import { classLines } from '../class.ts';
-import { cost, pricesOf, read, seedTables, sum, type Line, type SeedRow, type Usage } from '../cost.ts';
+import { cost, pricesOf, read, estimates, sum, type Line, type EstimateRow, type Usage } from '../cost.ts';
 import { synthesize } from '../synthesize.ts';
 import { readTemplate, templateNames } from '../template.ts';
 import { environment, Refusal, run } from './world.ts';
@@ -24,7 +24,7 @@ run(async () => {
     console.log(JSON.stringify({ environment: env.name, region: env.region, freeTier: free, lines }, null, 2));
     return;
   }
-  console.log(`${env.name} in ${env.region}, a month in US dollars, free tier ${free}; usage from ${process.env.USAGE ?? 'infra/cost/usage.json'}\n`);
+  console.log(`${env.name} in ${env.region}, US dollars per month, free tier ${free}; usage from ${process.env.USAGE ?? 'infra/cost/usage.json'}\n`);
   for (const application of [...new Set(lines.map((l) => l.application))]) {
     const own = lines.filter((l) => l.application === application && l.part === 'service');
     if (own.length > 0) print(application, own);
@@ -36,28 +36,28 @@ run(async () => {
   const service = lines.filter((l) => l.part === 'service');
   console.log(`${'everything'.padEnd(78)}${dollars(sum(lines))}   of which observability ${sum(watching).toFixed(2)}, protection ${sum(safety).toFixed(2)}`);
   const feeds = sum(service.filter((l) => l.application === 'feeds'));
-  if (feeds > 0) console.log(`${'feeds alone'.padEnd(78)}${dollars(feeds)}   ${feeds <= 1 ? 'within' : 'ABOVE'} seed 2's dollar`);
+  if (feeds > 0) console.log(`${'feeds alone'.padEnd(78)}${dollars(feeds)}   ${feeds <= 1 ? 'within' : 'ABOVE'} the limit of 1.00`);
 
   console.log(`\n${classLines(pricesOf(env.region)).join('\n')}`);
   const { checked } = read<{ checked: Record<string, string> }>('prices.json');
   console.log(`\nPrices: infra/cost/prices.json, last checked on ${checked.on}. ${env.region}: ${checked[env.region]}.`);
-  console.log(`\nThe tables of the seeds, as they counted and at the prices of today (us-east-1, as in the seeds)\n`);
-  for (const table of seedTables()) {
-    console.log(table.title.padEnd(58) + 'then'.padStart(10) + 'today'.padStart(10));
-    for (const row of table.rows) console.log(`  ${row.what.padEnd(56)}${dollars(row.then)}${dollars(row.now)}   ${[differs(row), row.note].filter(Boolean).join('; ')}`.trimEnd());
-    console.log(`  ${'total'.padEnd(56)}${dollars(table.then)}${dollars(table.now)}\n`);
+  console.log(`\nThe first estimates, as they were made and at today's prices (us-east-1)\n`);
+  for (const estimate of estimates()) {
+    console.log(estimate.title.padEnd(58) + 'then'.padStart(10) + 'today'.padStart(10));
+    for (const row of estimate.rows) console.log(`  ${row.what.padEnd(56)}${dollars(row.then)}${dollars(row.now)}   ${[differs(row), row.note].filter(Boolean).join('; ')}`.trimEnd());
+    console.log(`  ${'total'.padEnd(56)}${dollars(estimate.then)}${dollars(estimate.now)}\n`);
   }
 });
 
-/** What of a row's price changed, in the unit that price lists use. */
-function differs({ price, priceNow }: SeedRow): string {
+/** How a price changed, in the unit that price lists use. */
+function differs({ price, priceNow }: EstimateRow): string {
   if (Math.abs(price - priceNow) < price * 1e-6) return '';
   const a = price < 1e-3 ? 1e6 : 1;
   const shown = (n: number) => `$${Number((n * a).toPrecision(4))}`;
-  return `${shown(price)} then, ${shown(priceNow)} today${a > 1 ? ' a million' : ''}`;
+  return `${shown(price)} then, ${shown(priceNow)} today${a > 1 ? ' per million' : ''}`;
 }
 
-/** Alarms and metrics are many of the same: one line an application. */
+/** There are many alarms and metrics: one line per application. */
 function compact(lines: Line[]): Line[] {
   const merged = new Map<string, Line>();
   for (const l of lines) {

@@ -2,8 +2,8 @@
 //
 //   ENV=…            the environment
 //   STACK=data       only what holds data; STACK=service only the rest
-//   YES=1            do not ask (pipelines)
-//   --check          only say whether it would be refused
+//   YES=1            does not ask (pipelines)
+//   --check          only checks whether the deployment would be refused
 import fs from 'node:fs';
 import readline from 'node:readline/promises';
 import { LambdaClient, paginateListVersionsByFunction } from '@aws-sdk/client-lambda';
@@ -22,16 +22,16 @@ run(async () => {
   const before = await live(env);
   const moving = before.filter((l) => l.moving).map((l) => l.function);
   if (moving.length > 0) {
-    throw new Refusal(`A rollout is under way (${moving.join(', ')}). Finish it (make rollout ENV=${env.name}) or take it back (make rollback ENV=${env.name}), then deploy.`);
+    throw new Refusal(`A rollout is in progress (${moving.join(', ')}). Finish it (make rollout ENV=${env.name}) or take it back (make rollback ENV=${env.name}), then deploy.`);
   }
   const bootstrapped = await isBootstrapped();
   if (!bootstrapped && env.name !== 'local') {
-    throw new Refusal(`The account is not prepared for the CDK. Once, as its administrator:\n  (cd infra && npx cdk bootstrap aws://${owner}/${env.region})`);
+    throw new Refusal(`The account is not prepared for the CDK. Run this once, as its administrator:\n  (cd infra && npx cdk bootstrap aws://${owner}/${env.region})`);
   }
   if (process.argv.includes('--check')) return; // before anything is built
   binaries();
   if (!bootstrapped) {
-    if ((await bootstrap(env, owner)) !== 0) throw new Refusal('cdk bootstrap failed; what it said is above');
+    if ((await bootstrap(env, owner)) !== 0) throw new Refusal('cdk bootstrap failed; its output is above');
   }
 
   if (env.name !== 'local') {
@@ -47,7 +47,7 @@ run(async () => {
   await print(outputs, env);
 });
 
-/** Names stand in a column of this width. */
+/** Width of the column of names. */
 const WIDTH = 42;
 
 async function refuseUnlessComplete(env: Environment) {
@@ -58,17 +58,17 @@ async function refuseUnlessComplete(env: Environment) {
     ...secrets.filter((s) => missing.includes(s.name)).map((s) => `  secret   ${s.name.padEnd(WIDTH)} ${s.description}`),
   ];
   if (problems.length === 0) return;
-  throw new Refusal(`${env.name} cannot be deployed yet. Missing:\n${problems.join('\n')}\n\nSettings are parameters of ${env.name} in infra/environments.ts; make secrets ENV=${env.name} sets the secrets.`);
+  throw new Refusal(`${env.name} cannot be deployed yet. Missing:\n${problems.join('\n')}\n\nSet settings in the parameters of ${env.name} in infra/environments.ts, and secrets with make secrets ENV=${env.name}.`);
 }
 
-/** cdk bootstrap leaves its version behind. */
+/** cdk bootstrap stores its version in SSM. */
 async function isBootstrapped(): Promise<boolean> {
   return (await missingSecrets(['/cdk-bootstrap/hnb659fds/version'])).length === 0;
 }
 
 async function ask(env: Environment) {
   if (env.name !== 'prod' || process.env.YES === '1') return;
-  if (!process.stdin.isTTY) throw new Refusal('prod is not deployed unasked: YES=1 says yes');
+  if (!process.stdin.isTTY) throw new Refusal('prod is deployed only after a confirmation, and there is no terminal to ask. Set YES=1 to confirm.');
   const terminal = readline.createInterface({ input: process.stdin, output: process.stderr });
   const answer = await terminal.question('\nDeploy this to prod? Type prod to go on: ');
   terminal.close();
@@ -77,7 +77,7 @@ async function ask(env: Environment) {
 
 async function ok(env: Environment, args: string[], what: string) {
   const code = await cdk(env, ...args);
-  if (code !== 0) throw new Refusal(`${what} failed (exit code ${code}); what it said is above`);
+  if (code !== 0) throw new Refusal(`${what} failed (exit code ${code}); its output is above`);
 }
 
 async function print(file: string, env: Environment) {

@@ -1,4 +1,4 @@
-// make destroy: removes an environment. Where tables are retained, they stay, and it has to be said twice.
+// make destroy: removes an environment. Where tables are retained, they stay, and it asks for a confirmation.
 import readline from 'node:readline/promises';
 import { account, cdk, environment, Refusal, run, stacks, useEnvironment } from './world.ts';
 
@@ -8,15 +8,15 @@ run(async () => {
   useEnvironment(env);
   await account(env);
   if (env.removal === 'retain') {
-    console.error(`${env.name} keeps its tables and queues; they have to be deleted by hand. Its stacks are protected against deletion: lift that first (aws cloudformation update-termination-protection).`);
+    console.error(`${env.name} keeps its tables and queues; they have to be deleted by hand. Its stacks are protected against deletion; remove the protection first (aws cloudformation update-termination-protection).`);
   }
   if (env.name !== 'local' && process.env.YES !== '1') {
-    if (!process.stdin.isTTY) throw new Refusal('Not without being asked: YES=1 says yes');
+    if (!process.stdin.isTTY) throw new Refusal('The environment is destroyed only after a confirmation, and there is no terminal to ask. Set YES=1 to confirm.');
     const terminal = readline.createInterface({ input: process.stdin, output: process.stderr });
     const answer = await terminal.question(`Destroy ${stacks(env).join(' and ')}? Type ${env.name} to go on: `);
     terminal.close();
     if (answer.trim() !== env.name) throw new Refusal('Nothing was destroyed.');
   }
   const code = await cdk(env, 'destroy', ...stacks(env), '--force');
-  if (code !== 0) throw new Refusal(`cdk destroy failed (exit code ${code}); what it said is above`);
+  if (code !== 0) throw new Refusal(`cdk destroy failed (exit code ${code}); its output is above`);
 });

@@ -1,4 +1,4 @@
-// What the local AWS drops from CloudFormation, set through the API as the templates say. On AWS there is nothing to mend.
+// Sets through the API what the local AWS ignores in CloudFormation templates. AWS itself needs none of it.
 import { DescribeTimeToLiveCommand, DynamoDBClient, UpdateTimeToLiveCommand } from '@aws-sdk/client-dynamodb';
 import type { Environment } from '../environments.ts';
 import { parameters } from '../service.ts';

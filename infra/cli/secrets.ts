@@ -1,8 +1,8 @@
 // make secrets: sets the secrets of an environment in SSM, without echo and without a trace in the shell's history.
 //
 //   ENV=…              the environment
-//   SECRET=/name       only this one, also if it is there already (rotation); otherwise those that are missing
-// On a terminal it asks; in a pipeline it reads one line a secret from standard input, in the order in which it names them.
+//   SECRET=/name       only this one, also if it is set already (rotation); without it, those that are missing
+// On a terminal it asks. In a pipeline it reads one line per secret from standard input, in the order in which it lists them.
 import crypto from 'node:crypto';
 import readline from 'node:readline';
 import { Writable } from 'node:stream';
@@ -24,7 +24,7 @@ async function main() {
   if (only && !secrets.some((s) => s.name === only)) throw new Refusal(`${env.name} has no secret ${only}`);
   const wanted = secrets.filter((s) => (only ? s.name === only : missing.includes(s.name)));
   if (wanted.length === 0) {
-    console.log('\nAll are set. SECRET=/name sets one anew.');
+    console.log('\nAll secrets are set. SECRET=/name replaces one.');
     return;
   }
   const foreign = wanted.filter((s) => s.name.startsWith(SECRETS_MANAGER));
@@ -59,7 +59,7 @@ function asker() {
   return Object.assign(ask, { close: () => reader.close() });
 }
 
-/** The local AWS gets values of its own: random, or what the environment's variable says (for tests). */
+/** Values for the local AWS: random, or those of a variable (for tests). */
 export async function seedLocalSecrets(env: Environment) {
   const { secrets } = described(env);
   const missing = await missingSecrets(secrets.map((s) => s.name));

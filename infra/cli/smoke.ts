@@ -1,4 +1,4 @@
-// make smoke: calls every deployed function through `live` with the health payload, which has no effect, and the front door.
+// make smoke: calls every deployed function through `live` with the health payload, which has no effect, and the HTTP API.
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import fs from 'node:fs';
 import { described, environment, outputsFile, Refusal, run, useEnvironment } from './world.ts';
@@ -26,7 +26,7 @@ run(async () => {
   if (failures.length > 0) throw new Refusal(`\n${failures.join('\n')}`);
 });
 
-/** An unsigned event has to be refused, by the function and not by API Gateway. */
+/** The function itself, not API Gateway, must refuse an unsigned event. */
 async function frontDoor(file: string): Promise<string[]> {
   if (!fs.existsSync(file)) return [];
   const outputs = Object.assign({}, ...Object.values<object>(JSON.parse(fs.readFileSync(file, 'utf8')))) as Record<string, string>;
@@ -37,7 +37,7 @@ async function frontDoor(file: string): Promise<string[]> {
   return fine ? [] : [`POST ${outputs.SlackRequestUrlPath}: 401 was expected of an unsigned event, ${status} came`];
 }
 
-/** A local AWS is told by the Host header which API is meant; names under localhost need not resolve. */
+/** A local AWS chooses the API by the Host header; names under localhost need not resolve. */
 async function request(url: URL, body: string): Promise<{ status: number }> {
   const http = await import(url.protocol === 'https:' ? 'node:https' : 'node:http');
   const local = url.hostname.endsWith('.localhost');

@@ -9,12 +9,12 @@ import { environment as find, type Environment } from '../environments.ts';
 import { parameters } from '../service.ts';
 import { functionsOf, namesSecret, readTemplate, root, templateNames } from '../template.ts';
 
-/** SSM takes ten names a call. */
+/** SSM accepts ten names per call. */
 const NAMES_PER_CALL = 10;
 
 export class Refusal extends Error {}
 
-/** Runs a command; a refusal is told in plain words, without a stack. */
+/** Runs a command; a refusal is printed without a stack trace. */
 export function run(main: () => Promise<void>) {
   main().catch((error: unknown) => {
     console.error(error instanceof Refusal ? error.message : error);
@@ -43,19 +43,19 @@ export function described(env: Environment) {
     for (const [p, { Description }] of Object.entries(template.Parameters ?? {})) {
       if (namesSecret(p)) secrets.push({ parameter: p, name: String(values[p]), description: (Description ?? '').replace(/^(Name of the SecureString with|The parameter that holds) /, '') });
     }
-    // The local environment is content with the defaults.
+    // The defaults are enough for the local environment.
     const unset = env.name === 'local' ? [] : (template.Metadata?.Needed ?? []).filter((p) => !(p in env.parameters));
     needed.push(...unset.map((parameter) => ({ parameter, description: template.Parameters?.[parameter]?.Description ?? '' })));
   }
   return { functions, secrets, needed };
 }
 
-/** Names of secrets that are not there. */
+/** Names of secrets that are not set. */
 export async function missingSecrets(names: string[]): Promise<string[]> {
   const ssm = new SSMClient({});
   const missing: string[] = [];
   for (let i = 0; i < names.length; i += NAMES_PER_CALL) {
-    // Without decryption: whether it is there is all that is asked.
+    // Without decryption: only their existence matters.
     const answer = await ssm.send(new GetParametersCommand({ Names: names.slice(i, i + NAMES_PER_CALL), WithDecryption: false }));
     const found = new Set((answer.Parameters ?? []).map((p) => p.Name));
     missing.push(...names.slice(i, i + NAMES_PER_CALL).filter((n) => !found.has(n) && !found.has(n.replace('/aws/reference/secretsmanager/', ''))));
@@ -68,7 +68,7 @@ export interface Live {
   prefix: string;
   /** Empty before the first deployment. */
   version: string;
-  /** Traffic is on its way to another version. */
+  /** A rollout is moving traffic to another version. */
   moving: boolean;
 }
 
@@ -89,22 +89,22 @@ export async function live(env: Environment): Promise<Live[]> {
   }));
 }
 
-/** The account of the credentials; refuses another one than the environment's. */
+/** The account of the credentials; refuses any other than the environment's. */
 export async function account(env: Environment): Promise<string> {
   let found: string | undefined;
   try {
     found = (await new STSClient({}).send(new GetCallerIdentityCommand({}))).Account;
   } catch (error) {
-    throw new Refusal(`AWS does not know you (${(error as Error).message}).\nSign in first (aws sso login, AWS_PROFILE=…), or try ENV=local, which needs no account.`);
+    throw new Refusal(`AWS does not accept your credentials (${(error as Error).message}).\nSign in first (aws sso login, AWS_PROFILE=…), or try ENV=local, which needs no account.`);
   }
-  if (found === undefined) throw new Refusal('AWS names no account for these credentials');
+  if (found === undefined) throw new Refusal('AWS returned no account for these credentials');
   if (env.account !== undefined && env.account !== found) {
-    throw new Refusal(`${env.name} lives in account ${env.account}; these credentials are for ${found}`);
+    throw new Refusal(`${env.name} belongs to account ${env.account}; these credentials are for ${found}`);
   }
   return found;
 }
 
-/** The region is the environment's, whatever the shell says; the local AWS needs no credentials. */
+/** Uses the environment's region, whatever the shell's variables say. The local AWS needs no credentials. */
 export function useEnvironment(env: Environment) {
   process.env.AWS_REGION = env.region;
   process.env.CDK_DISABLE_CLI_TELEMETRY = 'true';
@@ -115,7 +115,7 @@ export function useEnvironment(env: Environment) {
     if (endpoint) console.error(`AWS_ENDPOINT_URL is set: this goes to ${endpoint}, not to AWS.`);
     return;
   }
-  if (endpoint === undefined) throw new Refusal('ENV=local needs AWS_ENDPOINT_URL; scripts/local-aws start prints it, make deploy ENV=local does it all');
+  if (endpoint === undefined) throw new Refusal('ENV=local needs AWS_ENDPOINT_URL; scripts/local-aws start prints it, make deploy ENV=local does everything');
   if (!/^https?:\/\/(127\.0\.0\.1|localhost|\[::1\])(:|\/|$)/.test(endpoint)) {
     throw new Refusal(`ENV=local deploys to this machine only; AWS_ENDPOINT_URL is ${endpoint}`);
   }
@@ -133,7 +133,7 @@ export function binaries(): { directory: string; architecture: string } {
   const directory = process.env.BINARIES ?? 'target/lambda';
   if (directory === 'placeholder') return { directory, architecture: process.env.ARCH ?? 'arm64' };
   const note = path.resolve(root, directory, 'architecture');
-  if (!fs.existsSync(note)) throw new Refusal(`${directory} holds no build: run make build first`);
+  if (!fs.existsSync(note)) throw new Refusal(`there is no build in ${directory}: run make build first`);
   return { directory, architecture: fs.readFileSync(note, 'utf8').trim() };
 }
 
@@ -146,7 +146,7 @@ export function stacks(env: Environment): string[] {
   return [both[which]];
 }
 
-/** Where a deployment leaves what it makes: outputs, cdk.out. The deployment test has a place of its own. */
+/** Where a deployment writes its files: outputs, cdk.out. The deployment test uses another directory. */
 const directory = () => path.resolve(root, process.env.DEPLOY_DIR ?? 'target');
 export const outputsFile = (env: Environment) => path.join(directory(), `outputs-${env.name}.json`);
 export const assemblyDirectory = () => path.join(directory(), 'cdk.out');

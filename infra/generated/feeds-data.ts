@@ -11,7 +11,7 @@ export interface FeedsDataProps {
    */
   readonly environment?: string;
   /**
-   * Ends every name; empty in prod, -ENVIRONMENT elsewhere
+   * The end of every name; empty in prod, -ENVIRONMENT elsewhere
    * @default ''
    */
   readonly suffix?: string;

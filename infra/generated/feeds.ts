@@ -9,12 +9,12 @@ import { Construct } from 'constructs';
 
 export interface FeedsProps {
   /**
-   * Ends every name; empty in prod, -ENVIRONMENT elsewhere
+   * The end of every name; empty in prod, -ENVIRONMENT elsewhere
    * @default ''
    */
   readonly suffix?: string;
   /**
-   * What the binaries were built for
+   * The architecture that the binaries were built for
    * @default 'arm64'
    */
   readonly architecture?: string;
@@ -34,7 +34,7 @@ export interface FeedsProps {
    */
   readonly logRetentionDays?: number;
   /**
-   * X-Ray; Active takes a request a second and 5 % of the others
+   * X-Ray; Active records one request per second and 5 % of the others
    * @default 'Active'
    */
   readonly tracingMode?: string;
@@ -54,7 +54,7 @@ export interface FeedsProps {
    */
   readonly mastodonVisibility?: string;
   /**
-   * What the first reading of a feed posts - mark (nothing), last:N or all
+   * What the first read of a feed posts - mark (nothing), last:N or all
    * @default 'mark'
    */
   readonly feedFirstRun?: string;
@@ -84,7 +84,7 @@ export interface FeedsProps {
    */
   readonly feedGiveUpDays?: number;
   /**
-   * Entries delivered at a time
+   * How many entries are delivered at the same time
    * @default 4
    */
   readonly feedParallelDeliveries?: number;
@@ -828,7 +828,7 @@ export class Feeds extends Construct {
 
     const githubFeedDeadLettersAlarm = new cloudwatch.CfnAlarm(this, 'GithubFeedDeadLettersAlarm', {
       alarmName: `github-feed-dead-letters${props.suffix!}`,
-      alarmDescription: 'Deliveries of GitHub\'s entries were given up on and wait to be sent again. Runbook docs/runbooks/github-feed-dead-letters.md',
+      alarmDescription: 'Deliveries of GitHub\'s entries were given up on; somebody has to send them again. Runbook docs/runbooks/feed-dead-letters.md',
       namespace: 'Ichido',
       metricName: 'DeadLetters',
       dimensions: [
@@ -854,7 +854,7 @@ export class Feeds extends Construct {
 
     const githubFeedGapAlarm = new cloudwatch.CfnAlarm(this, 'GithubFeedGapAlarm', {
       alarmName: `github-feed-gap${props.suffix!}`,
-      alarmDescription: 'No entry of GitHub\'s feed was seen before, so some may have been missed between two readings. Runbook docs/runbooks/github-feed-gap.md',
+      alarmDescription: 'No entry of GitHub\'s feed was known, so some may have been missed between two reads. Runbook docs/runbooks/feed-gap.md',
       namespace: 'Ichido',
       metricName: 'FeedGaps',
       dimensions: [
@@ -880,7 +880,7 @@ export class Feeds extends Construct {
 
     const githubFeedSilenceAlarm = new cloudwatch.CfnAlarm(this, 'GithubFeedSilenceAlarm', {
       alarmName: `github-feed-silence${props.suffix!}`,
-      alarmDescription: 'GitHub\'s feed has not been read for three periods. Runbook docs/runbooks/github-feed-silence.md',
+      alarmDescription: 'GitHub\'s feed has not been read for three periods. Runbook docs/runbooks/feed-silence.md',
       namespace: 'Ichido',
       metricName: 'FeedReads',
       dimensions: [
@@ -906,7 +906,7 @@ export class Feeds extends Construct {
 
     const githubFeedSubscriberDurationAlarm = new cloudwatch.CfnAlarm(this, 'GithubFeedSubscriberDurationAlarm', {
       alarmName: `github-feed-subscriber-duration${props.suffix!}`,
-      alarmDescription: 'Runs over GitHub\'s feed take more than 10 s, twice in a row. Runbook docs/runbooks/github-feed-subscriber-duration.md',
+      alarmDescription: 'Reading GitHub\'s feed and delivering its entries took more than 10 s on average, in two periods in a row. Runbook docs/runbooks/feed-subscriber-duration.md',
       namespace: 'AWS/Lambda',
       metricName: 'Duration',
       dimensions: [
@@ -936,7 +936,7 @@ export class Feeds extends Construct {
 
     const githubFeedSubscriberErrorsAlarm = new cloudwatch.CfnAlarm(this, 'GithubFeedSubscriberErrorsAlarm', {
       alarmName: `github-feed-subscriber-errors${props.suffix!}`,
-      alarmDescription: 'Three runs of the last four that read GitHub\'s feed have failed. Runbook docs/runbooks/github-feed-subscriber-errors.md',
+      alarmDescription: 'The function that reads GitHub\'s feed failed in three of the last four periods. Runbook docs/runbooks/feed-subscriber-errors.md',
       namespace: 'AWS/Lambda',
       metricName: 'Errors',
       dimensions: [
@@ -972,7 +972,7 @@ export class Feeds extends Construct {
 
     const hatebuFeedDeadLettersAlarm = new cloudwatch.CfnAlarm(this, 'HatebuFeedDeadLettersAlarm', {
       alarmName: `hatebu-feed-dead-letters${props.suffix!}`,
-      alarmDescription: 'Deliveries of Hatena Bookmark\'s entries were given up on and wait to be sent again. Runbook docs/runbooks/hatebu-feed-dead-letters.md',
+      alarmDescription: 'Deliveries of Hatena Bookmark\'s entries were given up on; somebody has to send them again. Runbook docs/runbooks/feed-dead-letters.md',
       namespace: 'Ichido',
       metricName: 'DeadLetters',
       dimensions: [
@@ -998,7 +998,7 @@ export class Feeds extends Construct {
 
     const hatebuFeedGapAlarm = new cloudwatch.CfnAlarm(this, 'HatebuFeedGapAlarm', {
       alarmName: `hatebu-feed-gap${props.suffix!}`,
-      alarmDescription: 'No entry of Hatena Bookmark\'s feed was seen before, so some may have been missed between two readings. Runbook docs/runbooks/hatebu-feed-gap.md',
+      alarmDescription: 'No entry of Hatena Bookmark\'s feed was known, so some may have been missed between two reads. Runbook docs/runbooks/feed-gap.md',
       namespace: 'Ichido',
       metricName: 'FeedGaps',
       dimensions: [
@@ -1024,7 +1024,7 @@ export class Feeds extends Construct {
 
     const hatebuFeedSilenceAlarm = new cloudwatch.CfnAlarm(this, 'HatebuFeedSilenceAlarm', {
       alarmName: `hatebu-feed-silence${props.suffix!}`,
-      alarmDescription: 'Hatena Bookmark\'s feed has not been read for three periods. Runbook docs/runbooks/hatebu-feed-silence.md',
+      alarmDescription: 'Hatena Bookmark\'s feed has not been read for three periods. Runbook docs/runbooks/feed-silence.md',
       namespace: 'Ichido',
       metricName: 'FeedReads',
       dimensions: [
@@ -1050,7 +1050,7 @@ export class Feeds extends Construct {
 
     const hatebuFeedSubscriberDurationAlarm = new cloudwatch.CfnAlarm(this, 'HatebuFeedSubscriberDurationAlarm', {
       alarmName: `hatebu-feed-subscriber-duration${props.suffix!}`,
-      alarmDescription: 'Runs over Hatena Bookmark\'s feed take more than 20 s, twice in a row. Runbook docs/runbooks/hatebu-feed-subscriber-duration.md',
+      alarmDescription: 'Reading Hatena Bookmark\'s feed and delivering its entries took more than 20 s on average, in two periods in a row. Runbook docs/runbooks/feed-subscriber-duration.md',
       namespace: 'AWS/Lambda',
       metricName: 'Duration',
       dimensions: [
@@ -1080,7 +1080,7 @@ export class Feeds extends Construct {
 
     const hatebuFeedSubscriberErrorsAlarm = new cloudwatch.CfnAlarm(this, 'HatebuFeedSubscriberErrorsAlarm', {
       alarmName: `hatebu-feed-subscriber-errors${props.suffix!}`,
-      alarmDescription: 'Three runs of the last four that read Hatena Bookmark\'s feed have failed. Runbook docs/runbooks/hatebu-feed-subscriber-errors.md',
+      alarmDescription: 'The function that reads Hatena Bookmark\'s feed failed in three of the last four periods. Runbook docs/runbooks/feed-subscriber-errors.md',
       namespace: 'AWS/Lambda',
       metricName: 'Errors',
       dimensions: [

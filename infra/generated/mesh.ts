@@ -9,12 +9,12 @@ import { Construct } from 'constructs';
 
 export interface MeshProps {
   /**
-   * Ends every name; empty in prod, -ENVIRONMENT elsewhere
+   * The end of every name; empty in prod, -ENVIRONMENT elsewhere
    * @default ''
    */
   readonly suffix?: string;
   /**
-   * What the binaries were built for
+   * The architecture that the binaries were built for
    * @default 'arm64'
    */
   readonly architecture?: string;
@@ -34,7 +34,7 @@ export interface MeshProps {
    */
   readonly logRetentionDays?: number;
   /**
-   * X-Ray; Active takes a request a second and 5 % of the others
+   * X-Ray; Active records one request per second and 5 % of the others
    * @default 'Active'
    */
   readonly tracingMode?: string;
@@ -49,12 +49,12 @@ export interface MeshProps {
    */
   readonly meshTableName?: string;
   /**
-   * How often a host says that it is there; a group ends after five times this without it
+   * Seconds between heartbeats of a host; a group ends after five missed ones
    * @default 15
    */
   readonly meshHostHeartbeatSeconds?: number;
   /**
-   * How often a member says that it is there; a membership ends after five times this without it
+   * Seconds between heartbeats of a member; a membership ends after five missed ones
    * @default 15
    */
   readonly meshMemberHeartbeatSeconds?: number;
@@ -74,7 +74,7 @@ export interface MeshProps {
    */
   readonly meshMessageRetentionSeconds?: number;
   /**
-   * When the API key ends, in seconds since the epoch; AppSync takes at most 365 days from now
+   * When the API key expires, in seconds since the epoch; AppSync allows at most 365 days from now
    * @default 4102444800
    */
   readonly meshApiKeyExpires?: number;
@@ -480,7 +480,7 @@ export class Mesh extends Construct {
 
     const meshErrorsAlarm = new cloudwatch.CfnAlarm(this, 'MeshErrorsAlarm', {
       alarmName: `mesh-errors${props.suffix!}`,
-      alarmDescription: 'The API of the mesh fails inside, for ten minutes. Runbook docs/runbooks/mesh-errors.md',
+      alarmDescription: 'The API of the mesh keeps answering with 5xx. Runbook docs/runbooks/mesh-errors.md',
       namespace: 'AWS/AppSync',
       metricName: '5XXError',
       dimensions: [
@@ -506,7 +506,7 @@ export class Mesh extends Construct {
 
     const meshLatencyAlarm = new cloudwatch.CfnAlarm(this, 'MeshLatencyAlarm', {
       alarmName: `mesh-latency${props.suffix!}`,
-      alarmDescription: 'Every tenth request to the mesh takes longer than a second. Runbook docs/runbooks/mesh-latency.md',
+      alarmDescription: 'One in ten requests to the mesh takes longer than 1 s. Runbook docs/runbooks/mesh-latency.md',
       namespace: 'AWS/AppSync',
       metricName: 'Latency',
       dimensions: [
@@ -602,7 +602,7 @@ export class Mesh extends Construct {
 
     const meshApiKeyAlarm = new cloudwatch.CfnAlarm(this, 'MeshApiKeyAlarm', {
       alarmName: `mesh-api-key${props.suffix!}`,
-      alarmDescription: 'The API key of the mesh ends within 30 days. Runbook docs/runbooks/mesh-api-key.md',
+      alarmDescription: 'The API key of the mesh expires within 30 days. Runbook docs/runbooks/mesh-api-key.md',
       namespace: 'Ichido',
       metricName: 'MeshApiKeyDaysLeft',
       dimensions: [
@@ -628,7 +628,7 @@ export class Mesh extends Construct {
 
     const meshConflictsAlarm = new cloudwatch.CfnAlarm(this, 'MeshConflictsAlarm', {
       alarmName: `mesh-conflicts${props.suffix!}`,
-      alarmDescription: 'Requests of the mesh keep standing in one another\'s way in the table. Runbook docs/runbooks/mesh-conflicts.md',
+      alarmDescription: 'Transactions of mesh-resolver keep conflicting with each other. Runbook docs/runbooks/mesh-conflicts.md',
       namespace: 'Ichido',
       metricName: 'Conflicts',
       dimensions: [
@@ -654,7 +654,7 @@ export class Mesh extends Construct {
 
     const meshResolverErrorsAlarm = new cloudwatch.CfnAlarm(this, 'MeshResolverErrorsAlarm', {
       alarmName: `mesh-resolver-errors${props.suffix!}`,
-      alarmDescription: 'Groups cannot be created, left or dissolved. Runbook docs/runbooks/mesh-resolver-errors.md',
+      alarmDescription: 'mesh-resolver keeps failing, so groups cannot be created, left or dissolved. Runbook docs/runbooks/mesh-resolver-errors.md',
       namespace: 'AWS/Lambda',
       metricName: 'Errors',
       dimensions: [
@@ -684,7 +684,7 @@ export class Mesh extends Construct {
 
     const meshResolverThrottlesAlarm = new cloudwatch.CfnAlarm(this, 'MeshResolverThrottlesAlarm', {
       alarmName: `mesh-resolver-throttles${props.suffix!}`,
-      alarmDescription: 'Lambda refuses to run mesh-resolver for want of concurrency. Runbook docs/runbooks/mesh-resolver-throttles.md',
+      alarmDescription: 'Lambda refuses to run mesh-resolver, because its concurrency is used up. Runbook docs/runbooks/mesh-resolver-throttles.md',
       namespace: 'AWS/Lambda',
       metricName: 'Throttles',
       dimensions: [

@@ -15,7 +15,7 @@ export interface SharedProps {
    */
   readonly environment?: string;
   /**
-   * Ends every name; empty in prod, -ENVIRONMENT elsewhere
+   * The end of every name; empty in prod, -ENVIRONMENT elsewhere
    * @default ''
    */
   readonly suffix?: string;
@@ -40,42 +40,42 @@ export interface SharedProps {
    */
   readonly alarmEndpoint?: string;
   /**
-   * What the route for Slack's events lets through on average; Slack repeats what is refused
+   * Requests per second that the route for Slack's events lets through on average; Slack repeats what is refused
    * @default 50
    */
   readonly slackRequestsPerSecond?: number;
   /**
-   * What it lets through at once
+   * How many requests it lets through at once
    * @default 100
    */
   readonly slackRequestBurst?: number;
   /**
-   * What the route for transfers lets through on average; a refused one has not moved anything
+   * Requests per second that the route for transfers lets through on average; a refused transfer has moved no money
    * @default 50
    */
   readonly transferRequestsPerSecond?: number;
   /**
-   * What it lets through at once
+   * How many requests it lets through at once
    * @default 100
    */
   readonly transferRequestBurst?: number;
   /**
-   * What each route for balances and histories lets through on average
+   * Requests per second that each route for balances and histories lets through on average
    * @default 100
    */
   readonly readRequestsPerSecond?: number;
   /**
-   * What it lets through at once
+   * How many requests it lets through at once
    * @default 200
    */
   readonly readRequestBurst?: number;
   /**
-   * What every other route lets through on average - new accounts, an operator's, paths that do not exist
+   * Requests per second that every other route lets through on average - new accounts, operators, paths that do not exist
    * @default 10
    */
   readonly otherRequestsPerSecond?: number;
   /**
-   * What it lets through at once
+   * How many requests it lets through at once
    * @default 20
    */
   readonly otherRequestBurst?: number;
@@ -85,27 +85,27 @@ export interface SharedProps {
    */
   readonly budgets?: string;
   /**
-   * What everything of this environment may cost a month
+   * What everything of this environment may cost per month
    * @default 10
    */
   readonly budgetUsd?: number;
   /**
-   * What the feeds may cost a month (seed 2)
+   * What the feeds may cost per month
    * @default 1
    */
   readonly feedsBudgetUsd?: number;
 }
 
 /**
- * The front door, alarms, budgets and the dashboard of an environment
+ * The HTTP API, the alarm topic, the budgets and the dashboard of an environment
  */
 export class Shared extends Construct {
   /**
-   * The front door
+   * The HTTP API
    */
   public readonly httpApiUrl;
   /**
-   * The id of the front door
+   * The id of the HTTP API
    */
   public readonly httpApiId;
   /**
@@ -185,7 +185,7 @@ export class Shared extends Construct {
 
     const httpApi = new apigatewayv2.CfnApi(this, 'HttpApi', {
       name: `ichido${props.suffix!}`,
-      description: 'The front door',
+      description: 'The HTTP API',
       protocolType: 'HTTP',
     });
 
@@ -204,7 +204,7 @@ export class Shared extends Construct {
       dashboardName: `ichido${props.suffix!}`,
       dashboardBody: `{"widgets": [
         {"type": "alarm", "x": 0, "y": 0, "width": 24, "height": 4, "properties": {
-          "title": "What rings: docs/runbooks has a page for each", "alarms": [
+          "title": "Alarms: docs/runbooks has their pages", "alarms": [
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:http-api-errors${props.suffix!}",
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:slack-events-errors${props.suffix!}",
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:slack-events-latency${props.suffix!}",
@@ -234,21 +234,21 @@ export class Shared extends Construct {
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:mesh-api-key${props.suffix!}"
           ]}},
         {"type": "metric", "x": 0, "y": 4, "width": 12, "height": 6, "properties": {
-          "title": "The front door: requests and refusals", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
+          "title": "HTTP API: requests and errors", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["AWS/ApiGateway", "Count", "ApiId", "${httpApi.ref}", {"stat": "Sum"}],
             ["AWS/ApiGateway", "4xx", "ApiId", "${httpApi.ref}", {"stat": "Sum"}],
             ["AWS/ApiGateway", "5xx", "ApiId", "${httpApi.ref}", {"stat": "Sum"}]
           ]}},
         {"type": "metric", "x": 12, "y": 4, "width": 12, "height": 6, "properties": {
-          "title": "The front door: how long it takes", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
+          "title": "HTTP API: latency", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["AWS/ApiGateway", "Latency", "ApiId", "${httpApi.ref}", {"stat": "p50"}],
             ["AWS/ApiGateway", "Latency", "ApiId", "${httpApi.ref}", {"stat": "p95"}]
           ]}},
         {"type": "text", "x": 0, "y": 10, "width": 24, "height": 1, "properties": {"markdown": "## Slack: is every file answered once?"}},
         {"type": "metric", "x": 0, "y": 11, "width": 8, "height": 6, "properties": {
-          "title": "Handed over, duplicates, replies", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
+          "title": "Events handed over, duplicates, replies", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["Ichido", "SlackHandOvers", "FunctionName", "slack-events${props.suffix!}", {"stat": "Sum"}],
             ["Ichido", "Duplicates", "FunctionName", "slack-events${props.suffix!}", {"stat": "Sum"}],
@@ -262,14 +262,14 @@ export class Shared extends Construct {
             ["Ichido", "FallbackAdmissions", "FunctionName", "slack-events${props.suffix!}", {"stat": "Sum"}]
           ]}},
         {"type": "metric", "x": 16, "y": 11, "width": 8, "height": 6, "properties": {
-          "title": "How long the door takes (Slack waits 3 s); given up on", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
+          "title": "Duration of slack-events (Slack waits 3 s); dead letters", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["AWS/Lambda", "Duration", "FunctionName", "slack-events${props.suffix!}", {"stat": "p95"}],
             ["AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName", "slack-files-failures${props.suffix!}", {"stat": "Maximum", "yAxis": "right"}]
           ]}},
         {"type": "text", "x": 0, "y": 17, "width": 24, "height": 1, "properties": {"markdown": "## Feeds: is every entry delivered?"}},
         {"type": "metric", "x": 0, "y": 18, "width": 8, "height": 6, "properties": {
-          "title": "Read, delivered, owed", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
+          "title": "Entries read, delivered, owed", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["Ichido", "FeedReads", "FunctionName", "github-subscriber${props.suffix!}", {"stat": "Sum"}],
             ["Ichido", "FeedReads", "FunctionName", "hatebu-subscriber${props.suffix!}", {"stat": "Sum"}],
@@ -289,7 +289,7 @@ export class Shared extends Construct {
             ["Ichido", "DeadLetters", "FunctionName", "hatebu-notifier${props.suffix!}", {"stat": "Sum"}]
           ]}},
         {"type": "metric", "x": 16, "y": 18, "width": 8, "height": 6, "properties": {
-          "title": "How long a run takes", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
+          "title": "Duration of a run", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["AWS/Lambda", "Duration", "FunctionName", "github-subscriber${props.suffix!}", {"stat": "Average"}],
             ["AWS/Lambda", "Duration", "FunctionName", "hatebu-subscriber${props.suffix!}", {"stat": "Average"}]
@@ -309,12 +309,12 @@ export class Shared extends Construct {
             ["Ichido", "Failures", "FunctionName", "tokens-api${props.suffix!}", {"stat": "Sum"}]
           ]}},
         {"type": "metric", "x": 16, "y": 25, "width": 8, "height": 6, "properties": {
-          "title": "How long a transfer takes", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
+          "title": "Duration of a transfer", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["Ichido", "TransferLatency", "FunctionName", "tokens-api${props.suffix!}", {"stat": "p50"}],
             ["Ichido", "TransferLatency", "FunctionName", "tokens-api${props.suffix!}", {"stat": "p95"}]
           ]}},
-        {"type": "text", "x": 0, "y": 31, "width": 24, "height": 1, "properties": {"markdown": "## Mesh: do groups talk?"}},
+        {"type": "text", "x": 0, "y": 31, "width": 24, "height": 1, "properties": {"markdown": "## Mesh: do messages arrive?"}},
         {"type": "metric", "x": 0, "y": 32, "width": 8, "height": 6, "properties": {
           "title": "AppSync: failures", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
@@ -550,7 +550,7 @@ export class Shared extends Construct {
 
     const httpApiErrorsAlarm = new cloudwatch.CfnAlarm(this, 'HttpApiErrorsAlarm', {
       alarmName: `http-api-errors${props.suffix!}`,
-      alarmDescription: 'The front door keeps answering 5xx. Runbook docs/runbooks/http-api-errors.md',
+      alarmDescription: 'The HTTP API keeps answering with 5xx. Runbook docs/runbooks/http-api-errors.md',
       namespace: 'AWS/ApiGateway',
       metricName: '5xx',
       dimensions: [
@@ -578,13 +578,13 @@ export class Shared extends Construct {
     this.httpApiUrl = httpApi.attrApiEndpoint;
     new cdk.CfnOutput(this, 'CfnOutputHttpApiUrl', {
       key: 'HttpApiUrl',
-      description: 'The front door',
+      description: 'The HTTP API',
       value: this.httpApiUrl!.toString(),
     });
     this.httpApiId = httpApi.ref;
     new cdk.CfnOutput(this, 'CfnOutputHttpApiId', {
       key: 'HttpApiId',
-      description: 'The id of the front door',
+      description: 'The id of the HTTP API',
       value: this.httpApiId!.toString(),
     });
     this.alarmTopicArn = alarmTopic.ref;

@@ -11,7 +11,7 @@ export interface SlackDataProps {
    */
   readonly environment?: string;
   /**
-   * Ends every name; empty in prod, -ENVIRONMENT elsewhere
+   * The end of every name; empty in prod, -ENVIRONMENT elsewhere
    * @default ''
    */
   readonly suffix?: string;
@@ -27,7 +27,7 @@ export interface SlackDataProps {
  */
 export class SlackData extends Construct {
   /**
-   * The queue of what was given up on
+   * The queue of events that Lambda gave up on
    */
   public readonly slackFilesFailuresUrl;
   public readonly processedEventsTableArn;
@@ -119,7 +119,7 @@ export class SlackData extends Construct {
     this.slackFilesFailuresUrl = slackFilesFailures.ref;
     new cdk.CfnOutput(this, 'CfnOutputSlackFilesFailuresUrl', {
       key: 'SlackFilesFailuresUrl',
-      description: 'The queue of what was given up on',
+      description: 'The queue of events that Lambda gave up on',
       value: this.slackFilesFailuresUrl!.toString(),
     });
     this.processedEventsTableArn = processedEventsTable.attrArn;

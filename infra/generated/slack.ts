@@ -9,12 +9,12 @@ import { Construct } from 'constructs';
 
 export interface SlackProps {
   /**
-   * Ends every name; empty in prod, -ENVIRONMENT elsewhere
+   * The end of every name; empty in prod, -ENVIRONMENT elsewhere
    * @default ''
    */
   readonly suffix?: string;
   /**
-   * What the binaries were built for
+   * The architecture that the binaries were built for
    * @default 'arm64'
    */
   readonly architecture?: string;
@@ -34,7 +34,7 @@ export interface SlackProps {
    */
   readonly logRetentionDays?: number;
   /**
-   * X-Ray; Active takes a request a second and 5 % of the others
+   * X-Ray; Active records one request per second and 5 % of the others
    * @default 'Active'
    */
   readonly tracingMode?: string;
@@ -44,12 +44,12 @@ export interface SlackProps {
    */
   readonly alarmTopicArn?: string;
   /**
-   * The front door (shared.yaml)
+   * The HTTP API (shared.yaml)
    * @default 'local'
    */
   readonly httpApiId?: string;
   /**
-   * While the table cannot be reached, open handles events once an instance; closed refuses them
+   * While the table cannot be reached, open handles events once per instance; closed refuses them
    * @default 'open'
    */
   readonly dedupFallback?: string;
@@ -131,7 +131,7 @@ export interface SlackProps {
  */
 export class Slack extends Construct {
   /**
-   * What follows the front door's address in Slack's Request URL
+   * The path after the address of the HTTP API in Slack's Request URL
    */
   public readonly slackRequestUrlPath;
 
@@ -175,7 +175,7 @@ export class Slack extends Construct {
 
     const slackFilesFailuresAlarm = new cloudwatch.CfnAlarm(this, 'SlackFilesFailuresAlarm', {
       alarmName: `slack-files-dead-letters${props.suffix!}`,
-      alarmDescription: 'Files were given up on and wait to be sent again. Runbook docs/runbooks/slack-files-dead-letters.md',
+      alarmDescription: 'Lambda gave up on events, so files have no reply until somebody sends them again. Runbook docs/runbooks/slack-files-dead-letters.md',
       namespace: 'AWS/SQS',
       metricName: 'ApproximateNumberOfMessagesVisible',
       dimensions: [
@@ -303,7 +303,7 @@ export class Slack extends Construct {
 
     const slackFilesErrorsAlarm = new cloudwatch.CfnAlarm(this, 'SlackFilesErrorsAlarm', {
       alarmName: `slack-files-errors${props.suffix!}`,
-      alarmDescription: 'Replies to files keep failing. Lambda retries them twice, then they are dead letters. Runbook docs/runbooks/slack-files-errors.md',
+      alarmDescription: 'Replies to files keep failing; after three attempts they become dead letters. Runbook docs/runbooks/slack-files-errors.md',
       namespace: 'AWS/Lambda',
       metricName: 'Errors',
       dimensions: [
@@ -458,7 +458,7 @@ export class Slack extends Construct {
 
     const slackEventsErrorsAlarm = new cloudwatch.CfnAlarm(this, 'SlackEventsErrorsAlarm', {
       alarmName: `slack-events-errors${props.suffix!}`,
-      alarmDescription: 'Slack\'s events are being refused at the door for ten minutes. Runbook docs/runbooks/slack-events-errors.md',
+      alarmDescription: 'slack-events keeps failing, so Slack gets errors and repeats its events. Runbook docs/runbooks/slack-events-errors.md',
       namespace: 'AWS/Lambda',
       metricName: 'Errors',
       dimensions: [
@@ -488,7 +488,7 @@ export class Slack extends Construct {
 
     const slackEventsLatencyAlarm = new cloudwatch.CfnAlarm(this, 'SlackEventsLatencyAlarm', {
       alarmName: `slack-events-latency${props.suffix!}`,
-      alarmDescription: 'The door takes more than 2 of the 3 seconds after which Slack gives up and repeats. Runbook docs/runbooks/slack-events-latency.md',
+      alarmDescription: 'slack-events takes longer than 2 s for one in twenty events; after 3 s Slack repeats them. Runbook docs/runbooks/slack-events-latency.md',
       namespace: 'AWS/Lambda',
       metricName: 'Duration',
       dimensions: [
@@ -524,7 +524,7 @@ export class Slack extends Construct {
 
     const slackFallbackAlarm = new cloudwatch.CfnAlarm(this, 'SlackFallbackAlarm', {
       alarmName: `slack-fallback-active${props.suffix!}`,
-      alarmDescription: 'The table of processed events cannot be reached, so events are handled once an instance instead of once. Runbook docs/runbooks/slack-fallback-active.md',
+      alarmDescription: 'The table of processed events cannot be reached, so events may be handled once per instance instead of once. Runbook docs/runbooks/slack-fallback-active.md',
       namespace: 'Ichido',
       metricName: 'FallbackAdmissions',
       dimensions: [
@@ -580,7 +580,7 @@ export class Slack extends Construct {
     this.slackRequestUrlPath = '/slack/events';
     new cdk.CfnOutput(this, 'CfnOutputSlackRequestUrlPath', {
       key: 'SlackRequestUrlPath',
-      description: 'What follows the front door\'s address in Slack\'s Request URL',
+      description: 'The path after the address of the HTTP API in Slack\'s Request URL',
       value: this.slackRequestUrlPath!.toString(),
     });
   }

@@ -9,12 +9,12 @@ import { Construct } from 'constructs';
 
 export interface TokensProps {
   /**
-   * Ends every name; empty in prod, -ENVIRONMENT elsewhere
+   * The end of every name; empty in prod, -ENVIRONMENT elsewhere
    * @default ''
    */
   readonly suffix?: string;
   /**
-   * What the binaries were built for
+   * The architecture that the binaries were built for
    * @default 'arm64'
    */
   readonly architecture?: string;
@@ -34,7 +34,7 @@ export interface TokensProps {
    */
   readonly logRetentionDays?: number;
   /**
-   * X-Ray; Active takes a request a second and 5 % of the others
+   * X-Ray; Active records one request per second and 5 % of the others
    * @default 'Active'
    */
   readonly tracingMode?: string;
@@ -44,7 +44,7 @@ export interface TokensProps {
    */
   readonly alarmTopicArn?: string;
   /**
-   * The front door (shared.yaml)
+   * The HTTP API (shared.yaml)
    * @default 'local'
    */
   readonly httpApiId?: string;
@@ -128,7 +128,7 @@ export interface TokensProps {
  */
 export class Tokens extends Construct {
   /**
-   * What follows the front door's address
+   * The path after the address of the HTTP API
    */
   public readonly tokensUrlPath;
 
@@ -309,7 +309,7 @@ export class Tokens extends Construct {
 
     const tokensApiErrorsAlarm = new cloudwatch.CfnAlarm(this, 'TokensApiErrorsAlarm', {
       alarmName: `tokens-api-errors${props.suffix!}`,
-      alarmDescription: 'The token API keeps failing on our side. Runbook docs/runbooks/tokens-api-errors.md',
+      alarmDescription: 'The token API keeps answering with 500. Runbook docs/runbooks/tokens-api-errors.md',
       namespace: 'Ichido',
       metricName: 'Failures',
       dimensions: [
@@ -335,7 +335,7 @@ export class Tokens extends Construct {
 
     const tokensApiLatencyAlarm = new cloudwatch.CfnAlarm(this, 'TokensApiLatencyAlarm', {
       alarmName: `tokens-api-latency${props.suffix!}`,
-      alarmDescription: 'One in twenty transfers takes more than two seconds. Runbook docs/runbooks/tokens-api-latency.md',
+      alarmDescription: 'One in twenty transfers takes more than 2 s. Runbook docs/runbooks/tokens-api-latency.md',
       namespace: 'Ichido',
       metricName: 'TransferLatency',
       dimensions: [
@@ -367,7 +367,7 @@ export class Tokens extends Construct {
 
     const tokensConflictsAlarm = new cloudwatch.CfnAlarm(this, 'TokensConflictsAlarm', {
       alarmName: `tokens-conflicts${props.suffix!}`,
-      alarmDescription: 'Transfers keep meeting each other at one account and are sent again and again. Runbook docs/runbooks/tokens-conflicts.md',
+      alarmDescription: 'Transfers keep conflicting with each other at one account and have to be repeated. Runbook docs/runbooks/tokens-conflicts.md',
       namespace: 'Ichido',
       metricName: 'TransferConflicts',
       dimensions: [
@@ -393,7 +393,7 @@ export class Tokens extends Construct {
 
     const tokensUnresolvedAlarm = new cloudwatch.CfnAlarm(this, 'TokensUnresolvedAlarm', {
       alarmName: `tokens-unresolved${props.suffix!}`,
-      alarmDescription: 'The outcome of transfers cannot be learnt in time and clients are told to send them again. Runbook docs/runbooks/tokens-unresolved.md',
+      alarmDescription: 'The store gives no clear answer about transfers in time, so clients get a 503 and must repeat them. Runbook docs/runbooks/tokens-unresolved.md',
       namespace: 'Ichido',
       metricName: 'TransfersUnresolved',
       dimensions: [
@@ -512,7 +512,7 @@ export class Tokens extends Construct {
     this.tokensUrlPath = '/tokens';
     new cdk.CfnOutput(this, 'CfnOutputTokensUrlPath', {
       key: 'TokensUrlPath',
-      description: 'What follows the front door\'s address',
+      description: 'The path after the address of the HTTP API',
       value: this.tokensUrlPath!.toString(),
     });
   }

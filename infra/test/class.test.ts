@@ -1,4 +1,4 @@
-// An hour of a school class on the mesh: batching and rare heartbeats save what is said of them.
+// An hour of a school class on the mesh: how much batching and rare heartbeats save.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { beats, classHour, classLines, hour } from '../class.ts';
@@ -12,7 +12,7 @@ test('the class is the one of the benchmark', () => {
   assert.deepEqual([c.groups, c.nodes, c.reportsASecond, c.batchesASecond], [10, 40, 15, 2]);
 });
 
-test('messages to subscribers are counted one a subscriber', () => {
+test('messages to subscribers are counted once per subscriber', () => {
   const { delivering, publishing } = hour(c, prices, true, c.heartbeats.rare);
   assert.equal(Math.round(publishing / prices.appsyncOperation!), 10 * 17 * 3600);
   assert.equal(Math.round(delivering / prices.appsyncUpdate!), 10 * 17 * 3600 * 40);
@@ -23,7 +23,7 @@ test('batching saves more than half', () => {
   assert.ok(batched! < single! / 2, `${batched} ${single}`);
 });
 
-test('the heartbeats of production save at least the 70 % of the seed', () => {
+test('the heartbeats of production save at least 70 % of what heartbeats cost', () => {
   assert.equal(beats(c, c.heartbeats.often), 96_000);
   assert.equal(beats(c, c.heartbeats.rare), 12_900);
   const [often, rare] = [c.heartbeats.often, c.heartbeats.rare].map((intervals) => hour(c, prices, true, intervals).heartbeats);
@@ -36,6 +36,6 @@ test('the intervals are those of the environments', () => {
   assert.deepEqual(of('prod'), c.heartbeats.rare);
 });
 
-test('make cost says so', () => {
+test('make cost prints what batching saves', () => {
   assert.match(classLines(prices).join('\n'), /Batching .* saves \d+ %/);
 });

@@ -1,7 +1,7 @@
-// What a month costs: the seeds' own tables come out as they stand there, and the feeds stay within their dollar.
+// What a month costs: the first estimates add up, and the feeds stay within one dollar.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { cost, pricesOf, read, runs, seedTables, sum, type Usage } from '../cost.ts';
+import { cost, pricesOf, read, runs, estimates, sum, type Usage } from '../cost.ts';
 import { described } from '../cli/world.ts';
 import { environments, type Name } from '../environments.ts';
 import { synthesize as fresh } from '../synthesize.ts';
@@ -15,11 +15,11 @@ const month = (free: boolean, name: Name = 'prod') => {
   return cost({ resources, applications, usage, prices: pricesOf(environment.region), free, suffix: environment.suffix });
 };
 
-test('the tables of the seeds come out as they stand there', () => {
-  for (const t of seedTables()) assert.equal(t.then.toFixed(t.digits), t.total.toFixed(t.digits), t.title);
+test('each estimate adds up to the total that it states', () => {
+  for (const t of estimates()) assert.equal(t.then.toFixed(t.digits), t.total.toFixed(t.digits), t.title);
 });
 
-test('the feeds stay within the dollar of seed 2, without any free tier', { skip: !templateNames().includes('feeds') }, () => {
+test('the feeds cost at most one dollar per month, without any free tier', { skip: !templateNames().includes('feeds') }, () => {
   const feeds = sum(month(false).filter((l) => l.application === 'feeds' && l.part === 'service'));
   assert.ok(feeds > 0.1 && feeds <= 1, `${feeds}`);
 });
@@ -38,7 +38,7 @@ test('every function and table has its own assumptions in infra/cost/usage.json'
   for (const [id] of ofType(resources, 'AWS::DynamoDB::Table')) assert.ok(usage.tables[id], id);
 });
 
-test('the free tier is used once, not once a resource', () => {
+test('the free tier is used once, not once per resource', () => {
   const alarms = month(true).filter((l) => l.unit === 'alarm');
   assert.equal(alarms.reduce((n, l) => n + l.free, 0), Math.min(10, alarms.length));
   assert.ok(sum(month(true)) < sum(month(false)));
@@ -66,8 +66,8 @@ test('each secret is counted once, and one in Secrets Manager costs something', 
   assert.deepEqual(lines.filter((l) => l.unit === 'secret').map((l) => l.dollars), [0.4]);
 });
 
-test('where a price differs from the seed\'s, it is known by how much, and when it was checked', () => {
-  const rows = seedTables().flatMap((t) => t.rows);
+test('where a price differs from the estimate, the reason is noted, and prices say when they were checked', () => {
+  const rows = estimates().flatMap((t) => t.rows);
   assert.ok(rows.some((r) => r.price !== r.priceNow) && rows.some((r) => r.price === r.priceNow));
   for (const r of rows) assert.ok(r.price === r.priceNow || r.note, `${r.what}: its price differs; say why`);
   assert.match(read<any>('prices.json').checked.on, /^\d{4}-\d{2}-\d{2}$/);

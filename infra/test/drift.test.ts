@@ -1,47 +1,62 @@
-// No drift between the templates and the code. What each single binary reads is proven by running it (tests/deploy).
+// The templates and the code agree. That each binary reads what it declares is shown by running it (tests/deploy/variables.test.ts).
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { AMBIENT, functionBinaries, sourceOf, variablesReadBy } from '../rust.ts';
+import { common, declared } from '../functions.ts';
 import { functionsOf, infra, readTemplate, root, templateNames } from '../template.ts';
-import { LOCAL_ONLY, ownMetrics } from './standards.ts';
+import { binaries, sourceOf } from './source.ts';
+import { LOCAL_ONLY, NOT_CONFIGURED, ownMetrics } from './standards.ts';
 
 const templates = templateNames().map((name) => ({ name, template: readTemplate(name) }));
 const functions = templates.flatMap(({ name, template }) => functionsOf(template).map((f) => ({ ...f, template: name })));
-const binaries = functionBinaries();
-const crateOf = (fn: string) => binaries.find((b) => b.name === fn)?.crate;
-const everywhere = variablesReadBy('function');
+const crateOf = (fn: string) => declared.find((d) => d.name === fn)?.crate;
+/** The crates that have functions. */
+const applications = [...new Set(declared.map((d) => d.crate))];
+/** Binaries that are no Lambda functions. */
+const TOOLS = new Set(['sessync']);
 
-test('every function of the templates has a binary', () => {
-  for (const f of functions) assert.ok(crateOf(f.name), `infra/templates/${f.template}.yaml has ${f.name}; no crate has src/bin/${f.name}.rs that serves it`);
+test('every function of the templates is declared', () => {
+  for (const f of functions) assert.ok(crateOf(f.name), `infra/templates/${f.template}.yaml has ${f.name}; ichido-local --functions does not print it`);
 });
 
-test('every binary that serves a function is in a template', () => {
-  for (const b of binaries) assert.ok(functions.some((f) => f.name === b.name), `crates/${b.crate}/src/bin/${b.name}.rs is a function that no template has`);
+test('every declared function is in a template', () => {
+  for (const d of declared) assert.ok(functions.some((f) => f.name === d.name), `crates/${d.crate} declares ${d.name}; no template has it`);
 });
 
-test('scripts/function-names finds the functions that the templates have', async () => {
-  const { execFileSync } = await import('node:child_process');
-  const found = execFileSync(path.join(root, 'scripts', 'function-names'), { encoding: 'utf8' }).trim().split('\n');
-  assert.deepEqual(found, functions.map((f) => f.name).sort());
+test('every declared function has a binary, and every binary is a declared function', () => {
+  const found = binaries().filter((b) => !TOOLS.has(b.name));
+  assert.deepEqual(found, declared.map(({ name, crate }) => ({ name, crate })), 'crates/CRATE/src/bin/NAME.rs; a binary that is no function belongs into TOOLS');
 });
 
-for (const crate of [...new Set(binaries.map((b) => b.crate))]) {
-  const own = functions.filter((f) => crateOf(f.name) === crate);
-  const read = variablesReadBy(crate);
-  const set = new Set(own.flatMap((f) => Object.keys(f.resource.Properties?.Environment?.Variables ?? {})));
+test('scripts/function-names finds the functions that the templates have', () => {
+  const run = (...args: string[]) => execFileSync(path.join(root, 'scripts', 'function-names'), args, { encoding: 'utf8' }).trim().split('\n');
+  assert.deepEqual(run(), functions.map((f) => f.name).sort());
+  assert.deepEqual(run('--packages'), [...applications].sort(), 'and their crates');
+});
 
-  test(`every variable that ${crate} reads is set in its template`, () => {
-    const missing = [...read].filter((v) => !set.has(v) && !AMBIENT.test(v) && !LOCAL_ONLY.test(v));
-    assert.deepEqual(missing, [], `crates/${crate} reads them; no function of its template sets them`);
+for (const { name, crate, variables } of declared) {
+  const set = Object.keys(functions.find((f) => f.name === name)?.resource.Properties?.Environment?.Variables ?? {});
+
+  test(`every variable that ${name} reads is set in its template`, () => {
+    const missing = variables.filter((v) => !set.includes(v) && !LOCAL_ONLY.test(v) && !NOT_CONFIGURED.get(name)?.includes(v));
+    assert.deepEqual(missing, [], `crates/${crate} declares them for ${name}; its template does not set them`);
   });
 
-  test(`every variable that the template of ${crate} sets is read`, () => {
-    const unread = [...set].filter((v) => !read.has(v) && !everywhere.has(v));
-    assert.deepEqual(unread, [], `its template sets them; crates/${crate} never reads them (vars.required("NAME"), …)`);
+  test(`every variable that the template of ${name} sets is read`, () => {
+    const unread = set.filter((v) => !variables.includes(v) && !common.has(v));
+    assert.deepEqual(unread, [], `its template sets them; crates/${crate} does not declare them for ${name}`);
   });
 }
+
+test('what is left out of a template on purpose is declared, and not set', () => {
+  for (const [name, left] of NOT_CONFIGURED) {
+    const set = Object.keys(functions.find((f) => f.name === name)!.resource.Properties!.Environment.Variables);
+    const variables = declared.find((d) => d.name === name)!.variables;
+    for (const v of left) assert.ok(variables.includes(v) && !set.includes(v), `NOT_CONFIGURED in infra/test/standards.ts is out of date: ${name}, ${v}`);
+  }
+});
 
 for (const { name, template } of templates) {
   const crates = [...new Set(functionsOf(template).map((f) => crateOf(f.name)).filter((c) => c !== undefined))];
@@ -105,7 +120,7 @@ for (const f of functions) {
   });
 }
 
-for (const crate of [...new Set(binaries.map((b) => b.crate))]) {
+for (const crate of applications) {
   test(`what ${crate} calls, one of its roles allows`, () => {
     const code = sourceOf(crate);
     const own = functions.filter((f) => crateOf(f.name) === crate);

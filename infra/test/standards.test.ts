@@ -1,4 +1,4 @@
-// Every environment, synthesized, against every standard; and every standard against an environment that breaks it.
+// Checks every synthesized environment against every standard, and every standard against an environment that breaks it.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -35,10 +35,19 @@ test('all environments have the same resources, apart from who is told and what 
   for (const name of names) assert.deepEqual(shape(synthesize(name)), prod, name);
 });
 
-test('every runbook belongs to an alarm or to the budgets', () => {
-  const alarms = new Set(ofType(synthesize('prod').resources, 'AWS::CloudWatch::Alarm').map(([, r]) => `${r.Properties.AlarmName}.md`));
-  const pages = fs.readdirSync(path.join(root, 'docs', 'runbooks')).filter((f) => f.endsWith('.md') && !['README.md', 'budget.md'].includes(f));
-  assert.deepEqual(pages.filter((f) => !alarms.has(f)), []);
+test('every alarm has one runbook, every runbook belongs to alarms or to the budgets, and names exactly those in its title', () => {
+  const titles = new Map<string, string[]>();
+  for (const [, r] of ofType(synthesize('prod').resources, 'AWS::CloudWatch::Alarm')) {
+    const page = standards.pageOf(r.Properties.AlarmName);
+    titles.set(page, [...(titles.get(page) ?? []), r.Properties.AlarmName]);
+  }
+  titles.set('budget.md', ['budget']);
+  const pages = fs.readdirSync(path.join(root, 'docs', 'runbooks')).filter((f) => f.endsWith('.md') && f !== 'README.md');
+  assert.deepEqual(pages.sort(), [...titles.keys()].sort());
+  for (const [page, alarms] of titles) {
+    const text = fs.readFileSync(path.join(root, 'docs', 'runbooks', page), 'utf8');
+    assert.equal(text.split('\n', 1)[0], `# ${alarms.sort().join(', ')}`, page);
+  }
 });
 
 test('what holds data is in the data stack, and nothing else is', () => {

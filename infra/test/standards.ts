@@ -1,4 +1,4 @@
-// The standards that every template is held to, as functions from a synthesized environment to what is wrong with it.
+// The standards for every template: each is a function from a synthesized environment to a list of problems.
 // Each problem says what to do about it.
 import fs from 'node:fs';
 import path from 'node:path';
@@ -7,13 +7,13 @@ import { ofType, refersTo, type Resource, type Synthesized } from './synth.ts';
 
 type Standard = (s: Synthesized) => string[];
 
-/** Alone in having no resources to name; the statement's actions have to be these. */
+/** The only actions for which a statement may name no resources. */
 const UNBOUNDED_ACTIONS = new Map([
   ['xray:PutTraceSegments', 'X-Ray has no resources to name'],
   ['xray:PutTelemetryRecords', 'X-Ray has no resources to name'],
 ]);
 
-/** Statements with a `*` in a resource or action that are so on purpose: logical id and Sid. */
+/** Statements that have a `*` in a resource or action on purpose: logical id and Sid. */
 const UNBOUNDED_STATEMENTS = new Map([
   ['MeshApiLogRole.Logs', 'the log group bears the id of the API, and the API needs the role first'],
   ['AlarmKey.Account', 'in a key policy "*" is the key itself; without this statement nobody could change the key again'],
@@ -68,7 +68,7 @@ export const logs: Standard = ({ environment, resources }) =>
   ofType(resources, 'AWS::Logs::LogGroup').flatMap(([id, { Properties: p }]) =>
     unless(p.RetentionInDays === environment.logRetentionDays, `${id}: RetentionInDays is {Ref: LogRetentionDays}`));
 
-/** Where an asynchronous invocation ends when Lambda gives up on it. */
+/** Where an asynchronous invocation goes when Lambda gives up on it. */
 export const destinations: Standard = ({ resources }) => {
   const needed = new Map<string, string>();
   for (const [id, { Properties: p }] of ofType(resources, 'AWS::Scheduler::Schedule')) needed.set(refersTo(p.Target?.Arn) ?? '', id);
@@ -200,7 +200,7 @@ export const targets: Standard = ({ resources }) => [
     })),
 ];
 
-/** Every route has a share of its own of what the front door lets through. */
+/** Every route has its own limit of requests. */
 export const throttling: Standard = ({ resources }) => {
   const routes = ofType(resources, 'AWS::ApiGatewayV2::Route');
   const keys = new Set(routes.map(([, { Properties: p }]) => String(p.RouteKey)));
@@ -236,14 +236,18 @@ export const encryption: Standard = ({ resources }) => {
   ];
 };
 
-export const HEADINGS = ['What it means', 'How to look', 'What to do', 'How to know it is over', 'Why these numbers'];
+/** The sections of a runbook, in this order. */
+export const HEADINGS = ['What it means', 'What users notice', 'How to look', 'What to do', 'How to know it is over', 'Why it may come back', 'Why these numbers'];
+
+/** The runbook of an alarm: docs/runbooks/ALARM.md. The alarms of the two feeds share their pages. */
+export const pageOf = (alarm: string) => `${alarm.replace(/^(github|hatebu)-feed-/, 'feed-')}.md`;
 
 export const alarms: Standard = ({ environment, resources }) => {
   const metrics = ownMetrics();
   return ofType(resources, 'AWS::CloudWatch::Alarm').flatMap(([id, { Properties: p }]) => {
     const name = String(p.AlarmName).slice(0, String(p.AlarmName).length - environment.suffix.length);
-    const page = path.join(root, 'docs', 'runbooks', `${name}.md`);
-    const text = fs.existsSync(page) ? fs.readFileSync(page, 'utf8') : undefined;
+    const page = `docs/runbooks/${pageOf(name)}`;
+    const text = fs.existsSync(path.join(root, page)) ? fs.readFileSync(path.join(root, page), 'utf8') : undefined;
     const dimensions: Record<string, any> = Object.fromEntries((p.Dimensions ?? []).map((d: any) => [d.Name, d.Value]));
     const topics = (actions: any) => (actions ?? []).length > 0 && actions.every((a: any) => resources[refersTo(a) ?? '']?.Type === 'AWS::SNS::Topic');
     return [
@@ -251,10 +255,13 @@ export const alarms: Standard = ({ environment, resources }) => {
       ...unless(topics(p.AlarmActions) && topics(p.OKActions), `${id}: AlarmActions and OKActions are [{Ref: AlarmTopicArn}]`),
       ...unless(p.Metrics === undefined && p.MetricName !== undefined, `${id}: a plain metric, no metric math: every target has to accept it`),
       ...unless(['breaching', 'notBreaching', 'missing', 'ignore'].includes(p.TreatMissingData), `${id}: TreatMissingData is chosen`),
-      ...unless(String(p.AlarmDescription).endsWith(`Runbook docs/runbooks/${name}.md`), `${id}: AlarmDescription is a sentence and ends in "Runbook docs/runbooks/${name}.md"`),
-      ...unless(text !== undefined, `${id}: docs/runbooks/${name}.md does not exist`),
-      ...(text === undefined ? [] : HEADINGS.flatMap((h) => unless(text.includes(`\n## ${h}\n`), `docs/runbooks/${name}.md: has no section "${h}"`))),
-      ...unless(p.MetricName !== 'Errors' || (p.DatapointsToAlarm ?? p.EvaluationPeriods) > 1 || p.Threshold > 1, `${id}: one error pages nobody: repeat it (DatapointsToAlarm) or count more`),
+      ...unless(String(p.AlarmDescription).endsWith(`Runbook ${page}`), `${id}: AlarmDescription is a sentence and ends in "Runbook ${page}"`),
+      ...unless(text !== undefined, `${id}: ${page} does not exist`),
+      ...(text === undefined ? [] : [
+        ...unless(text.split('\n', 1)[0]!.replace(/^# /, '').split(', ').includes(name), `${page}: its title names ${name}`),
+        ...unless(isDeepEqual([...text.matchAll(/^## (.*)$/gm)].map((m) => m[1]), HEADINGS), `${page}: its sections are ${HEADINGS.join(', ')}`),
+      ]),
+      ...unless(p.MetricName !== 'Errors' || (p.DatapointsToAlarm ?? p.EvaluationPeriods) > 1 || p.Threshold > 1, `${id}: a single error must not ring: require it repeatedly (DatapointsToAlarm), or raise the threshold`),
       ...unless(p.Namespace !== 'Ichido' || metrics.has(p.MetricName), `${id}: crates/telemetry/src/metric.rs has no metric ${p.MetricName}`),
       ...watched(id, p.Namespace, dimensions, resources),
     ];
@@ -279,7 +286,7 @@ function watched(id: string, namespace: string, dimensions: Record<string, any>,
     case 'AWS/DynamoDB':
       return unless(is(dimensions.TableName, 'AWS::DynamoDB::Table'), `${id}: the dimension TableName refers to a table`);
     case 'AWS/ApiGateway':
-      return unless(is(dimensions.ApiId, 'AWS::ApiGatewayV2::Api'), `${id}: the dimension ApiId refers to the front door`);
+      return unless(is(dimensions.ApiId, 'AWS::ApiGatewayV2::Api'), `${id}: the dimension ApiId refers to the HTTP API`);
     case 'AWS/AppSync':
       return unless(is(dimensions.GraphQLAPIId, 'AWS::AppSync::GraphQLApi'), `${id}: the dimension GraphQLAPIId refers to the API`);
     default:
@@ -296,6 +303,11 @@ export const secrets: Standard = ({ environment, resources }) =>
       ...unless(!LOCAL_ONLY.test(name), `${id}: ${name} is for local runs only`),
     ])).concat(
     environment.name === 'local' ? [] : Object.entries(resources).flatMap(([id, r]) => unless(!JSON.stringify(r.Properties ?? {}).includes('/ichido/local/'), `${id}: names a secret of the local environment`)));
+
+/** Variables that a function could read and that its template leaves out on purpose: Hatena's entries go to Mastodon alone. */
+export const NOT_CONFIGURED = new Map([
+  ['hatebu-notifier', ['PUSHOVER_TOKEN_PARAMETER', 'PUSHOVER_USER_PARAMETER', 'PUSHOVER_URL', 'PUSHOVER_TITLE', 'PUSHOVER_WHEN_UNSURE']],
+]);
 
 /** Switches that a deployed function must not have. */
 export const LOCAL_ONLY = /PRIVATE_ADDRESSES|ALLOW_(PRIVATE|LOCAL|LOOPBACK|HTTP)|INSECURE/;

@@ -1,4 +1,4 @@
-// The hand-written templates themselves: what all their readers (cdk-from-cfn, the local platform, people) rely on.
+// The hand-written templates: what all their readers (cdk-from-cfn, crates/template, people) rely on.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { parseDocument, visit } from 'yaml';
 import { environments } from '../environments.ts';
 import { generate, stale } from '../generate.ts';
-import { functionsOf, infra, isSeedName, namesSecret, readTemplate, templateNames } from '../template.ts';
+import { functionsOf, infra, isProdName, namesSecret, readTemplate, templateNames } from '../template.ts';
 import { names, synthesize } from './synth.ts';
 
 const INTRINSICS = new Set(['Ref', 'Condition', 'Fn::Sub', 'Fn::GetAtt', 'Fn::If', 'Fn::Join', 'Fn::Equals']);
@@ -41,7 +41,7 @@ for (const { name, template } of templates) {
       assert.ok(Description, `${p} has no Description`);
       assert.ok(['String', 'Number'].includes(Type), `${p}: Type is String or Number`);
       if (namesSecret(p)) assert.match(String(Default), /^\/ichido\/local\/[a-z-]+\/[a-z-]+$/, `${p}: the default is /ichido/local/APP/NAME`);
-      if (isSeedName(p)) assert.doesNotMatch(String(Default), /-(local|dev|staging|prod)$/, `${p}: the default is the name in prod`);
+      if (isProdName(p)) assert.doesNotMatch(String(Default), /-(local|dev|staging|prod)$/, `${p}: the default is the name in prod`);
     }
   });
 
@@ -89,8 +89,8 @@ test('every setting of an environment is a parameter of some template', () => {
   }
 });
 
-test('in prod tables and schedules bear the names of the seeds, elsewhere the same with -ENV', () => {
-  const seeds: Record<string, string> = {
+test('in prod tables and schedules have their fixed names, elsewhere the same with -ENV', () => {
+  const fixed: Record<string, string> = {
     ProcessedEventsTable: 'slack-classify-bot-processed-events',
     GithubStateTable: 'masutaka-feed-github-state',
     HatebuStateTable: 'masutaka-feed-hatebu-state',
@@ -104,7 +104,7 @@ test('in prod tables and schedules bear the names of the seeds, elsewhere the sa
       .map((r) => r.Properties.TableName ?? r.Properties.Name);
     const suffix = name === 'prod' ? '' : `-${name}`;
     for (const n of named) assert.ok(n.endsWith(suffix), `${n} in ${name}`);
-    const wanted = Object.values(seeds).filter((s) => templates.some(({ template }) => JSON.stringify(template.Parameters).includes(`"${s}"`)));
+    const wanted = Object.values(fixed).filter((s) => templates.some(({ template }) => JSON.stringify(template.Parameters).includes(`"${s}"`)));
     for (const w of wanted) assert.ok(named.includes(`${w}${suffix}`), `${w}${suffix} is in ${name}`);
   }
 });

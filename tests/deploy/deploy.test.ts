@@ -1,7 +1,7 @@
-// The whole of it, deployed with the real CDK to a local AWS whose IAM is enforced, and then used.
+// Deploys everything with the real CDK to a local AWS that enforces IAM, and then uses it.
 //
-// The tests build on each other, in order: this is one story, told in chapters (README.md says how to add one). What the local AWS
-// cannot prove is in docs/verification.md.
+// The tests are in chapters. They run in order, and each relies on those before it (README.md says how to add one). docs/verification.md
+// says what the local AWS cannot prove.
 import { after, before, beforeEach } from 'node:test';
 import { world } from './world.ts';
 

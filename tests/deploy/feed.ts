@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 
 export interface Feed {
   url: string;
-  /** How often it was read. */
+  /** How many times it was read. */
   reads(): number;
   close(): void;
 }

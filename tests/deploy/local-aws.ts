@@ -1,5 +1,5 @@
-// A local AWS of this test's own: its IAM is enforced, and a proxy in front makes it look like TLS, which the bucket of the
-// CDK and our queues insist on.
+// The local AWS of this test. It enforces IAM. A proxy in front of it makes requests look like TLS, which the CDK's bucket and our
+// queues require.
 import { spawn, type ChildProcess } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
@@ -11,9 +11,9 @@ import { root } from '../../infra/template.ts';
 const START_MS = 60_000;
 
 export interface LocalAws {
-  /** Through the proxy: as if over TLS. */
+  /** Through the proxy, as if over TLS. */
   url: string;
-  /** Straight: plain HTTP. */
+  /** Without the proxy: plain HTTP. */
   plain: string;
   log: string;
   stop(): Promise<void>;
@@ -63,7 +63,7 @@ async function start(port: number, log: string): Promise<LocalAws> {
   return { url, plain: `http://127.0.0.1:${port}`, log, stop };
 }
 
-/** Hands every request on, saying that it came over TLS. */
+/** Forwards every request and says that it came over TLS. */
 async function startProxy(port: number): Promise<http.Server> {
   const agent = new http.Agent({ keepAlive: true });
   const server = http.createServer((request, response) => {
@@ -83,7 +83,7 @@ async function startProxy(port: number): Promise<http.Server> {
   return server;
 }
 
-/** It must not outlive this process, however that ends. */
+/** It must stop with this process, however that ends. */
 function endWithUs(child: ChildProcess) {
   process.on('exit', () => {
     if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return;
@@ -121,7 +121,7 @@ function connects(port: number): Promise<boolean> {
   });
 }
 
-/** Polls until something is so; `watch` may give up earlier. */
+/** Polls until a condition holds; `watch` may give up earlier. */
 export async function until<T>(ms: number, ask: () => Promise<T | undefined | false>, watch: () => void = () => {}): Promise<T> {
   const deadline = performance.now() + ms;
   for (;;) {

@@ -68,7 +68,7 @@ export async function forgiveGetParameters(role: string) {
   }));
 }
 
-/** Whether a call is allowed; an error that speaks of the thing itself means that it was. */
+/** Whether a call is allowed. An error about the resource itself means that it was allowed. */
 export async function isAllowed(call: () => Promise<unknown>): Promise<boolean> {
   try {
     await call();
@@ -81,7 +81,7 @@ export async function isAllowed(call: () => Promise<unknown>): Promise<boolean> 
   }
 }
 
-/** Does something that a statement allows, in a way that changes nothing. */
+/** Makes a call that a statement allows, in a way that changes nothing. */
 export async function attempt(credentials: Credentials, action: string, resource: string): Promise<unknown> {
   const config = { credentials, maxAttempts: 1 };
   const [service] = action.split(':');

@@ -1,23 +1,21 @@
-// Each binary reads the variables that its template sets, tried on the binary itself.
+// Each binary reads the variables that it declares and that its template sets. The binary itself is tried.
 //
-// A binary that finds a placeholder in a variable names every such variable and ends. So: give it a placeholder for every name
-// that its crate, or its template, knows; what it names is what it reads. Some are read only when another has a value: each gets
-// one in turn.
+// A binary that finds a placeholder in a variable names every such variable and ends. So this test sets every variable that
+// the functions of the crate declare, or that the template sets, to a placeholder: what the binary names is what it reads.
+// Some variables are read only when another one has a value, so each of those gets a value in turn.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { AMBIENT, functionBinaries, variablesReadBy } from '../../infra/rust.ts';
+import { common, declared } from '../../infra/functions.ts';
 import { functionsOf, readTemplate, root, templateNames } from '../../infra/template.ts';
-import { LOCAL_ONLY } from '../../infra/test/standards.ts';
+import { LOCAL_ONLY, NOT_CONFIGURED } from '../../infra/test/standards.ts';
 
 const START_MS = 60_000;
 
-const crates = new Map(functionBinaries().map((b) => [b.name, b.crate]));
-const everywhere = variablesReadBy('function');
 const functions = templateNames().flatMap((n) => functionsOf(readTemplate(n)));
-const variablesOf = (f: (typeof functions)[number]) => Object.keys(f.resource.Properties?.Environment?.Variables ?? {}).filter((v) => !everywhere.has(v)).sort();
+const variablesOf = (f: (typeof functions)[number]) => Object.keys(f.resource.Properties?.Environment?.Variables ?? {}).filter((v) => !common.has(v)).sort();
 
 /** What a binary says when it is started with these variables: the names it objects to, and why. */
 function objections(name: string, variables: Record<string, string>): Map<string, string> {
@@ -38,18 +36,20 @@ function objections(name: string, variables: Record<string, string>): Map<string
 
 for (const f of functions) {
   const set = variablesOf(f);
-  const crate = crates.get(f.name)!;
+  const { crate, variables } = declared.find((d) => d.name === f.name)!;
   const placeholders = (names: Iterable<string>) => Object.fromEntries([...names].map((v) => [v, 'changeme']));
 
-  test(`${f.name} reads every variable that is set for it, and none that no template of its crate sets`, () => {
-    const candidates = new Set([...set, ...variablesReadBy(crate)].filter((v) => !AMBIENT.test(v) && !everywhere.has(v)));
+  test(`${f.name} reads every variable that it declares or that is set for it, and no other`, () => {
+    const ofCrate = declared.filter((d) => d.crate === crate).flatMap((d) => d.variables);
+    const candidates = new Set([...set, ...ofCrate]);
     const read = new Set(objections(f.name, placeholders(candidates)).keys());
     for (const v of [...read].filter((v) => v.endsWith('_PARAMETER'))) {
       for (const found of objections(f.name, { ...placeholders(candidates), [v]: '/a/name' }).keys()) read.add(found);
     }
     assert.deepEqual(set.filter((v) => !read.has(v)), [], 'its template sets them; it never reads them');
-    const siblings = new Set(functions.filter((g) => crates.get(g.name) === crate).flatMap(variablesOf));
-    assert.deepEqual([...read].filter((v) => !siblings.has(v) && !LOCAL_ONLY.test(v)), [], 'it reads them; its template does not set them');
+    assert.deepEqual(variables.filter((v) => !read.has(v)), [], 'it declares them; it never reads them');
+    const left = NOT_CONFIGURED.get(f.name) ?? [];
+    assert.deepEqual([...read].filter((v) => !set.includes(v) && !left.includes(v) && !LOCAL_ONLY.test(v)), [], 'it reads them; its template does not set them');
   });
 
   test(`${f.name} needs no variable that is not set for it`, () => {

@@ -23,7 +23,7 @@ export const DEPLOY_MS = 600_000;
 export const EFFECT_MS = 60_000;
 
 const runs = path.join(root, 'target', 'deploy-test');
-/** This run's own place: two at a time do not meet. */
+/** A directory for this run alone, so that two runs can happen at the same time. */
 const work = path.join(runs, String(process.pid));
 /** The test's own copy of the binaries: it changes one. */
 export const binaries = path.join(work, 'binaries');
@@ -39,7 +39,7 @@ class World {
   /** Of both stacks, by their names in the templates; since the last deployment. */
   outputs: Record<string, string> = {};
 
-  /** Set when nothing is deployed, so that nothing after it can be told. */
+  /** Set when the first deployment failed: the chapters after it cannot run. */
   private broken?: string;
 
   async start() {
@@ -54,7 +54,7 @@ class World {
       AWS_ENDPOINT_URL: this.aws.url, AWS_ENDPOINT_URL_S3: this.aws.url, AWS_REGION: 'ap-northeast-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test',
       AWS_EC2_METADATA_DISABLED: 'true', AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
     });
-    // Whoever runs this may be signed in somewhere.
+    // The caller may have credentials of a real account in the environment.
     for (const name of ['AWS_PROFILE', 'AWS_SESSION_TOKEN', 'AWS_DEFAULT_PROFILE']) delete process.env[name];
   }
 
@@ -63,15 +63,15 @@ class World {
     this.feed?.close();
     this.destinations?.close();
     await this.aws?.stop();
-    fs.rmSync(work, { recursive: true, force: true }); // the log of the local AWS stays, for whoever looks for a reason
+    fs.rmSync(work, { recursive: true, force: true }); // the log of the local AWS stays, so that a failure can be explained
   }
 
-  /** Whoever cannot be told anything any more fails at once instead of waiting. */
+  /** Throws if the first deployment failed, so that tests fail at once instead of waiting. */
   assertIntact() {
     if (this.broken !== undefined) throw new Error(this.broken);
   }
 
-  /** The first deployment failed. */
+  /** Notes that the first deployment failed. */
   break(why: string) {
     this.broken ??= why;
   }
@@ -88,7 +88,7 @@ class World {
 
 export const world = new World();
 
-/** What runs left that were killed before they could clean up. */
+/** Removes what runs left behind that were killed before they could clean up. */
 function removeRemainders() {
   for (const name of fs.existsSync(runs) ? fs.readdirSync(runs) : []) {
     const pid = /^(?:local-aws-)?(\d+)(?:\.log)?$/.exec(name)?.[1];
@@ -157,7 +157,7 @@ export async function invoke(fn: string, payload: object): Promise<any> {
   return JSON.parse(text);
 }
 
-/** A request to the deployed front door; without a body it is a GET. */
+/** A request to the deployed HTTP API; without a body it is a GET. */
 export function request(route: string, headers: Record<string, string>, body?: string): Promise<{ status: number; text: string; headers: http.IncomingHttpHeaders }> {
   const door = new URL(world.outputs.HttpApiUrl!);
   return new Promise((resolve, reject) => {

@@ -1,4 +1,4 @@
-// Everything is deployed, and answers.
+// Everything can be deployed, and answers.
 import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
 import { test } from 'node:test';

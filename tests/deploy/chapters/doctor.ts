@@ -1,4 +1,4 @@
-// `ichidoctl doctor`: what is deployed is as the templates say, and what is not is named.
+// `ichidoctl doctor`: everything that is deployed is as the templates say, and a difference is named.
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-// `ichidoctl schedules`, `keys`, `dead-letters` and `trace`: what an operator does by hand, done to what is deployed.
+// `ichidoctl schedules`, `keys`, `dead-letters` and `trace`: what an operator does by hand, on what is deployed.
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import { test } from 'node:test';
@@ -9,7 +9,7 @@ import { DEPLOY_MS, EFFECT_MS, post, run, signingSecret, until, world } from '..
 
 const ichidoctl = path.join(process.env.CARGO_TARGET_DIR ?? path.join(root, 'target'), 'debug', 'ichidoctl');
 const ctl = (...args: string[]) => run(ichidoctl, [...args, '--env', 'local']);
-/** What was printed; the tool tells on standard error what it changed, a line each. */
+/** What was printed. The tool writes one line per change to standard error. */
 const json = async (...args: string[]): Promise<any> => {
   const { text } = await ctl(...args, '--json');
   try { return JSON.parse(text); } catch { throw new Error(`${args.join(' ')}: ${text}`); }

@@ -1,5 +1,5 @@
 // `ichidoctl rollout` and `rollback`: the calls that move traffic, with the alias read back. All paths of the decision are explored
-// in crates/ops; here it is Lambda's and CloudWatch's answers that count. Weights are stored by the local AWS and not followed.
+// in crates/ops; here Lambda's and CloudWatch's answers matter. The local AWS stores weights and does not follow them.
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import path from 'node:path';
@@ -13,7 +13,7 @@ import { client, command, DEPLOY_MS, run, until, EFFECT_MS, world } from '../wor
 const ichidoctl = path.join(process.env.CARGO_TARGET_DIR ?? path.join(root, 'target'), 'debug', 'ichidoctl');
 const fn = 'slack-events-local';
 const alarm = 'slack-events-errors-local';
-/** A bake that ends within the test; a second a tick on the local AWS. */
+/** A bake that ends within the test; one tick lasts one second on the local AWS. */
 const SHORT = ['--steps', '10,50,100', '--bake', '5'];
 /** A bake that something else ends. */
 const LONG = ['--steps', '10,50,100', '--bake', '600'];
@@ -34,7 +34,7 @@ class Rollout {
     this.code = new Promise((resolve) => this.child.on('close', resolve));
   }
 
-  /** Waits until so much has moved. */
+  /** Waits until this much traffic has moved. */
   moved(percent: number): Promise<Event> {
     return until(EFFECT_MS, async () => this.events.find((e) => e.event === 'moved' && e.percent === percent), () => {
       if (this.child.exitCode !== null) throw new Error(`it ended: ${this.text} ${JSON.stringify(this.events)}`);
@@ -140,7 +140,7 @@ test('while one rollout is under way, another and a deployment are refused', { t
   assert.match(second.ended()?.why ?? '', /another rollout/, JSON.stringify(second.events));
   const deployment = await command('deploy', {}, '--check');
   assert.notEqual(deployment.code, 0);
-  assert.match(deployment.text, /rollout is under way \(slack-events-local\)/);
+  assert.match(deployment.text, /rollout is in progress \(slack-events-local\)/);
   assert.deepEqual(await weights(), { 2: 0.1 }, 'and the first one goes on');
   first.child.kill('SIGKILL');
   await first.code;
@@ -162,20 +162,20 @@ test('in its last bake too a deployment is refused, and an abort goes back', { t
   rollout.child.kill('SIGKILL');
   await rollout.code;
   const deployment = await command('deploy', {}, '--check');
-  assert.match(deployment.text, /rollout is under way \(slack-events-local\)/);
+  assert.match(deployment.text, /rollout is in progress \(slack-events-local\)/);
   const { code, text } = await run(ichidoctl, ['rollout', '--env', 'local', '--abort']);
   assert.equal(code, 0, text);
   assert.match(text, /BACK on version 1, away from 2/);
   assert.deepEqual([(await alias()).FunctionVersion, await weights()], ['1', {}]);
 });
 
-// Last: a minute is the least that CloudWatch tells apart, so what is counted here would count against the next rollout too.
+// This test is the last: CloudWatch's shortest period is one minute, so the errors of this test would count against the next rollout too.
 test('a rollout goes back by itself when the new version fails more than now and then', { timeout: DEPLOY_MS }, async () => {
   await fresh();
   const metrics = new cloudwatch.CloudWatchClient({});
   const Dimensions = [{ Name: 'FunctionName', Value: fn }, { Name: 'Resource', Value: `${fn}:live` }, { Name: 'ExecutedVersion', Value: '2' }];
   const put = (MetricName: string, Value: number) => metrics.send(new cloudwatch.PutMetricDataCommand({ Namespace: 'AWS/Lambda', MetricData: [{ MetricName, Dimensions, Value, Unit: 'Count' }] }));
-  // The local AWS ignores an alarm's dimensions and would ring it: here it is the version's own errors that count.
+  // The local AWS ignores an alarm's dimensions and would ring it. This test is about the version's own errors.
   const rollout = new Rollout(...LONG, '--despite', 'slack-events-errors');
   await rollout.moved(10);
   await put('Invocations', 40);

@@ -1,4 +1,4 @@
-// What is deployed does what it is for.
+// The deployed functions do their work.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cloudwatch, dynamodb, sns, sqs } from '../../../infra/cli/aws.ts';

@@ -40,5 +40,5 @@ test('a deployment during a rollout is refused', { timeout: DEPLOY_MS }, async (
   const { code, text } = await command('deploy');
   await shift({});
   assert.notEqual(code, 0);
-  assert.match(text, /rollout is under way \(slack-events-local\)/);
+  assert.match(text, /rollout is in progress \(slack-events-local\)/);
 });

@@ -1,5 +1,5 @@
 //! A school class: ten groups of forty nodes, 15 status reports and 2 event batches a second a group, each to all forty; and where it
-//! saturates. `make bench` runs it (`bench/mesh/run`), `--smoke` runs it briefly, to see that everything works.
+//! saturates. `make bench BENCH=mesh` runs it, `--smoke` runs it briefly, to see that everything works.
 //!
 //! The server (the deployed files on the in-process AppSync, the function, an embedded DynamoDB) is a process of its own; this one is the class,
 //! over HTTP and WebSocket on loopback, on the same two cores. A message's time is from the moment the server stamped it, a little before

@@ -2,7 +2,7 @@
 //! their page says, word for word, and they stop.
 //!
 //! What a page marks as `sh` is run here. `ENV` means this platform, and `--yes` is added, since nobody is there to be
-//! asked; other words in capitals are what the operator has seen (`ID`, `DID`). Everywhere in the documentation, a
+//! asked; other words in capitals are what the operator has seen (`ID`, `DID`, `FEED`). Everywhere in the documentation, a
 //! command of `ichidoctl` must at least be one that exists.
 
 use std::collections::BTreeMap;
@@ -185,21 +185,21 @@ async fn destination_refusing_and_the_dead_letters_that_follow() {
 #[tokio::test]
 async fn dead_letters_of_a_feed() {
     let local = platform(&[("GITHUB_SUBSCRIBER__DEAD_AFTER", "1")]);
-    let alarm = "github-feed-dead-letters";
+    let (alarm, page, feed) = ("github-feed-dead-letters", "feed-dead-letters", ("FEED", "github"));
     let run = || ctl(&local, &["schedules", "run", "github-subscriber"]);
     assert_eq!(run().code, Some(0), "the first reading marks");
     assert!(answer(http().post(format!("{}/feeds/sample/github", local.url))).await.0.is_success());
     local.put_faults(json!({"mastodon": {"mode": "refuse", "status": 422}})).await;
     assert_eq!(run().code, Some(0));
     assert_eq!(state(&local, alarm).await, StateValue::Alarm);
-    carry_out(&local, alarm, "How to look", &[]);
+    carry_out(&local, page, "How to look", &[feed]);
     let letters = ctl(&local, &["dead-letters", "list", "github", "--json"]).json();
     let id = letters["deadLetters"][0]["id"].as_str().expect("an id").to_owned();
     local.put_faults(json!({})).await;
-    carry_out(&local, alarm, "What to do", &[("ID", &id)]);
+    carry_out(&local, page, "What to do", &[feed, ("ID", &id)]);
     let posts = local.get("/_local/outbox?sink=mastodon").await;
     assert_eq!(posts.as_array().map(Vec::len), Some(1), "{posts}");
-    let over = carry_out(&local, alarm, "How to know it is over", &[]);
+    let over = carry_out(&local, page, "How to know it is over", &[feed]);
     assert_eq!(over[0].code, Some(0), "{over:?}");
     later(&local, 15).await;
     assert_eq!(state(&local, alarm).await, StateValue::Ok);
@@ -208,15 +208,15 @@ async fn dead_letters_of_a_feed() {
 #[tokio::test]
 async fn silence() {
     let local = platform(&[]);
-    let alarm = "github-feed-silence";
+    let (alarm, page, feed) = ("github-feed-silence", "feed-silence", ("FEED", "github"));
     assert_eq!(ctl(&local, &["schedules", "run", "github-subscriber"]).code, Some(0));
     assert_eq!(state(&local, alarm).await, StateValue::Ok);
     assert_eq!(ctl(&local, &["schedules", "pause", "github-subscriber"]).code, Some(0));
     later(&local, 25).await;
     assert_eq!(state(&local, alarm).await, StateValue::Alarm);
-    let looked = carry_out(&local, alarm, "How to look", &[]);
+    let looked = carry_out(&local, page, "How to look", &[feed]);
     assert!(looked[0].out.contains("DISABLED"), "the page leads to the cause: {looked:?}");
-    carry_out(&local, alarm, "What to do", &[]);
+    carry_out(&local, page, "What to do", &[feed]);
     assert_eq!(state(&local, alarm).await, StateValue::Ok);
     let enabled = ctl(&local, &["schedules", "list", "--json"]).json();
     assert!(enabled.as_array().expect("schedules").iter().all(|schedule| schedule["state"] == "ENABLED"), "{enabled}");
@@ -225,7 +225,7 @@ async fn silence() {
 #[tokio::test]
 async fn processor_failing() {
     let local = platform(&[]);
-    let alarm = "github-feed-subscriber-errors";
+    let (alarm, page, feed) = ("github-feed-subscriber-errors", "feed-subscriber-errors", ("FEED", "github"));
     local.put_faults(json!({"dynamodb": {"mode": "down"}})).await;
     for period in 0..3 {
         assert_ne!(state(&local, alarm).await, StateValue::Alarm, "{period} failed runs page nobody");
@@ -237,10 +237,10 @@ async fn processor_failing() {
         }
     }
     assert_eq!(state(&local, alarm).await, StateValue::Alarm);
-    let looked = carry_out(&local, alarm, "How to look", &[]);
+    let looked = carry_out(&local, page, "How to look", &[feed]);
     assert!(looked[0].out.contains("Store"), "the page leads to the cause: {looked:?}");
     local.put_faults(json!({})).await;
-    carry_out(&local, alarm, "What to do", &[]);
+    carry_out(&local, page, "What to do", &[feed]);
     given_up(&local, "github-subscriber-failures", 0).await;
     later(&local, 30).await;
     assert_eq!(state(&local, alarm).await, StateValue::Ok);
@@ -334,7 +334,11 @@ fn every_command_in_the_documentation_is_one_that_exists() {
     for (path, text) in &found {
         for command in mentioned(text) {
             count += 1;
-            let words = words(&command).into_iter().map(|word| if word == "ENV" { "dev".to_owned() } else { word });
+            let words = words(&command).into_iter().map(|word| match word.as_str() {
+                "ENV" => "dev".to_owned(),
+                "FEED" => "github".to_owned(),
+                _ => word,
+            });
             if let Err(error) = ops::Cli::try_parse_from(words) {
                 // A text may name a command without its arguments.
                 let unfinished = matches!(
