@@ -125,7 +125,7 @@ fn say(out: &mut dyn Write, text: &str) {
 /// Logs that look like real ones: half of them long tool results, some lines of resumed sessions.
 fn generate(home: &Path, project: &Path, lines: u64) -> u64 {
     configure(project);
-    let directory = home.join(".claude/projects").join(sessync::discovery::names(project).remove(0));
+    let directory = home.join(".claude/projects").join(sessync::source::files::names(project).remove(0));
     fs::create_dir_all(&directory).unwrap();
     let mut rng = fastrand::Rng::with_seed(1);
     let words: Vec<String> = (0..2000).map(|_| (0..rng.usize(2..10)).map(|_| rng.lowercase()).collect()).collect();
@@ -264,7 +264,7 @@ fn seed_design(logs: &Path, state_path: &Path) {
     let mut state: UploadState =
         fs::read_to_string(state_path).ok().map(|text| serde_json::from_str(&text).unwrap()).unwrap_or_default();
     let mut new = Vec::new();
-    for log in sessync::discovery::find(logs, &sessync::discovery::Scope::All).logs {
+    for log in sessync::source::files::find(logs, &sessync::source::files::Scope::All).logs {
         let content = fs::read_to_string(&log.path).unwrap();
         for line in content.lines() {
             if let Ok(input) = serde_json::from_str::<SessionLogInput>(line)

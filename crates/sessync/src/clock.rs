@@ -1,4 +1,5 @@
-//! Time, handed in: nothing in this crate looks at a clock except through here.
+//! Time, handed in. Everything that decides by the time or waits asks a [`Clock`], so that a test can decide both.
+//! One exception: the credentials (`outside/auth.rs`) read the machine's clock for the life of their tokens.
 
 use std::fmt;
 use std::future::Future;
@@ -6,7 +7,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// A point in time: milliseconds since 1970.
+/// A point in time: milliseconds since 1970. The journal stores it as that number.
+///
+/// It is signed, unlike [`ichido::Timestamp`], because a log line can name any time, also one before 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Time(pub i64);
@@ -17,7 +20,7 @@ impl Time {
         u32::try_from(self.0.div_euclid(24 * 60 * 60 * 1000)).unwrap_or(0)
     }
 
-    /// How long ago `earlier` was; nothing if it was not.
+    /// How long ago `earlier` was; zero if it is not earlier.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -30,26 +33,26 @@ impl Time {
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_millisecond(self.0) {
-            Ok(time) => write!(f, "{time:.3}"),
-            Err(_) => write!(f, "{} ms", self.0),
+        match (u64::try_from(self.0), jiff::Timestamp::from_millisecond(self.0)) {
+            (Ok(millis), _) => ichido::Timestamp::from_millis(millis).fmt(f),
+            (Err(_), Ok(before_1970)) => write!(f, "{before_1970:.3}"),
+            (Err(_), Err(_)) => write!(f, "{} ms", self.0),
         }
     }
 }
 
 /// Where time comes from.
 pub trait Clock: Sync {
-    /// What the wall clock shows. It may jump.
+    /// The time of the wall clock. It can jump.
     fn now(&self) -> Time;
-    /// Time since some fixed moment. It never jumps.
+    /// The time since a fixed moment. It never jumps.
     fn elapsed(&self) -> Duration;
-    /// Waits.
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send;
 }
 
 /// The machine's clock.
 #[derive(Debug, Clone)]
-pub struct SystemClock {
+pub(crate) struct SystemClock {
     started: Instant,
 }
 

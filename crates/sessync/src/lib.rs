@@ -1,37 +1,42 @@
-//! sessync: every line of Claude Code's session logs in BigQuery, once.
+//! sessync uploads Claude Code's session logs to BigQuery: every line exactly once.
 //!
-//! A run finds a project's log files ([`discovery`]), reads what is new in them ([`files`], [`reader`],
-//! [`mod@line`]), leaves out the lines that are uploaded already ([`digest`], [`seen`]), takes out the secrets
-//! ([`redact`]) and sends the rest in batches ([`row`], [`upload`], [`bigquery`]).
+//! # One log line
 //!
-//! The promise: a line is at the destination once. Before a batch is sent, its intent is on the disk
-//! ([`journal`]); after it was accepted, that is. A run that finds an intent without its end asks the
-//! destination which of the rows are there. Nothing is guessed, so a crash at any point loses no line and
-//! doubles none.
+//! 1. `sessync upload` ([`command`]) finds the project's log files ([`source`]), takes the project's lock and opens its
+//!    [`journal`].
+//! 2. If an earlier run was interrupted, the run ([`upload`]) first asks BigQuery which rows of its batches arrived.
+//! 3. It reads what is new in each file, line by line. The journal knows the key of every uploaded line, so a line that
+//!    was copied into another file is left out.
+//! 4. It replaces secrets ([`redact`]), builds a row, and puts it into a batch.
+//! 5. When the batch is full, it writes the batch's *intent* (id and keys) to the journal, syncs the disk, and sends the
+//!    batch to BigQuery ([`outside`]).
+//! 6. It writes to the journal what became of the batch. Only then do the files count as read that far.
+//!
+//! # Failures
+//!
+//! | what fails | what happens |
+//! |---|---|
+//! | the process, at any point | the next run asks BigQuery about every intent without an end, and reads again what did not arrive |
+//! | a request gets no answer | BigQuery is asked for the rows of the batch before anything is sent again |
+//! | BigQuery is throttled or down | the batch is tried again for up to five minutes; then the run ends with an error, and the next one goes on |
+//! | BigQuery refuses a row | the row is set aside in `dead-letters.jsonl` with the reason; the other rows of the batch are sent again |
+//! | the journal is damaged | it is set aside with the reason and rebuilt from the rows that BigQuery has |
+//! | the disk is full or read-only | the run stops before the next batch |
+//! | a log file cannot be read | it is reported, and the run goes on with the other files |
+//! | another run of the project | this one waits 30 seconds; with `--auto` it ends at once |
+//! | another machine, with a shared state | the machines take turns; a machine that dies is taken over after its lease |
+//!
+//! # Commands
+//!
+//! One file each in `command/`: `upload` (the default), `status`, `verify`, `forget`, `reset`, `export-state`, `schema`,
+//! `install-hook` and `uninstall-hook` (`hook.rs`). `command/mod.rs` has the command line itself.
 
-pub mod auth;
-pub mod bigquery;
-pub mod cli;
 pub mod clock;
-pub mod commands;
-pub mod config;
-pub mod deliver;
-pub mod digest;
-pub mod discovery;
-pub mod files;
-pub mod hook;
+pub mod command;
 pub mod journal;
-pub mod legacy;
-pub mod line;
-pub mod lock;
-pub mod network;
-pub mod project;
-pub mod reader;
+pub mod outside;
 pub mod redact;
-pub mod report;
-pub mod row;
 pub mod schema;
-pub mod seen;
-pub mod shared;
-pub mod transport;
+mod settings;
+pub mod source;
 pub mod upload;

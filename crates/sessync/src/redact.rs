@@ -1,8 +1,8 @@
-//! Secrets stay home: what looks like a key or a token is replaced by a marker before a row is built.
+//! Secrets are not uploaded: what looks like a key or a token is replaced by a marker before a row is built.
 //!
-//! What counts is the declared list [`PATTERNS`], the names in [`SECRET_NAMES`] and the user's own patterns.
-//! A secret that looks like nothing on them is not recognised. The text keeps its JSON form: patterns see the
-//! decoded strings, one by one, and a changed string is encoded again.
+//! A secret is what matches [`PATTERNS`] or a pattern of the user, or has one of [`SECRET_NAMES`]. Other secrets are
+//! not recognised. JSON stays JSON: patterns see the decoded strings one by one, and a changed string is encoded
+//! again.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub struct Pattern {
     pub regex: &'static str,
 }
 
-/// What looks like a secret. Where there is a group `secret`, only that is replaced.
+/// What looks like a secret. If a pattern has a group `secret`, only that group is replaced.
 pub const PATTERNS: &[Pattern] = &[
     Pattern { name: "aws-access-key-id", regex: r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b" },
     Pattern {
@@ -53,7 +53,7 @@ pub const PATTERNS: &[Pattern] = &[
     },
 ];
 
-/// A string under one of these names in an object is a secret whatever it looks like. Names are compared in
+/// A string under one of these names in an object is a secret, whatever it looks like. Names are compared in
 /// lower case and without `_` and `-`.
 pub const SECRET_NAMES: &[&str] = &[
     "accesstoken",
@@ -71,7 +71,7 @@ pub const SECRET_NAMES: &[&str] = &[
     "sessiontoken",
 ];
 
-/// What was replaced, by kind.
+/// How many secrets of each kind were replaced.
 pub type Counts = BTreeMap<String, u64>;
 
 /// Replaces secrets.
@@ -81,11 +81,11 @@ pub struct Redactor {
     own: Vec<(String, Regex)>,
 }
 
-/// The declared patterns, compiled when the first row is built: a run with nothing to send does without.
+/// [`PATTERNS`], compiled when the first row is built, so that a run with nothing to send does not wait for it.
 #[derive(Debug)]
 struct Declared {
     patterns: Vec<Regex>,
-    /// Whether anything matches at all: one pass instead of one a pattern.
+    /// Says in one pass which patterns match at all.
     any: RegexSet,
 }
 
@@ -95,13 +95,13 @@ static DECLARED: LazyLock<Declared> = LazyLock::new(|| Declared {
 });
 
 impl Redactor {
-    /// The declared patterns and the user's own, which are named `user-1`, `user-2`, …
+    /// With [`PATTERNS`] and the user's own, which get the names `user-1`, `user-2`, …
     pub fn new(own: &[String]) -> Result<Redactor, regex::Error> {
         let named = |(at, regex): (usize, &String)| Ok((format!("user-{}", at + 1), Regex::new(regex)?));
         Ok(Redactor { declared: true, own: own.iter().enumerate().map(named).collect::<Result<_, _>>()? })
     }
 
-    /// Replaces nothing: for rows that are counted and go nowhere.
+    /// Replaces nothing: for rows that are only counted.
     pub const fn none() -> Redactor {
         Redactor { declared: false, own: Vec::new() }
     }
@@ -142,7 +142,7 @@ impl Redactor {
                 None => Cow::Borrowed(inner),
                 Some(_) => match serde_json::from_str::<String>(&json[literal.clone()]) {
                     Ok(text) => Cow::Owned(text),
-                    // A lone surrogate, for example: no text, but patterns can look at what is written.
+                    // For example a lone surrogate. Then the patterns see the string as it is written.
                     Err(_) => Cow::Borrowed(inner),
                 },
             };
@@ -174,7 +174,7 @@ impl Redactor {
 }
 
 /// A text as a JSON string.
-pub fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
@@ -183,7 +183,7 @@ fn replace(text: &str, name: &str, regex: &Regex, counts: &mut Counts) -> Option
     let mut copied = 0;
     for found in regex.captures_iter(text) {
         let Some(secret) = found.name("secret").or_else(|| found.get(0)) else { continue };
-        // An empty match of a user's pattern hides nothing; a marker of an earlier pattern is no secret.
+        // An empty match of a user's pattern hides nothing, and the marker of an earlier pattern is not a secret.
         if secret.is_empty() || secret.as_str().starts_with("[REDACTED:") {
             continue;
         }
@@ -209,7 +209,7 @@ fn is_string_next(after_name: &str) -> bool {
     value.trim_start().starts_with('"')
 }
 
-/// Where the strings of a JSON text are, quotes included.
+/// The places of the strings in a JSON text, with their quotes.
 fn literals(json: &str) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
     let bytes = json.as_bytes();
     let mut at = 0;
@@ -235,7 +235,7 @@ mod tests {
         Redactor::new(&[]).unwrap()
     }
 
-    /// Made up at run time, so that no file holds anything that looks like a secret.
+    /// Made at run time, so that no file contains anything that looks like a secret.
     fn fake(prefix: &str, length: usize) -> String {
         let alphabet = b"A1b2C3d4E5f6G7h8J9k0";
         let tail: String = (0..length).map(|at| alphabet[(at * 7) % alphabet.len()] as char).collect();

@@ -1,6 +1,6 @@
-//! The destination's table and the view without duplicates, as DDL.
+//! The SQL that creates the table and the view without duplicates.
 
-use crate::bigquery::Table;
+use crate::outside::bigquery::Table;
 
 /// A column of the table.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ const fn column(name: &'static str, kind: &'static str, required: bool, descript
     Column { name, kind, required, description }
 }
 
-/// The columns, in their order.
+/// The columns, in this order.
 pub const COLUMNS: &[Column] = &[
     column("uuid", "STRING", true, "the entry; nearly always unique"),
     column("timestamp", "TIMESTAMP", true, "when the entry was written"),
@@ -41,8 +41,8 @@ pub const COLUMNS: &[Column] = &[
     column("uploaded_at", "TIMESTAMP", true, "when the batch was made"),
 ];
 
-/// The statements that make the table and its view: partitioned by day, clustered by session and developer.
-pub fn ddl(table: &Table) -> [String; 2] {
+/// The statements that create the table, partitioned by day and clustered by session and developer, and its view.
+pub(crate) fn ddl(table: &Table) -> [String; 2] {
     let columns: Vec<String> = COLUMNS
         .iter()
         .map(|column| {
@@ -59,8 +59,8 @@ pub fn ddl(table: &Table) -> [String; 2] {
         table.sql(),
         columns.join(",\n")
     );
-    // The same line twice differs at most in where and when it was uploaded. What was said is part of the key
-    // because some entries share a uuid; the timestamp is, so that a filter on it still chooses partitions.
+    // Two rows of the same line differ at most in where and when they were uploaded. The content is part of the key
+    // because some entries share a uuid. The timestamp is part of it so that a filter on it still selects partitions.
     let view = format!(
         "CREATE OR REPLACE VIEW {} AS\nSELECT * FROM {}\nWHERE TRUE\nQUALIFY ROW_NUMBER() OVER (\n  PARTITION BY timestamp, uuid, type, TO_JSON_STRING(message), TO_JSON_STRING(tool_use_result)\n  ORDER BY uploaded_at\n) = 1",
         view(table).sql(),
@@ -70,7 +70,7 @@ pub fn ddl(table: &Table) -> [String; 2] {
 }
 
 /// The view beside the table.
-pub fn view(table: &Table) -> Table {
+pub(crate) fn view(table: &Table) -> Table {
     Table { table: format!("{}_once", table.table), ..table.clone() }
 }
 

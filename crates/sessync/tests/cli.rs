@@ -1,4 +1,4 @@
-//! The program itself, as a user runs it, against the stand-in behind a socket.
+//! The program as a user runs it, against the stand-in behind a socket.
 
 mod support;
 
@@ -47,7 +47,7 @@ fn killed_with_signal_nine_around_any_request_the_next_run_does_the_rest() {
                 victim.lock().unwrap().kill().unwrap();
             }
         }));
-        // Reaped by polling, for the server must be able to take the lock and kill it meanwhile.
+        // Polled, so that the server can take the lock and kill it meanwhile.
         let status = loop {
             if let Some(status) = child.lock().unwrap().try_wait().unwrap() {
                 break status;
@@ -91,7 +91,7 @@ fn a_dry_run_shows_what_would_be_done_and_does_nothing() {
     assert!(!home.state().exists());
     home.ok(&[]);
     let rows = serde_json::to_string(&server.standin.rows(support::DATASET, support::TABLE)).unwrap();
-    assert!(!rows.contains(&secret) && rows.contains("[REDACTED:github-token]"), "secrets stay home");
+    assert!(!rows.contains(&secret) && rows.contains("[REDACTED:github-token]"), "secrets are not uploaded");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn what_cannot_be_done_is_said_with_exit_code_one_and_usage_with_two() {
     home.write("a.jsonl", &[bad, line("good", "s", "x", 2)]);
     let output = home.run(&[]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output).contains("1 rows were set aside"), "{}", text(&output));
+    assert!(text(&output).contains("1 row set aside"), "{}", text(&output));
     assert_eq!(server.standin.rows(support::DATASET, support::TABLE).len(), 1);
     fs::write(home.project().join(".claude/sessync/config.json"), r#"{"table":"t"}"#).unwrap();
     let output = home.run(&[]);
@@ -224,7 +224,7 @@ fn a_full_disk_stops_before_the_next_batch_and_loses_nothing() {
     let home = Home::new(&server);
     home.write("a.jsonl", &lines(400));
     let program = env!("CARGO_BIN_EXE_sessync");
-    // In blocks of 512 bytes: no file may grow beyond that, wherever it is in its life.
+    // The largest size of a file, in blocks of 512 bytes.
     for blocks in [1, 3, 5, 8, 12, 17] {
         let mut command = std::process::Command::new("/bin/sh");
         let inner = home.command(&[]);
@@ -252,7 +252,7 @@ fn a_read_only_directory_stops_before_anything_is_sent() {
     let state = home.project().join(".claude/sessync");
     fs::set_permissions(&state, fs::Permissions::from_mode(0o555)).unwrap();
     if fs::write(state.join("probe"), "").is_ok() {
-        // Whoever may write everywhere cannot write below what is no directory.
+        // This user may write everywhere, but not below a file.
         fs::remove_file(state.join("probe")).unwrap();
         fs::write(state.join("state"), "").unwrap();
     }
@@ -307,7 +307,7 @@ fn status_says_how_old_the_oldest_line_is_that_is_not_uploaded() {
     home.write("a.jsonl", &[old]);
     let shown = home.ok(&["status"]);
     assert!(
-        shown.contains("1 lines, the oldest of 2024-01-01") && shown.contains("deletes transcripts after 30 days"),
+        shown.contains("1 line, the oldest of 2024-01-01") && shown.contains("deletes transcripts after 30 days"),
         "{shown}"
     );
     fs::write(home.directory.path().join(".claude/settings.json"), r#"{"cleanupPeriodDays": 99999}"#).unwrap();

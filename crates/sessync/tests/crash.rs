@@ -1,8 +1,8 @@
-//! A line is in the destination once: a crash at any point loses none, and what is uncertain is asked for.
-//! (design, "What must always hold", 7)
+//! Every line is in BigQuery once: a crash at any point loses none, and BigQuery is asked about what is uncertain
+//! (ARCHITECTURE.md, "What must always hold", 7).
 //!
-//! A run is killed at each of its effects in turn: before, in the middle of and after every write to the disk and
-//! every call to the destination. Then it is run again, sometimes killed again, and in the end once to its end.
+//! A run is killed at each of its effects in turn: before, in the middle of or after every write to the disk and
+//! every call to BigQuery. Further runs are sometimes killed too. The last run is left to finish.
 
 mod support;
 
@@ -13,11 +13,11 @@ use support::{Fuse, World, Writer, assert_same, expected, runtime, uploaded};
 /// How many projects are generated.
 const SEEDS: u64 = 40;
 
-/// Kills at every point of the uploads of one generated project; returns how many points that were.
+/// Kills a run at every point of the upload of one generated project. Returns how many points there were.
 async fn kill_everywhere(seed: u64, forgetful: bool) -> u64 {
     let mut rng = Rng::with_seed(seed);
     let mut world = World::new(seed);
-    // Small, so that nearly every line of code between two effects is a point of its own, many times over.
+    // Small batches, so that there are many points between two effects.
     world.batch_rows = rng.usize(1..4);
     let lines = rng.usize(8..24);
     Writer::new(seed).files(&world.logs(), lines);
@@ -38,7 +38,7 @@ async fn kill_everywhere(seed: u64, forgetful: bool) -> u64 {
         });
         let (_, result) = world.run(&Fuse::new(point, rng.u64(..)), rng.u64(..)).await;
         let whole = result.is_ok();
-        // Sometimes the run that cleans up is killed as well.
+        // Sometimes the runs that clean up are killed as well.
         for _ in 0..rng.u8(0..3) {
             let fuse = Fuse::new(rng.u64(1..20), rng.u64(..));
             let _ = world.run(&fuse, rng.u64(..)).await;

@@ -1,4 +1,4 @@
-//! Any interleaving of appends to log files, truncations, renames, copies and runs uploads each line once.
+//! Any interleaving of runs with appends to log files, truncations, renames, copies and removals uploads each line once.
 
 mod support;
 
@@ -30,7 +30,7 @@ async fn interleave(seed: u64, steps: usize) {
         inserts: writer.rng.bool().then_some((Fault::AcceptThenLose, 0.1)),
         ..Faults::default()
     });
-    // What some finished run has seen must be there; nothing may be there that was never written.
+    // `must`: lines that a finished run has seen. `may`: lines that were ever written.
     let mut must: BTreeMap<_, u64> = BTreeMap::new();
     let mut may: BTreeMap<_, u64> = BTreeMap::new();
     let mut names = 0;
@@ -47,7 +47,7 @@ async fn interleave(seed: u64, steps: usize) {
                 let mut file = fs::OpenOptions::new().append(true).open(path).unwrap();
                 for _ in 0..writer.rng.usize(1..6) {
                     file.write_all(&writer.line("s")).unwrap();
-                    // Now and then the newline is still to come.
+                    // Sometimes the newline is still to come.
                     if writer.rng.u8(0..10) > 0 {
                         file.write_all(b"\n").unwrap();
                     }

@@ -1,4 +1,4 @@
-//! The journal against a model of it, and against bytes that nobody wrote on purpose.
+//! The journal compared with a model of it, and with random or damaged bytes.
 
 mod support;
 
@@ -7,17 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use fastrand::Rng;
 use proptest::prelude::*;
 use sessync::clock::Time;
-use sessync::digest::Key;
-use sessync::files::{Mark, Stat};
 use sessync::journal::record::{Intent, Part, Record};
+use sessync::journal::seen::{Novelty, Seen};
 use sessync::journal::{self, Journal};
-use sessync::seen::{Seen, Verdict};
+use sessync::source::files::{Mark, Stat};
+use sessync::source::line::Key;
 use support::{DESTINATION, Fuse, MemoryDisk};
 
 /// Id, keys, mark, settled.
 type Batch = (String, Vec<Key>, Option<(String, u64)>, bool);
 
-/// What a journal promises, in the plainest terms: which keys are known, how far files are, what is uncertain.
+/// What a journal promises, in the simplest form: which keys are known, how far files are read, what is uncertain.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Model {
     known: BTreeSet<Key>,
@@ -85,7 +85,7 @@ impl Model {
         }
     }
 
-    /// What the journal says otherwise.
+    /// In what the journal differs from the model.
     fn differs(&self, journal: &mut Journal<MemoryDisk>) -> Option<String> {
         let state = journal.state();
         let offsets: BTreeMap<String, u64> =
@@ -105,7 +105,7 @@ impl Model {
         }
         let keys = (0..40).flat_map(|uuid| (100..103).map(move |content| Key::new(uuid, content)));
         for key in keys {
-            let known = journal.verdict(key).unwrap() == Verdict::Known;
+            let known = journal.look_up(key).unwrap() == Novelty::Known;
             if known != self.known.contains(&key) {
                 return Some(format!("{key:?}: {known}"));
             }
@@ -178,7 +178,7 @@ fn whatever_happens_it_says_what_its_model_says_also_after_a_crash() {
                 0 => journal = open(&disk, &Fuse::unlimited()),
                 1 => journal.compact().unwrap(),
                 2 => {
-                    // A crash: the record is either there whole or not at all.
+                    // After a crash the record is either there whole or not at all.
                     let fuse = Fuse::new(rng.u64(1..5), rng.u64(..));
                     let mut dying = open(&disk, &fuse);
                     let record = record(&mut rng, &model, step);
@@ -204,7 +204,7 @@ fn whatever_happens_it_says_what_its_model_says_also_after_a_crash() {
     }
 }
 
-/// A journal with something of everything in it.
+/// A journal with records of many kinds.
 fn sample() -> MemoryDisk {
     let disk = MemoryDisk::new();
     let mut rng = Rng::with_seed(7);
@@ -228,7 +228,7 @@ fn damage_is_noticed_wherever_it_is() {
     for at in 0..whole.len() {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x20;
-        // A newline that is none any more joins two lines: at the very end that is a write cut short.
+        // A damaged newline joins two lines. At the very end it looks like a write that was cut short.
         let last_newline = at + 1 == whole.len();
         disk.files.lock().unwrap().insert("journal".into(), damaged);
         let opened = Journal::open(disk.with_fuse(&Fuse::unlimited()), DESTINATION);
@@ -246,7 +246,7 @@ fn a_journal_cut_anywhere_is_what_it_was_at_some_point_or_is_damaged() {
         let opened = Journal::open(disk.with_fuse(&Fuse::unlimited()), DESTINATION);
         assert_eq!(opened.is_ok(), length > first, "cut at {length}");
         if let Ok(mut journal) = opened {
-            // It goes on from there.
+            // It can go on from there.
             journal.append(&Record::Begin { at: Time(0) }).unwrap();
             assert!(Journal::open(disk.with_fuse(&Fuse::unlimited()), DESTINATION).is_ok(), "cut at {length}");
         }
@@ -258,7 +258,7 @@ fn a_missing_table_of_keys_is_damage_and_not_a_fresh_start() {
     let disk = sample();
     let name = disk.files.lock().unwrap().keys().find(|name| name.starts_with("seen-")).unwrap().clone();
     let table = disk.files.lock().unwrap().remove(&name).unwrap();
-    assert!(matches!(open(&disk, &Fuse::unlimited()).verdict(Key::new(1, 100)), Err(journal::Error::Damaged(_))));
+    assert!(matches!(open(&disk, &Fuse::unlimited()).look_up(Key::new(1, 100)), Err(journal::Error::Damaged(_))));
     // And the other way round.
     disk.files.lock().unwrap().insert(name, table);
     disk.files.lock().unwrap().remove("journal");
@@ -279,7 +279,7 @@ mod fuzz {
             disk.files.lock().unwrap().insert("journal".into(), bytes.clone());
             let _ = Journal::open(disk, DESTINATION);
             let _ = Seen::read(&mut bytes.as_slice());
-            let _ = sessync::line::parse(&bytes);
+            let _ = sessync::source::line::parse(&bytes);
             let _ = journal::record::read(&bytes);
         }
 
@@ -292,12 +292,12 @@ mod fuzz {
             line[at % length] = byte;
             line.truncate(length - cut % length);
             line.push(b'\n');
-            let mut lines = sessync::reader::Lines::new(line.as_slice(), 0, line.len() as u64);
+            let mut lines = sessync::source::reader::Lines::new(line.as_slice(), 0, line.len() as u64);
             let mut end = 0;
             while let Some(found) = lines.next_line().unwrap() {
                 prop_assert_eq!(found.start, end);
                 end = found.end;
-                if let Some(Ok(line)) = found.text.map(sessync::line::parse) {
+                if let Some(Ok(line)) = found.text.map(sessync::source::line::parse) {
                     let _ = Key::of(&line);
                     let mut counts = sessync::redact::Counts::new();
                     for json in [line.message, line.tool_use_result].into_iter().flatten() {

@@ -1,11 +1,11 @@
-//! Several machines, one state: what was uploaded is known to all of them.
+//! Several machines that share one state: each knows what the others have uploaded.
 
 mod support;
 
 use emulator::bigquery::{Fault, Faults};
 use ichido::Once;
 use ichido::dynamodb::{DynamoDb, Table};
-use sessync::shared::{PARTITION_KEY, Shared, TTL};
+use sessync::outside::shared::{PARTITION_KEY, Shared, TTL};
 use support::{DESTINATION, Fuse, MemoryDisk, World, Writer, runtime};
 
 const TABLE: &str = "sessync-state";
@@ -17,7 +17,7 @@ fn dynamo() -> testkit::Dynamo {
 }
 
 #[test]
-fn machines_with_the_same_lines_upload_each_once_with_a_record_a_batch() {
+fn machines_with_the_same_lines_upload_each_once_with_one_record_per_batch() {
     runtime().block_on(async {
         let dynamo = dynamo();
         let world = World::new(1);
@@ -31,7 +31,7 @@ fn machines_with_the_same_lines_upload_each_once_with_a_record_a_batch() {
             world.assert_each_line_once(&format!("machine {seed}"));
         }
         let (inserts, _) = world.standin.calls();
-        assert_eq!(dynamo.items(TABLE).len() as u64, inserts, "a record a batch");
+        assert_eq!(dynamo.items(TABLE).len() as u64, inserts, "one record per batch");
     });
 }
 
@@ -69,7 +69,7 @@ fn a_machine_killed_anywhere_leaves_its_turn_to_the_others_and_nothing_is_lost_o
             point += 1;
             let finished = runtime().block_on(async {
                 let dynamo = dynamo();
-                // Its clock jumps ahead when everybody waits: nobody sits out a lease.
+                // This clock jumps ahead when everybody waits, so that no test waits for a lease.
                 let clock = testkit::ManualClock::new();
                 let shared = || {
                     let store = DynamoDb::new(dynamo.client(), Table::new(TABLE, PARTITION_KEY).ttl(TTL));

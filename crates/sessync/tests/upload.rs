@@ -1,4 +1,4 @@
-//! One run after another against the stand-in: what arrives, and what is said about it.
+//! Runs against the stand-in: what arrives, and what the summary says.
 
 mod support;
 
@@ -34,7 +34,7 @@ fn what_is_appended_is_read_and_nothing_before_it() {
         let mut text = format!("{}\n{}", line("u1", "s", "one", 1), &line("u2", "s", "two", 2)[..20]);
         fs::write(&path, &text).unwrap();
         assert_eq!(world.run_whole(1).await.uploaded, 1);
-        assert_eq!(world.run_whole(2).await.uploaded, 0, "half a line is no line");
+        assert_eq!(world.run_whole(2).await.uploaded, 0, "half a line is not a line");
         text.push_str(&line("u2", "s", "two", 2)[20..]);
         text.push('\n');
         fs::write(&path, &text).unwrap();
@@ -54,14 +54,14 @@ fn a_file_of_many_batches_and_many_reads_is_read_whole_in_one_run_and_in_runs_th
             fs::create_dir_all(world.logs()).unwrap();
             let path = world.logs().join("a.jsonl");
             let mut bytes = Vec::new();
-            // More than is read at once, several times over.
+            // Several times as much as is read at once.
             while bytes.len() < 900_000 {
                 bytes.extend(writer.line("s"));
                 bytes.push(b'\n');
             }
             let lines = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
             fs::write(&path, &bytes).unwrap();
-            // From now on the file looks unchanged: what this run leaves out would stay out.
+            // From now on the file looks unchanged: a line that this run leaves out would never be read.
             world.clock.jump(3_600_000);
             if seed % 2 == 0 {
                 assert_eq!(world.run_whole(seed).await.lines, lines, "seed {seed}");
@@ -177,7 +177,7 @@ fn the_clock_may_jump_and_nothing_is_forgotten_or_doubled() {
         writer.files(&world.logs(), 80);
         for (seed, days) in [0, 400, -800, 20, 5000, -1].into_iter().enumerate() {
             world.clock.jump(days * 86_400_000);
-            // The same lines under another name: known by their keys alone.
+            // The same lines under another name: only their keys are known.
             let from = world.logs().join("session-1.jsonl");
             let mut copy = b"{\"type\":\"summary\"}\n".to_vec();
             copy.extend(fs::read(from).unwrap());
@@ -210,13 +210,13 @@ fn of_two_contents_under_an_imported_uuid_the_second_is_uploaded() {
         let text =
             format!("{}\n{}\n{}\n", line("u", "s", "first", 1), line("u", "s", "second", 2), line("v", "s", "x", 3));
         fs::write(world.logs().join("a.jsonl"), &text).unwrap();
-        let mut seen = sessync::seen::Seen::default();
+        let mut seen = sessync::journal::seen::Seen::default();
         seen.insert_unknown("u", 0);
         let state = sessync::journal::state::State::new(support::DESTINATION);
         sessync::journal::Journal::fresh(world.disk.clone(), state, seen).compact().unwrap();
         let summary = world.run_whole(1).await;
         assert_eq!((summary.uploaded, summary.duplicates, summary.other_content), (2, 1, 1));
-        // The same lines elsewhere are all known now.
+        // The same lines in another file are all known now.
         fs::write(world.logs().join("b.jsonl"), format!("{{}}\n{text}")).unwrap();
         assert_eq!(world.run_whole(2).await.uploaded, 0);
     });
@@ -233,7 +233,7 @@ fn a_request_that_is_refused_as_a_whole_is_halved_to_the_row_that_is_to_blame() 
         let (summary, result) = world.run(&Fuse::unlimited(), 1).await;
         result.unwrap();
         assert_eq!((summary.uploaded, summary.set_aside), (6, 1));
-        // Where everything is refused it is not the rows.
+        // If everything is refused, the rows are not to blame.
         let world = World::new(12);
         Writer::new(12).files(&world.logs(), 30);
         world.standin.refuse_rows_with("");

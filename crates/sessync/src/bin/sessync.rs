@@ -1,7 +1,7 @@
-//! sessync: uploads session logs to BigQuery, every line once.
+//! sessync: uploads session logs to BigQuery, every line exactly once.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    sessync::cli::main()
+    sessync::command::main()
 }

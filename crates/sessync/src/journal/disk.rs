@@ -1,4 +1,4 @@
-//! The disk as the journal needs it: append and replace, each durable when it returns.
+//! What the journal needs of a disk. What was appended or replaced is on the disk when the call returns.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 /// Fills a file.
 pub type Fill<'a> = &'a mut dyn FnMut(&mut dyn Write) -> io::Result<()>;
 
-/// One directory of files, each named by one word.
+/// One directory of files.
 pub trait Disk: fmt::Debug {
-    /// The file, or `None` if there is none.
+    /// Opens a file. `None`: there is none.
     fn open(&self, name: &str) -> io::Result<Option<Box<dyn Read>>>;
-    /// Adds to the end of a file; returns when it is on the disk.
+    /// Adds to the end of a file. Returns when the bytes are on the disk.
     fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
-    /// Puts a new file in the place of an old one: either of the two is there, whenever one looks.
+    /// Replaces a file. At every moment either the old one or the new one is there.
     fn replace(&mut self, name: &str, fill: Fill<'_>) -> io::Result<()>;
-    /// Cuts a file.
+    /// Cuts a file to a length.
     fn truncate(&mut self, name: &str, length: u64) -> io::Result<()>;
     /// Copies a file under another name.
     fn copy(&mut self, name: &str, to: &str) -> io::Result<()>;
@@ -24,7 +24,7 @@ pub trait Disk: fmt::Debug {
     fn list(&self) -> io::Result<Vec<String>>;
 }
 
-/// A directory of the machine.
+/// A directory of the file system.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
@@ -65,7 +65,7 @@ impl Disk for Directory {
                 file
             }
         };
-        // Kept open only if all went well: after an error the file is looked at afresh.
+        // It stays open only after a success: after an error it is opened again.
         (&file).write_all(bytes)?;
         file.sync_data()?;
         self.appending = Some((name.to_owned(), file));
@@ -107,7 +107,7 @@ impl Disk for Directory {
     }
 }
 
-/// Writes a file beside its place, syncs it and moves it there: no reader ever sees half of it.
+/// Writes a file under a temporary name, syncs it and renames it, so that no reader ever sees half of it.
 pub fn write_atomically(path: &Path, fill: Fill<'_>) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -122,13 +122,13 @@ pub fn write_atomically(path: &Path, fill: Fill<'_>) -> io::Result<()> {
         sync(directory)
     })();
     if written.is_err() {
-        // What is in the way of the next attempt is better gone; that it cannot be removed changes nothing.
+        // It would only take space. The next attempt overwrites it if it cannot be removed.
         let _ = fs::remove_file(&temporary);
     }
     written
 }
 
-/// A directory remembers its entries only once it is synced itself.
+/// A new name in a directory is durable only once the directory itself is synced.
 #[cfg(unix)]
 fn sync(directory: &Path) -> io::Result<()> {
     File::open(if directory.as_os_str().is_empty() { Path::new(".") } else { directory })?.sync_all()

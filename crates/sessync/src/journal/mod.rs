@@ -1,59 +1,64 @@
-//! The journal beside the project: what is uploaded, what is uncertain, what is still to be done.
+//! The journal: what is uploaded, what is uncertain, and how far each file is read.
 //!
-//! Promise: a record that was appended is there after any crash; what was not is as if it never had been.
-//! A run that reads the journal knows of every row whether it is at the destination, is not, or is uncertain,
-//! and the uncertain ones by the batch for which the destination can be asked.
+//! Promise: after any crash, a record that was appended is there, and one that was not is not there at all.
+//! For every row the journal says whether BigQuery has it, does not have it, or whether that is uncertain. An
+//! uncertain row belongs to a batch, and BigQuery can be asked for the rows of that batch.
 //!
-//! Two files. `journal` is a snapshot line and what happened since, each line with its checksum, each synced
-//! before the run goes on. `seen-N` is the table of keys that belongs to the snapshot; it is read only when
-//! there is a line to look up, which keeps a run with nothing new quick. Compaction writes a new table, then
-//! puts a new journal that names it in the place of the old one: a crash leaves one of the two whole.
+//! There are two files in the state directory. `journal` has one snapshot line and one line per record since then.
+//! Each line has a checksum and is synced to the disk before the run goes on. `seen-N` is the table of keys that
+//! belongs to the snapshot. It is read only when there is a line to look up, so that a run with nothing new stays
+//! quick. Compaction writes a new table, and then replaces the journal by one that names the new table. A crash
+//! leaves either the old journal and table or the new ones.
 //!
-//! Failures: a last line without its end is a write that a crash cut short, and is dropped. Anything else
-//! that does not check is damage: the journal is set aside with its reason and rebuilt by asking the
-//! destination, never dropped. After a failed write nothing more is appended, and no batch is sent.
+//! Failures: a last line without a newline was cut short by a crash, and is dropped. Any other line that fails its
+//! checksum is damage. A damaged journal is never dropped: it is set aside with the reason and rebuilt by asking
+//! BigQuery. After a failed write nothing more is appended, and no batch is sent.
 
 pub mod disk;
+pub(crate) mod legacy;
+pub(crate) mod lock;
+pub(crate) mod open;
 pub mod record;
+pub mod seen;
 pub mod state;
 
 use std::io::{self, Read, Write};
 
 use crate::clock::Time;
-use crate::digest::Key;
-use crate::seen::{self, Seen, Verdict};
+use crate::source::line::Key;
 use disk::Disk;
 use record::Record;
+use seen::{Novelty, Seen};
 use state::{Change, State};
 
 const JOURNAL: &str = "journal";
 const SEEN: &str = "seen-";
 
-/// The journal's tail at which a run that ends writes a snapshot: keeps the next start quick.
+/// A run that ends with more bytes than this after the snapshot writes a new one. This keeps the next start quick.
 const COMPACT_AT_END_BYTES: u64 = 256 * 1024;
 
-/// The journal's tail at which a running upload writes a snapshot: keeps the file and the memory small.
+/// A run writes a new snapshot whenever there are more bytes than this after it. This keeps file and memory small.
 const COMPACT_BYTES: u64 = 4 * 1024 * 1024;
 
 /// What went wrong with the journal.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The journal, or its table of keys, does not say what it said.
-    #[error("the journal is damaged: {0}")]
+    /// The journal or its table of keys is not as it was written.
+    #[error("the journal is damaged: {0}; `sessync upload` sets it aside and rebuilds it from BigQuery")]
     Damaged(String),
     /// A full or read-only disk, for example.
-    #[error("the state cannot be written: {0}")]
+    #[error("the state cannot be written: {0}; free some space or make the directory writable, and run sessync again")]
     Disk(#[source] io::Error),
     #[error("the state cannot be read: {0}")]
     Unreadable(#[source] io::Error),
     /// A defect of this program.
-    #[error("a record does not fit the journal: {0}")]
+    #[error("a record does not fit the journal: {0}; this is a bug in sessync, please report it")]
     Misfit(#[from] state::Error),
-    #[error("the journal belongs to {found}, not to {wanted}")]
+    #[error("the journal belongs to {found}, not to {wanted}; move it away, or correct the config")]
     OtherDestination { found: String, wanted: String },
 }
 
-/// A journal and the disk it is on.
+/// A journal on a disk.
 #[derive(Debug)]
 pub struct Journal<D> {
     disk: D,
@@ -63,9 +68,9 @@ pub struct Journal<D> {
     seen: Keys,
     /// Bytes after the snapshot.
     tail: u64,
-    /// Where a write that was cut short begins.
+    /// Where a line begins that a crash cut short.
     torn: Option<u64>,
-    /// A write failed: what is on the disk is not what is in memory.
+    /// A write failed, so the disk and the memory differ.
     broken: bool,
     /// Not on the disk yet.
     new: bool,
@@ -73,22 +78,22 @@ pub struct Journal<D> {
 
 #[derive(Debug)]
 enum Keys {
-    /// Still on the disk, and what has changed since.
+    /// The table is still on the disk. These changes came after it.
     Unread(Vec<Change>),
     Read(Box<Seen>),
 }
 
 impl<D: Disk> Journal<D> {
-    /// Reads the journal. One that does not exist yet is empty, and written with its first record.
+    /// Reads the journal. A journal that does not exist yet is empty; its first record writes it.
     pub fn open(disk: D, destination: &str) -> Result<Self, (Error, D)> {
         match read(&disk, destination) {
-            Ok(Some(found)) => Ok(Journal {
+            Ok(Some(replayed)) => Ok(Journal {
                 disk,
-                state: found.state,
-                generation: found.generation,
-                seen: Keys::Unread(found.changes),
-                tail: found.tail,
-                torn: found.torn,
+                state: replayed.state,
+                generation: replayed.generation,
+                seen: Keys::Unread(replayed.changes),
+                tail: replayed.tail,
+                torn: replayed.torn,
                 broken: false,
                 new: false,
             }),
@@ -97,7 +102,7 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    /// A journal that begins with these keys: an import, a rebuilt one. Written with its first record.
+    /// A journal that begins with these keys, after an import or a rebuild. Its first record writes it.
     pub fn fresh(disk: D, state: State, seen: Seen) -> Self {
         Journal {
             disk,
@@ -115,7 +120,7 @@ impl<D: Disk> Journal<D> {
         &self.state
     }
 
-    /// The disk, for what is kept beside the journal.
+    /// The disk, for files beside the journal.
     pub fn disk(&mut self) -> &mut D {
         &mut self.disk
     }
@@ -125,13 +130,13 @@ impl<D: Disk> Journal<D> {
         self.new
     }
 
-    /// What is known of a line.
-    pub fn verdict(&mut self, key: Key) -> Result<Verdict, Error> {
-        Ok(self.seen()?.verdict(key))
+    /// Whether the line with this key is uploaded.
+    pub fn look_up(&mut self, key: Key) -> Result<Novelty, Error> {
+        Ok(self.seen()?.look_up(key))
     }
 
-    /// Notes that a known line was met again. True if that is worth a record: if it was not met today, or was
-    /// known only without its content. Until that record is written it is true in memory alone.
+    /// Notes in memory that a known line was met again. True: a record of it should be written, because the line was
+    /// not met today yet, or its content was not known.
     pub fn meet(&mut self, key: Key) -> Result<bool, Error> {
         let today = self.state.calendar.today;
         let seen = self.seen()?;
@@ -160,14 +165,14 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    /// Appends a record; it is on the disk when this returns.
+    /// Appends a record. When this returns, the record is on the disk.
     pub fn append(&mut self, record: &Record) -> Result<(), Error> {
         if self.new {
             self.compact()?;
         }
         self.writable()?;
         let line = record::write(record).map_err(|error| Error::Disk(error.into()))?;
-        // First in memory: a record that does not fit must not reach the disk.
+        // In memory first: a record that does not fit must not reach the disk.
         let mut changes = Vec::new();
         self.state.apply(record, &mut |change| changes.push(change))?;
         if let Err(error) = self.disk.append(JOURNAL, &line) {
@@ -183,12 +188,12 @@ impl<D: Disk> Journal<D> {
         if self.tail > COMPACT_BYTES { self.compact() } else { Ok(()) }
     }
 
-    /// Ends a run: a snapshot, if much has happened since the last one.
+    /// Ends a run. Writes a snapshot if there are many records since the last one.
     pub fn finish(&mut self) -> Result<(), Error> {
         if self.tail > COMPACT_AT_END_BYTES { self.compact() } else { Ok(()) }
     }
 
-    /// Writes the table of keys, without the old ones, and a snapshot that names it.
+    /// Drops old keys, writes the table of keys, and writes a snapshot that names the table.
     pub fn compact(&mut self) -> Result<(), Error> {
         self.writable()?;
         let today = self.state.calendar.today;
@@ -217,7 +222,7 @@ impl<D: Disk> Journal<D> {
         Ok(())
     }
 
-    /// Refuses to go on after a failed write; cuts off what an earlier one left.
+    /// Refuses to go on after a failed write. Cuts off a line that a crash cut short.
     fn writable(&mut self) -> Result<(), Error> {
         if self.broken {
             return Err(Error::Disk(io::Error::other("an earlier write failed")));
@@ -232,8 +237,8 @@ impl<D: Disk> Journal<D> {
     }
 }
 
-/// Keeps a damaged journal under another name, with the reason beside it. The damaged one stays in its place
-/// as well until a rebuilt one takes it: a crash in between must not look like a new project.
+/// Copies a damaged journal to another name, with the reason beside it. The damaged journal also stays where it is
+/// until the rebuilt one replaces it, so that a crash in between does not make the project look new.
 pub fn set_aside<D: Disk>(disk: &mut D, reason: &str, at: Time) -> Result<String, Error> {
     let name = format!("{JOURNAL}.damaged-{}", at.0);
     for file in disk.list().map_err(Error::Unreadable)? {
@@ -249,7 +254,8 @@ pub fn set_aside<D: Disk>(disk: &mut D, reason: &str, at: Time) -> Result<String
     Ok(name)
 }
 
-struct Found {
+/// What the lines of a journal add up to.
+struct Replayed {
     state: State,
     generation: Option<u64>,
     changes: Vec<Change>,
@@ -257,8 +263,8 @@ struct Found {
     torn: Option<u64>,
 }
 
-/// Reads a journal; `None` if there is none.
-fn read(disk: &impl Disk, destination: &str) -> Result<Option<Found>, Error> {
+/// Reads a journal. `None`: there is none.
+fn read(disk: &impl Disk, destination: &str) -> Result<Option<Replayed>, Error> {
     let Some(mut file) = disk.open(JOURNAL).map_err(Error::Unreadable)? else {
         let orphaned = disk.list().map_err(Error::Unreadable)?.iter().any(|name| is_seen(name));
         return match orphaned {
@@ -268,15 +274,15 @@ fn read(disk: &impl Disk, destination: &str) -> Result<Option<Found>, Error> {
     };
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(Error::Unreadable)?;
-    let found = replay(&bytes).map_err(Error::Damaged)?;
-    if found.state.destination != destination {
-        return Err(Error::OtherDestination { found: found.state.destination, wanted: destination.to_owned() });
+    let replayed = replay(&bytes).map_err(Error::Damaged)?;
+    if replayed.state.destination != destination {
+        return Err(Error::OtherDestination { found: replayed.state.destination, wanted: destination.to_owned() });
     }
-    Ok(Some(found))
+    Ok(Some(replayed))
 }
 
-/// What the bytes of a journal add up to, or what is wrong with them.
-fn replay(bytes: &[u8]) -> Result<Found, String> {
+/// Replays the lines of a journal. The error says what is wrong with them.
+fn replay(bytes: &[u8]) -> Result<Replayed, String> {
     let whole = memchr::memrchr(b'\n', bytes).map_or(0, |newline| newline + 1);
     let mut lines = bytes[..whole].split_inclusive(|byte| *byte == b'\n');
     let first = lines.next().ok_or("it has no first line")?;
@@ -293,7 +299,7 @@ fn replay(bytes: &[u8]) -> Result<Found, String> {
         let record = record::read(&line[..line.len() - 1]).map_err(|error| wrong(&error))?;
         state.apply(&record, &mut |change| changes.push(change)).map_err(|error| wrong(&error))?;
     }
-    Ok(Found {
+    Ok(Replayed {
         state,
         generation,
         changes,
@@ -317,7 +323,7 @@ fn apply(seen: &mut Seen, change: Change, today: u16) {
     match change {
         Change::Add(key) if key.is_unknown() => seen.insert_unknown_of(key.uuid(), today),
         Change::Add(key) => seen.insert(key, today),
-        Change::Met(key) if seen.verdict(key) == Verdict::Known => seen.insert(key, today),
+        Change::Met(key) if seen.look_up(key) == Novelty::Known => seen.insert(key, today),
         Change::Met(_) => {}
         Change::Forget(uuid) => {
             seen.forget(uuid);
@@ -325,13 +331,13 @@ fn apply(seen: &mut Seen, change: Change, today: u16) {
     }
 }
 
-/// A number that no table on the disk has, so that none is overwritten that a journal may name.
+/// A number that no table on the disk has: a table that a journal may name must not be overwritten.
 fn next_generation(disk: &impl Disk) -> io::Result<u64> {
     let numbers = disk.list()?.into_iter().filter_map(|name| name.strip_prefix(SEEN)?.parse::<u64>().ok());
     Ok(numbers.max().unwrap_or(0) + 1)
 }
 
-/// Removes the tables that no journal names any more. One that stays costs space and nothing else.
+/// Removes the tables that the journal does not name any more. If one cannot be removed, it only takes space.
 fn remove_others(disk: &mut impl Disk, generation: Option<u64>) {
     let current = generation.map(|generation| format!("{SEEN}{generation}"));
     for name in disk.list().unwrap_or_default() {

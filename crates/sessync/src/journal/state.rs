@@ -1,28 +1,28 @@
-//! What the records of a journal add up to: a plain function from one state and one record to the next.
+//! What the records of a journal add up to: each record changes the state, and nothing else does.
 //!
-//! Two rules carry the promise that no line is lost:
-//! - Files count as read up to where a batch ends only when that batch and every one before it are settled.
-//! - When a row of a batch turned out not to be at the destination, no later batch of that run moves a
-//!   file's mark either, for it may have passed over a copy of that row. Those lines are read again, and
-//!   the ones that did arrive are known by their keys.
+//! Two rules keep the promise that no line is lost:
+//! - A file counts as read up to the end of a batch only when that batch and every one before it are settled.
+//! - If BigQuery turns out not to have a row of a batch, no later batch of that run moves the mark of a file. A later
+//!   batch may have left out a copy of that row as a duplicate. The next run reads those lines again and
+//!   recognises by their keys the ones that did arrive.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::record::{Intent, Part, Record, SettledBatch, Snapshot, Totals, VERSION};
+use super::seen::Calendar;
 use crate::clock::Time;
-use crate::digest::Key;
-use crate::files::Mark;
-use crate::seen::Calendar;
+use crate::source::files::Mark;
+use crate::source::line::Key;
 
-/// How long a batch that was not found is still asked for along with later ones: longer than any insert
-/// that is still on its way, and than the destination's memory of `insertId`s, by which the rows of a later
-/// batch may be those of an earlier one.
+/// How long a batch that was not found is still asked for together with later ones. It is longer than any insert can
+/// be on its way, and longer than BigQuery remembers `insertId`s: while it does, a row that is sent again in a later
+/// batch can stay in BigQuery under the earlier batch.
 pub const DOUBT_MS: i64 = 60 * 60 * 1000;
 
 /// A change to the table of keys that follows from a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// This line is dealt with.
+    /// This line is uploaded or set aside.
     Add(Key),
     /// This known line was met again.
     Met(Key),
@@ -30,19 +30,21 @@ pub enum Change {
     Forget(u64),
 }
 
-/// What a journal says, except for the keys of the lines.
+/// What a journal says, except for the table of keys.
 #[derive(Debug, Clone, PartialEq)]
 pub struct State {
     pub destination: String,
     pub calendar: Calendar,
     pub files: BTreeMap<String, Mark>,
-    /// What was sent, or was about to be, without it being known that it arrived. In the order of sending.
+    /// Batches that are not known to have arrived, or that wait for one before them. In the order of sending.
     pending: VecDeque<Pending>,
+    /// A row did not arrive: no mark is moved until the next run begins.
     blocked: bool,
+    /// Batches that were not found whole, and when. Their rows may still arrive.
     pub doubtful: Vec<(String, Time)>,
     pub totals: Totals,
     pub shared_next: u64,
-    /// The last batch that was settled: a batch of the shared log may turn out to be this one.
+    /// The last batch that was settled. A batch of the shared log can turn out to be this one.
     pub last_settled: Option<SettledBatch>,
 }
 
@@ -55,15 +57,15 @@ struct Pending {
 /// A record that does not fit what came before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    #[error("it speaks of batch {0}, which was never announced")]
+    #[error("it speaks of batch {0}, which has no intent")]
     UnknownBatch(String),
     #[error("it speaks of a row that batch {0} does not have")]
     UnknownRow(String),
-    #[error("batch {0} is announced twice")]
+    #[error("batch {0} has two intents")]
     Twice(String),
-    #[error("a snapshot stands in the middle")]
+    #[error("there is a snapshot after the first line")]
     Snapshot,
-    #[error("its format is version {0}; this is for {VERSION}")]
+    #[error("its format is version {0}, but this sessync reads version {VERSION}")]
     Version(u32),
 }
 
@@ -127,12 +129,12 @@ impl State {
         }
     }
 
-    /// What is uncertain.
+    /// The batches that are uncertain.
     pub fn pending(&self) -> impl Iterator<Item = &Intent> {
         self.pending.iter().filter(|pending| !pending.settled).map(|pending| &pending.intent)
     }
 
-    /// Takes in one record; tells `change` what follows for the keys.
+    /// Applies one record. Calls `change` with what follows for the table of keys.
     pub fn apply(&mut self, record: &Record, change: &mut dyn FnMut(Change)) -> Result<(), Error> {
         match record {
             Record::Snapshot(_) => return Err(Error::Snapshot),
@@ -142,7 +144,7 @@ impl State {
                 self.doubtful.retain(|(_, since)| at.0.saturating_sub(since.0).abs() < DOUBT_MS);
             }
             Record::Intent(intent) => {
-                self.announced_once(&intent.batch)?;
+                self.check_is_new(&intent.batch)?;
                 self.pending.push_back(Pending { intent: intent.clone(), settled: false });
             }
             Record::Settled { batch, at, only } => {
@@ -174,9 +176,9 @@ impl State {
                 let mut replacements = Vec::with_capacity(parts.len());
                 for (nth, Part { batch, rows }) in parts.iter().enumerate() {
                     if *batch != intent.batch {
-                        self.announced_once(batch)?;
+                        self.check_is_new(batch)?;
                     }
-                    // The files are read up to the end once the last part is settled.
+                    // The files count as read once the last part is settled.
                     let marks = if nth + 1 == parts.len() { intent.marks.clone() } else { Vec::new() };
                     replacements.push(Pending {
                         intent: Intent {
@@ -234,7 +236,7 @@ impl State {
         }
     }
 
-    /// Lets go of the batches at the front that are settled.
+    /// Removes the settled batches at the front and moves the marks of their files.
     fn move_on(&mut self) {
         while let Some(front) = self.pending.pop_front_if(|front| front.settled) {
             if !self.blocked {
@@ -250,7 +252,7 @@ impl State {
             .ok_or_else(|| Error::UnknownBatch(batch.to_owned()))
     }
 
-    fn announced_once(&self, batch: &str) -> Result<(), Error> {
+    fn check_is_new(&self, batch: &str) -> Result<(), Error> {
         match self.pending.iter().any(|pending| pending.intent.batch == batch) {
             true => Err(Error::Twice(batch.to_owned())),
             false => Ok(()),

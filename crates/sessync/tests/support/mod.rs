@@ -1,4 +1,4 @@
-//! What the tests share: logs that look like real ones, a clock that waits for nobody, ways to die.
+//! What the tests share: logs that look like real ones, a clock that does not wait, and ways to kill a run.
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses its own part of it")]
 
@@ -14,18 +14,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use emulator::bigquery::{Column, StandIn};
 use fastrand::Rng;
 use serde_json::{Value, json};
-use sessync::bigquery::{BigQuery, Table};
 use sessync::clock::{Clock, Time};
-use sessync::deliver::Patience;
-use sessync::discovery::{self, Scope};
 use sessync::journal::Journal;
 use sessync::journal::disk::{Disk, Fill};
-use sessync::line;
+use sessync::outside::bigquery::{BigQuery, Table};
+use sessync::outside::shared::Shared;
+use sessync::outside::transport::{Error, Request, Response, Transport};
 use sessync::redact::Redactor;
-use sessync::row::Origin;
-use sessync::shared::Shared;
-use sessync::transport::{Error, Request, Response, Transport};
-use sessync::upload::{self, Settings, Summary, Upload};
+use sessync::source::files::{self, Scope};
+use sessync::source::line;
+use sessync::upload::batch::Origin;
+use sessync::upload::{self, Options, Patience, Summary, Upload};
 
 pub const DATASET: &str = "logs";
 pub const TABLE: &str = "sessions";
@@ -52,7 +51,7 @@ pub fn line(uuid: &str, session: &str, text: &str, at: i64) -> String {
     line.to_string()
 }
 
-/// Lines of which some repeat others, some share only a uuid with others, and some are no rows.
+/// Writes lines. Some repeat others, some share only a uuid with others, and some cannot be rows.
 pub struct Writer {
     pub rng: Rng,
     written: Vec<(String, String, i64)>,
@@ -89,7 +88,7 @@ impl Writer {
         line(&uuid, session, &text, at).into_bytes()
     }
 
-    /// Some files with about this many lines in all.
+    /// Writes some files with this many lines in all.
     pub fn files(&mut self, directory: &Path, lines: usize) {
         fs::create_dir_all(directory.join("sub")).unwrap();
         let mut left = lines;
@@ -109,10 +108,10 @@ impl Writer {
     }
 }
 
-/// What the whole lines of the files below a directory should become.
+/// The rows that the complete lines of the files below a directory should become.
 pub fn expected(root: &Path) -> BTreeMap<Identity, u64> {
     let mut all = BTreeMap::new();
-    for log in discovery::find(root, &Scope::All).logs {
+    for log in files::find(root, &Scope::All).logs {
         let bytes = fs::read(&log.path).unwrap();
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         for text in bytes[..whole].split(|byte| *byte == b'\n') {
@@ -135,7 +134,7 @@ fn identity_of(line: &line::Line<'_>) -> Identity {
     )
 }
 
-/// What the stand-in has, and how often.
+/// The rows that the stand-in has, and how often.
 pub fn uploaded(standin: &StandIn) -> BTreeMap<Identity, u64> {
     let mut all = BTreeMap::new();
     for row in standin.rows(DATASET, TABLE) {
@@ -152,7 +151,7 @@ pub fn uploaded(standin: &StandIn) -> BTreeMap<Identity, u64> {
     all
 }
 
-/// Says what differs instead of printing everything.
+/// Fails with the differences, instead of printing everything.
 pub fn assert_same(actual: &BTreeMap<Identity, u64>, expected: &BTreeMap<Identity, u64>, what: &str) {
     let lost: Vec<_> = expected.keys().filter(|key| !actual.contains_key(*key)).map(|key| &key.0).collect();
     let doubled: Vec<_> = actual.iter().filter(|(_, count)| **count > 1).map(|(key, count)| (&key.0, count)).collect();
@@ -163,7 +162,7 @@ pub fn assert_same(actual: &BTreeMap<Identity, u64>, expected: &BTreeMap<Identit
     );
 }
 
-/// A clock that is ahead of the machine's by as much as was slept, and by any jump.
+/// A clock that is ahead of the machine's by the time that was slept and by the jumps.
 #[derive(Debug, Clone, Default)]
 pub struct TestClock {
     slept: Arc<Mutex<Duration>>,
@@ -191,7 +190,7 @@ impl Clock for TestClock {
     }
 }
 
-/// Burns down with each effect; when it is out, the process is as good as killed: nothing has an effect any more.
+/// Burns down by one with each effect. When it is out, the process counts as killed: nothing has an effect any more.
 #[derive(Debug, Clone)]
 pub struct Fuse(Arc<Mutex<Burning>>);
 
@@ -202,7 +201,7 @@ struct Burning {
     rng: Rng,
 }
 
-/// What happens to one effect.
+/// What happens at one effect.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum Step {
     Done,
@@ -244,7 +243,7 @@ fn killed() -> io::Error {
     io::Error::other("killed")
 }
 
-/// Files in memory that outlive the run, written through a fuse. A write that is cut short leaves its beginning.
+/// Files in memory that outlive the run. Every write burns the fuse. A write that is cut short leaves its beginning.
 #[derive(Debug, Clone)]
 pub struct MemoryDisk {
     pub files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
@@ -341,7 +340,7 @@ pub fn standin(seed: u64) -> StandIn {
     StandIn::new(seed, sessync::schema::COLUMNS.iter().map(column))
 }
 
-/// The stand-in without a network between, through a fuse.
+/// Calls the stand-in without a network. Every call burns the fuse.
 #[derive(Debug, Clone)]
 pub struct Direct {
     pub standin: Arc<StandIn>,
@@ -376,7 +375,7 @@ pub struct World {
 
 impl World {
     pub fn new(seed: u64) -> World {
-        // Memory is quicker than a disk, where there is such a directory.
+        // A file system in memory is quicker than a disk.
         let memory = Path::new("/dev/shm");
         let root = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
         World {
@@ -393,8 +392,8 @@ impl World {
         self.root.path().join("-src-app")
     }
 
-    pub fn settings(&self) -> Settings {
-        Settings {
+    pub fn options(&self) -> Options {
+        Options {
             batch_rows: self.batch_rows,
             deduplication: self.deduplication,
             origin: Origin {
@@ -410,7 +409,7 @@ impl World {
         }
     }
 
-    /// One run, ended by the fuse if not before.
+    /// One run, which the fuse may end.
     pub async fn run(&self, fuse: &Fuse, seed: u64) -> (Summary, Result<(), upload::Error>) {
         self.run_shared(fuse, seed, None, &self.disk).await
     }
@@ -427,11 +426,19 @@ impl World {
             Err((error, _)) => return (Summary::default(), Err(error.into())),
         };
         let bigquery = BigQuery::new(Direct { standin: self.standin.clone(), fuse: fuse.clone() }, table());
-        let (settings, redactor) = (self.settings(), Redactor::none());
-        let found = discovery::find(self.root.path(), &settings.scope);
-        Upload::new(&bigquery, &self.clock, &mut journal, shared, &redactor, &settings, Rng::with_seed(seed), &mut ())
-            .run(&found)
-            .await
+        let (options, redactor) = (self.options(), Redactor::none());
+        let found = files::find(self.root.path(), &options.scope);
+        let upload = Upload {
+            bigquery: &bigquery,
+            clock: &self.clock,
+            journal: &mut journal,
+            shared,
+            redactor: &redactor,
+            options: &options,
+            rng: Rng::with_seed(seed),
+            progress: &mut (),
+        };
+        upload.run(&found).await
     }
 
     /// One run that must succeed.

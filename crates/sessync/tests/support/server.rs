@@ -1,7 +1,7 @@
 //! The stand-in behind a real socket, and the real program in front of it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::http::{Method, Response, Uri};
 use emulator::bigquery::StandIn;
 
-/// Where in the handling of a request something is done to the sender.
+/// When, in the handling of a request, the test interferes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     BeforeHandling,
@@ -31,7 +31,7 @@ pub struct Server {
     pub standin: Arc<StandIn>,
     pub address: String,
     shared: Arc<Shared>,
-    /// Ends the server's runtime with it.
+    /// The server ends with its runtime.
     _runtime: tokio::runtime::Runtime,
 }
 
@@ -51,7 +51,7 @@ impl Server {
         Server { standin, address, shared, _runtime: runtime }
     }
 
-    /// Calls this with each request's number and moment from now on.
+    /// From now on, calls this with the number of each request and the moment.
     pub fn interfere(&self, with: Interference) {
         self.shared.requests.store(0, Ordering::SeqCst);
         *self.shared.interfere.lock().unwrap() = Some(with);
@@ -74,7 +74,7 @@ async fn handle(State(shared): State<Arc<Shared>>, method: Method, uri: Uri, bod
     interfere(Moment::BeforeReplying);
     tokio::time::sleep(reply.delay).await;
     if reply.lost {
-        // A body that ends before it is whole breaks the connection.
+        // A body that fails before its end breaks the connection.
         let broken = futures::stream::iter([Err::<Bytes, _>(std::io::Error::other("lost"))]);
         return Response::builder().header("content-length", "100").body(Body::from_stream(broken)).unwrap();
     }
@@ -85,7 +85,7 @@ async fn handle(State(shared): State<Arc<Shared>>, method: Method, uri: Uri, bod
     response.body(Body::from(reply.body)).unwrap()
 }
 
-/// A home with a project in it, and the program.
+/// A home directory with a project, and the program.
 pub struct Home {
     pub directory: tempfile::TempDir,
     pub address: String,
@@ -103,7 +103,7 @@ impl Home {
         self.directory.path().canonicalize().unwrap().join("src/app")
     }
 
-    /// Writes the config, with these values over the usual ones.
+    /// Writes the config, with these values instead of the usual ones.
     pub fn config(&self, values: serde_json::Value) {
         let mut config = serde_json::json!({
             "project_id": "acme", "dataset": super::DATASET, "table": super::TABLE, "location": "US", "upload_batch_size": 10,
@@ -121,11 +121,11 @@ impl Home {
     }
 
     pub fn logs(&self) -> PathBuf {
-        let name = sessync::discovery::names(&self.project()).remove(0);
+        let name = sessync::source::files::names(&self.project()).remove(0);
         self.root().join(name)
     }
 
-    /// A log with these lines, written where the project is.
+    /// Writes a log with these lines, whose `cwd` is the project.
     pub fn write(&self, name: &str, lines: &[String]) -> PathBuf {
         fs::create_dir_all(self.logs()).unwrap();
         let path = self.logs().join(name);
@@ -152,7 +152,7 @@ impl Home {
         self.command(arguments).output().unwrap()
     }
 
-    /// What it printed, if it ended as it should.
+    /// What it printed. Fails unless it exited with 0.
     pub fn ok(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output));
@@ -176,8 +176,4 @@ impl Home {
 
 pub fn text(output: &Output) -> String {
     format!("{} {}{}", output.status, String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-pub fn exists(path: &Path) -> bool {
-    path.exists()
 }

@@ -1,8 +1,8 @@
 //! Access tokens for BigQuery.
 //!
-//! From a service account's key file, or from the application-default credentials in their usual order:
-//! `GOOGLE_APPLICATION_CREDENTIALS`, gcloud's own file, the metadata server of a Google machine. Nothing of a
-//! key or a token is ever part of an error or of `Debug` output.
+//! They come from a service account's key file, or from the application-default credentials in their usual order:
+//! `GOOGLE_APPLICATION_CREDENTIALS`, gcloud's own file, the metadata server of a Google machine. No part of a key or
+//! a token is ever in an error or in `Debug` output.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,11 @@ use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
-use crate::transport::describe;
-
-/// What is asked for: rows and queries.
+/// What a token is asked for: to insert rows and to query.
 const SCOPE: &str = "https://www.googleapis.com/auth/bigquery";
-/// How long a token is asked for.
+/// For how long a token is asked for.
 const TOKEN_SECONDS: u64 = 3600;
-/// A token is renewed this long before it ends.
+/// How long before its end a token is renewed.
 const RENEW_BEFORE: Duration = Duration::from_secs(60);
 const GOOGLE_TOKEN_URI: &str = "https://oauth2.googleapis.com/token";
 const METADATA_HOST: &str = "metadata.google.internal";
@@ -29,7 +27,7 @@ const METADATA_HOST: &str = "metadata.google.internal";
 /// Why there is no token.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the credentials in {} cannot be read: {reason}", path.display())]
+    #[error("the credentials in {} cannot be read: {reason}; check `service_account_key_path`, or run `gcloud auth application-default login`", path.display())]
     Unreadable { path: PathBuf, reason: String },
     #[error(
         "credentials of the type {0:?} are not supported; use a service account's key, or `gcloud auth application-default login`"
@@ -39,14 +37,14 @@ pub enum Error {
         "there are no credentials: set service_account_key_path, or run `gcloud auth application-default login` ({0})"
     )]
     None(String),
-    #[error("the private key of the service account is not an RSA key in PKCS#8 form")]
+    #[error("the private key of the service account is not an RSA key in PKCS#8 form; download a new key file")]
     Key,
-    #[error("no access token: {0}")]
+    #[error("Google gave no access token: {0}; check the credentials, or run `gcloud auth application-default login`")]
     Refused(String),
 }
 
 /// Where tokens come from.
-pub struct Credentials {
+pub(crate) struct Credentials {
     source: Source,
     token: Mutex<Option<(String, Instant)>>,
 }
@@ -97,7 +95,7 @@ struct Answer {
 
 /// The places where application-default credentials may be, from the environment.
 #[derive(Debug, Clone, Default)]
-pub struct Places {
+pub(crate) struct Places {
     /// `GOOGLE_APPLICATION_CREDENTIALS`
     pub named: Option<PathBuf>,
     /// `CLOUDSDK_CONFIG`, else `~/.config/gcloud`
@@ -108,7 +106,7 @@ pub struct Places {
 
 impl Credentials {
     /// From a key file.
-    pub fn from_file(path: &Path) -> Result<Credentials, Error> {
+    pub(crate) fn from_file(path: &Path) -> Result<Credentials, Error> {
         let unreadable = |reason: String| Error::Unreadable { path: path.to_owned(), reason };
         let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
         #[derive(Deserialize)]
@@ -116,7 +114,7 @@ impl Credentials {
             #[serde(rename = "type")]
             kind: Option<String>,
         }
-        // What serde says of a mistake may quote the value: only where it is may be told.
+        // An error of serde can quote the value, which may be the key. Tell only where it is.
         let wrong = |error: serde_json::Error| {
             unreadable(format!("it is not a key file (line {}, column {})", error.line(), error.column()))
         };
@@ -130,7 +128,7 @@ impl Credentials {
     }
 
     /// The application-default credentials.
-    pub fn default_from(places: &Places) -> Result<Credentials, Error> {
+    pub(crate) fn default_from(places: &Places) -> Result<Credentials, Error> {
         if let Some(path) = &places.named {
             return Credentials::from_file(path);
         }
@@ -144,9 +142,9 @@ impl Credentials {
         }
     }
 
-    /// A token that is good for a while.
-    pub async fn token(&self, client: &reqwest::Client, timeout: Duration) -> Result<String, Error> {
-        // Held while a token is fetched: those who come meanwhile want the same one.
+    /// A valid token.
+    pub(crate) async fn token(&self, client: &reqwest::Client, timeout: Duration) -> Result<String, Error> {
+        // The lock is held while a token is fetched: other calls wait for the same token.
         let mut token = self.token.lock().await;
         if let Some((token, until)) = &*token
             && Instant::now() < *until
@@ -160,7 +158,7 @@ impl Credentials {
     }
 
     /// The next call gets a new token.
-    pub async fn forget_token(&self) {
+    pub(crate) async fn forget_token(&self) {
         *self.token.lock().await = None;
     }
 
@@ -188,14 +186,14 @@ impl Credentials {
                 .header("metadata-flavor", "Google"),
         };
         let answer = call.timeout(timeout).send().await.map_err(|error| {
-            let text = describe(&error.without_url());
+            let text = http_client::reason(error);
             match self.source {
                 Source::Metadata(_) => Error::None(text),
                 _ => Error::Refused(text),
             }
         })?;
         let status = answer.status();
-        let body = answer.bytes().await.map_err(|error| Error::Refused(describe(&error.without_url())))?;
+        let body = answer.bytes().await.map_err(|error| Error::Refused(http_client::reason(error)))?;
         if !status.is_success() {
             #[derive(Deserialize)]
             struct Why {
@@ -212,7 +210,7 @@ impl Credentials {
 }
 
 impl ServiceAccount {
-    /// The signed statement that is exchanged for a token.
+    /// The signed JWT that is exchanged for a token.
     fn assertion(&self, audience: &str, now: u64) -> Result<String, Error> {
         let mut header = serde_json::json!({"alg": "RS256", "typ": "JWT"});
         if let Some(id) = &self.private_key_id {
@@ -230,7 +228,7 @@ impl ServiceAccount {
     }
 }
 
-/// What a PEM text holds.
+/// The bytes in a PEM text.
 fn der(pem: &str) -> Result<Vec<u8>, Error> {
     let body: String = pem.lines().map(str::trim).filter(|line| !line.starts_with("-----")).collect();
     STANDARD.decode(body).map_err(|_| Error::Key)
@@ -240,7 +238,7 @@ fn form(client: &reqwest::Client, uri: &str, body: String) -> reqwest::RequestBu
     client.post(uri).header("content-type", "application/x-www-form-urlencoded").body(body)
 }
 
-/// A value in a form.
+/// A value in a form or a URL, percent-encoded.
 pub(crate) fn escaped(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {

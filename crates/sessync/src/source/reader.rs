@@ -1,24 +1,24 @@
-//! Log files, line by line, in memory that does not depend on the file's size.
+//! The lines of a log file, read with an amount of memory that does not depend on the file's size.
 //!
-//! A line is what ends with a newline. What follows the last newline is still being written and is left
-//! for next time. A line longer than [`MAX_LINE_BYTES`] is passed over, without being held, and reported.
+//! A line ends with a newline. What follows the last newline is still being written; the next run reads it.
+//! A line longer than [`MAX_LINE_BYTES`] is skipped without being kept in memory, and reported.
 
 use std::io::{self, Read};
 
-/// No row may be larger than this, so no line needs to be held that is.
+/// The longest line that is read. BigQuery accepts no row of this size.
 pub const MAX_LINE_BYTES: usize = 10 * 1024 * 1024;
 
-/// How much is read at a time; also the buffer's size while lines are shorter than that.
+/// How much is read at a time. It is also the size of the buffer while lines are shorter than that.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// A line and where it stands in its file.
+/// A line's bytes and its place in the file.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Found<'a> {
+pub struct RawLine<'a> {
     /// Where the line begins.
     pub start: u64,
     /// Where the next one begins.
     pub end: u64,
-    /// Without its newline; `None` if it is longer than may be held.
+    /// Without its newline. `None`: the line is too long.
     pub text: Option<&'a [u8]>,
 }
 
@@ -27,22 +27,22 @@ pub struct Found<'a> {
 pub struct Lines<R> {
     from: R,
     buffer: Vec<u8>,
-    /// The part of `buffer` that holds bytes not handed out yet.
+    /// `buffer[begin..filled]` has not been returned yet.
     begin: usize,
     filled: usize,
-    /// Up to where `buffer` is known to hold no newline.
+    /// There is no newline in `buffer[begin..searched]`.
     searched: usize,
-    /// Where in the file `begin` is.
+    /// The place of `begin` in the file.
     offset: u64,
-    /// How much may still be read: what was in the file when it was looked at.
+    /// How many bytes are still to be read.
     left: u64,
-    /// Inside a line that is too long: where it began.
+    /// Where the line began that is being skipped because it is too long.
     skipping: Option<u64>,
     limit: usize,
 }
 
 impl<R: Read> Lines<R> {
-    /// Reads from `offset` (where `from` must stand) up to `end` and not beyond, though the file grows meanwhile.
+    /// Reads from `offset`, where `from` must stand, up to `end` and not further, even if the file grows meanwhile.
     pub fn new(from: R, offset: u64, end: u64) -> Self {
         Self::with_limit(from, offset, end, MAX_LINE_BYTES)
     }
@@ -61,13 +61,13 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Where the next line begins, or the half-written one.
+    /// Where the next line begins, complete or not.
     pub fn offset(&self) -> u64 {
         self.skipping.unwrap_or(self.offset)
     }
 
-    /// The next whole line.
-    pub fn next_line(&mut self) -> io::Result<Option<Found<'_>>> {
+    /// The next complete line.
+    pub fn next_line(&mut self) -> io::Result<Option<RawLine<'_>>> {
         loop {
             let unsearched = &self.buffer[self.searched..self.filled];
             if let Some(at) = memchr::memchr(b'\n', unsearched) {
@@ -78,7 +78,7 @@ impl<R: Read> Lines<R> {
                 let line_start = start.unwrap_or(self.offset);
                 self.offset += (newline + 1 - begin) as u64;
                 let fits = start.is_none() && newline - begin <= self.limit;
-                return Ok(Some(Found {
+                return Ok(Some(RawLine {
                     start: line_start,
                     end: self.offset,
                     text: fits.then(|| &self.buffer[begin..newline]),
@@ -89,7 +89,7 @@ impl<R: Read> Lines<R> {
                 self.skipping.get_or_insert(self.offset);
             }
             if self.skipping.is_some() {
-                // Nothing of this line is needed: let go of it.
+                // Nothing of this line is needed.
                 self.offset += (self.filled - self.begin) as u64;
                 self.begin = self.filled;
             }
@@ -99,7 +99,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Reads more; false at the end.
+    /// Reads more. False: there is no more.
     fn fill(&mut self) -> io::Result<bool> {
         if self.left == 0 {
             return Ok(false);
@@ -114,7 +114,7 @@ impl<R: Read> Lines<R> {
         // Small files get small buffers.
         let wanted = self.filled + left.min(CHUNK_BYTES);
         if wanted > self.buffer.len() {
-            // Doubled for a long line, and never far beyond the limit.
+            // Doubles for a long line, up to one chunk over the limit.
             let size = wanted.max((self.buffer.len() * 2).min(self.limit + CHUNK_BYTES));
             if self.buffer.is_empty() {
                 self.buffer = vec![0; size];

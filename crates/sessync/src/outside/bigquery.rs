@@ -1,8 +1,8 @@
-//! What this crate asks of BigQuery, and what its answers mean.
+//! The calls to BigQuery, and what its answers mean.
 //!
-//! Every failure says which of three it is ([`Error::effect`]): nothing happened and trying again may help,
-//! nothing happened and trying again will not, or it is uncertain whether anything happened. Only the last
-//! one needs the destination to be asked.
+//! [`Error::effect`] says of every failure which of three it is: nothing happened and trying again may help, nothing
+//! happened and trying again does not help, or it is uncertain whether anything happened. Only after the last one
+//! BigQuery must be asked which rows it has.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,15 +10,17 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::auth::escaped;
+use super::auth::escaped;
+use super::transport::{self, Method, Request, Response, Transport};
 use crate::clock::Time;
-use crate::transport::{self, Method, Request, Response, Transport};
 
-/// How many rows of a query's result are fetched at a time.
+/// How many rows of a query's result are fetched per call.
 const PAGE_ROWS: u32 = 10_000;
-/// How long BigQuery may let a query call wait before it is asked again.
+/// How long BigQuery may hold a query call before it answers that the query still runs.
 const QUERY_WAIT_MS: u64 = 10_000;
-/// The end of time, for a query without an upper bound.
+/// How long a question or a statement may take that is not part of an upload.
+pub(crate) const QUESTION: Duration = Duration::from_secs(120);
+/// The end of the year 9999, for a query without an upper bound.
 const FOREVER_MS: i64 = 253_402_300_799_000;
 
 /// The table that rows go to.
@@ -31,18 +33,18 @@ pub struct Table {
 }
 
 impl Table {
-    /// The name by which SQL knows it.
+    /// The table's name in SQL.
     pub fn sql(&self) -> String {
         format!("`{}.{}.{}`", self.project, self.dataset, self.table)
     }
 }
 
-/// The questions asked of the destination. The stand-in answers these and no others.
-pub mod sql {
+/// The queries. The stand-in for BigQuery answers these and no others.
+mod sql {
     use super::Table;
 
-    /// Which rows of these batches are there?
-    pub fn rows_of_batches(table: &Table) -> String {
+    /// Which rows of these batches does it have?
+    pub(super) fn rows_of_batches(table: &Table) -> String {
         format!(
             "SELECT uuid, COUNT(*) AS n FROM {} WHERE upload_batch_id IN UNNEST(@batches) \
              AND timestamp BETWEEN TIMESTAMP_MILLIS(@since) AND TIMESTAMP_MILLIS(@until) GROUP BY uuid",
@@ -50,8 +52,8 @@ pub mod sql {
         )
     }
 
-    /// Which rows are there since a time?
-    pub fn rows_since(table: &Table) -> String {
+    /// Which rows since a time does it have?
+    pub(super) fn rows_since(table: &Table) -> String {
         format!(
             "SELECT uuid, COUNT(*) AS n FROM {} WHERE timestamp >= TIMESTAMP_MILLIS(@since) GROUP BY uuid",
             table.sql()
@@ -59,22 +61,22 @@ pub mod sql {
     }
 }
 
-/// Rows by their uuid: how many each has.
+/// The number of rows per uuid.
 pub type Rows = BTreeMap<String, u64>;
 
 /// The answer to an insert.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Inserted {
     All,
-    /// None was inserted; why, by row. Rows that are not named would have been.
-    Refused(Vec<Refusal>),
+    /// No row was inserted, because of these. The others could have been.
+    None(Vec<RowError>),
 }
 
 /// Why a row was not inserted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RowError {
     pub row: usize,
-    /// `false`: it was only stopped because of others, or by a passing failure.
+    /// `false`: it was stopped because of another row, or by a failure that passes.
     pub invalid: bool,
     pub why: String,
 }
@@ -82,30 +84,32 @@ pub struct Refusal {
 /// Whether a call that failed can have had an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// None; the same call may work later.
+    /// No, and the same call may work later.
     NoneYet,
-    /// None; the same call will not work either.
+    /// No, and the same call would fail again.
     None,
-    /// That is the question.
+    /// Perhaps.
     Uncertain,
 }
 
 /// What went wrong, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("BigQuery cannot be reached: {0}")]
+    #[error("BigQuery cannot be reached: {0}; check the network and run sessync again")]
     NotSent(String),
-    #[error("BigQuery did not answer: {0}")]
+    #[error("BigQuery did not answer: {0}; run sessync again, it will ask what arrived")]
     Lost(String),
-    #[error("BigQuery has a problem (status {status}): {message}")]
+    #[error("BigQuery failed (status {status}): {message}; run sessync again later, it will ask what arrived")]
     Server { status: u16, message: String },
-    #[error("BigQuery asks to slow down: {message}")]
+    #[error("BigQuery asks to slow down: {message}; run sessync again later")]
     Throttled { message: String, after: Option<Duration> },
-    #[error("the quota is used up: {0}; wait, or ask for more in the console (IAM & Admin, Quotas)")]
+    #[error(
+        "the BigQuery quota is used up: {0}; wait, or ask for more in the Google Cloud console (IAM & Admin, Quotas)"
+    )]
     Quota(String),
-    #[error("the request is too large")]
+    #[error("the request is too large for BigQuery; set a smaller `upload_batch_size` in the config")]
     TooLarge,
-    #[error("BigQuery refuses the request: {0}")]
+    #[error("BigQuery refuses the request: {0}; check that the table has the columns of `sessync schema`")]
     Refused(String),
     #[error("not signed in (401): {0}; check service_account_key_path, or run `gcloud auth application-default login`")]
     Unauthorized(String),
@@ -113,22 +117,26 @@ pub enum Error {
         "not permitted (403): {0}; the account needs the roles BigQuery Data Editor (on the dataset) and BigQuery Job User (on the project)"
     )]
     Forbidden(String),
-    #[error("the project has no billing (403): {0}; rows can be streamed only with billing enabled")]
+    #[error(
+        "the Google Cloud project has no billing (403): {0}; enable billing, without it BigQuery accepts no streamed rows"
+    )]
     Billing(String),
     #[error(
         "there is no dataset {0}; create it with `bq mk --location=LOCATION --dataset {0}`, or correct `dataset` in the config"
     )]
     MissingDataset(String),
     #[error(
-        "there is no table {0}; create it with `sessync schema --create` (a new table takes rows after a minute or two)"
+        "there is no table {0}; create it with `sessync schema --create` (a new table accepts rows after a minute or two)"
     )]
     MissingTable(String),
-    #[error("the table's columns are not those of `sessync schema`: {0}")]
+    #[error(
+        "the table's columns are not those of `sessync schema`: {0}; add the missing columns, or use another table"
+    )]
     Schema(String),
-    #[error("BigQuery's answer cannot be understood: {0}")]
+    #[error("BigQuery's answer cannot be understood: {0}; is BIGQUERY_EMULATOR_HOST or a proxy set to another server?")]
     Answer(String),
     #[error(transparent)]
-    Credentials(crate::auth::Error),
+    Credentials(super::auth::Error),
 }
 
 impl Error {
@@ -141,7 +149,7 @@ impl Error {
         }
     }
 
-    /// How long the other side asks to wait.
+    /// How long BigQuery asks to wait.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Error::Throttled { after, .. } => *after,
@@ -176,7 +184,7 @@ impl<T: Transport> BigQuery<T> {
         &self.table
     }
 
-    /// Inserts rows, all or none. `rows` is the JSON list of them; `now` is for dates in `Retry-After`.
+    /// Inserts all rows or none. `rows` is their JSON list. `now` is needed for a date in `Retry-After`.
     pub async fn insert(&self, rows: &str, now: Time, timeout: Duration) -> Result<Inserted, Error> {
         let Table { project, dataset, table, .. } = &self.table;
         let request = Request {
@@ -199,10 +207,10 @@ impl<T: Transport> BigQuery<T> {
         #[serde(rename_all = "camelCase")]
         struct Answer {
             #[serde(default)]
-            insert_errors: Vec<RowErrors>,
+            insert_errors: Vec<Errors>,
         }
         #[derive(Deserialize)]
-        struct RowErrors {
+        struct Errors {
             #[serde(default)]
             index: usize,
             #[serde(default)]
@@ -212,23 +220,23 @@ impl<T: Transport> BigQuery<T> {
         if answer.insert_errors.is_empty() {
             return Ok(Inserted::All);
         }
-        let mut refusals = Vec::with_capacity(answer.insert_errors.len());
-        for RowErrors { index, errors } in answer.insert_errors {
+        let mut row_errors = Vec::with_capacity(answer.insert_errors.len());
+        for Errors { index, errors } in answer.insert_errors {
             let invalid = errors.iter().find(|error| error.reason == "invalid");
             if let Some(error) = invalid.filter(|error| error.message.starts_with("no such field")) {
-                // Every row has the same columns: it is the table that is wrong, not the row.
+                // Every row has the same columns, so the table is wrong and not the row.
                 return Err(Error::Schema(error.text()));
             }
-            refusals.push(Refusal {
+            row_errors.push(RowError {
                 row: index,
                 invalid: invalid.is_some(),
                 why: errors.iter().map(Reason::text).collect::<Vec<_>>().join("; "),
             });
         }
-        Ok(Inserted::Refused(refusals))
+        Ok(Inserted::None(row_errors))
     }
 
-    /// Which rows of these batches are at the destination.
+    /// Which rows of these batches BigQuery has.
     pub async fn rows_of_batches(
         &self,
         batches: &[&str],
@@ -236,7 +244,7 @@ impl<T: Transport> BigQuery<T> {
         now: Time,
         timeout: Duration,
     ) -> Result<Rows, Error> {
-        // A second on either side: BigQuery keeps microseconds.
+        // One second more on either side: BigQuery keeps microseconds.
         let (since, until) = span.map_or((0, FOREVER_MS), |(since, until)| (since.0 - 1000, until.0 + 1000));
         let values: Vec<Value> = batches.iter().map(|batch| json!({"value": batch})).collect();
         let parameters = json!([
@@ -247,12 +255,12 @@ impl<T: Transport> BigQuery<T> {
         self.rows(sql::rows_of_batches(&self.table), parameters, now, timeout).await
     }
 
-    /// Which rows are at the destination since a time.
+    /// Which rows since a time BigQuery has.
     pub async fn rows_since(&self, since: Time, now: Time, timeout: Duration) -> Result<Rows, Error> {
         self.rows(sql::rows_since(&self.table), json!([int64("since", since.0)]), now, timeout).await
     }
 
-    /// Runs a statement that answers with nothing.
+    /// Runs a statement that has no result.
     pub async fn execute(&self, statement: &str, now: Time, timeout: Duration) -> Result<(), Error> {
         self.query(statement.to_owned(), json!([]), now, timeout, &mut |_| Ok(())).await
     }
@@ -260,7 +268,9 @@ impl<T: Transport> BigQuery<T> {
     async fn rows(&self, sql: String, parameters: Value, now: Time, timeout: Duration) -> Result<Rows, Error> {
         let mut rows = Rows::new();
         self.query(sql, parameters, now, timeout, &mut |fields| {
-            let [uuid, count] = fields else { return Err(Error::Answer("a row has not two columns".to_owned())) };
+            let [uuid, count] = fields else {
+                return Err(Error::Answer("a row of the result does not have two columns".to_owned()));
+            };
             let count = count.parse().map_err(|_| Error::Answer(format!("{count:?} is not a number")))?;
             rows.insert(uuid.clone(), count);
             Ok(())
@@ -335,7 +345,7 @@ impl<T: Transport> BigQuery<T> {
                 return Ok(());
             }
             job = job.or(answer.job_reference);
-            let Some(job) = &job else { return Err(Error::Answer("a query without a job".to_owned())) };
+            let Some(job) = &job else { return Err(Error::Answer("a query has no job".to_owned())) };
             let location = job.location.as_deref().unwrap_or(&self.table.location);
             let page = answer.page_token.map_or(String::new(), |token| format!("&pageToken={}", escaped(&token)));
             request = Request {
@@ -419,7 +429,7 @@ fn int64(name: &str, value: i64) -> Value {
     json!({"name": name, "parameterType": {"type": "INT64"}, "parameterValue": {"value": value.to_string()}})
 }
 
-/// How long a `Retry-After` says to wait: seconds, or a date.
+/// How long a `Retry-After` header asks to wait. It has seconds or a date.
 fn retry_after(text: &str, now: Time) -> Option<Duration> {
     if let Ok(seconds) = text.trim().parse() {
         return Some(Duration::from_secs(seconds));
@@ -504,9 +514,9 @@ mod tests {
     #[test]
     fn invalid_rows_are_told_from_stopped_ones_and_a_wrong_table_from_a_wrong_row() {
         let body = r#"{"insertErrors":[{"index":0,"errors":[{"reason":"stopped"}]},{"index":1,"errors":[{"reason":"invalid","location":"timestamp","message":"bad"}]}]}"#;
-        let Inserted::Refused(refusals) = insert(200, body, None).unwrap() else { panic!("not refused") };
-        assert_eq!(refusals.iter().map(|refusal| refusal.invalid).collect::<Vec<_>>(), [false, true]);
-        assert_eq!(refusals[1].why, "invalid: bad (timestamp)");
+        let Inserted::None(errors) = insert(200, body, None).unwrap() else { panic!("rows were inserted") };
+        assert_eq!(errors.iter().map(|error| error.invalid).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(errors[1].why, "invalid: bad (timestamp)");
         let body = r#"{"insertErrors":[{"index":0,"errors":[{"reason":"invalid","message":"no such field: slug."}]}]}"#;
         assert!(matches!(insert(200, body, None), Err(Error::Schema(_))));
     }

@@ -1,10 +1,10 @@
-//! Which lines are uploaded: a sorted table of 16-byte keys, each with the day it was last met.
+//! Which lines are uploaded: a sorted table of 16-byte keys, each with the day on which it was last met.
 //!
-//! What is asked of it: is this line new, known, or a known uuid with new content? A million keys take 18 MB
-//! in memory and on disk. A key that was not met for [`KEPT_DAYS`] is dropped when the table is written; a
-//! line that turns up in a *new* file after that is uploaded again (the view of `sessync schema` hides it).
+//! The table answers whether a line is new, known, or has a known uuid with other content. A million keys take
+//! 18 MB in memory and on disk. A key that was not met for [`KEPT_DAYS`] is dropped when the table is written. If
+//! the line appears in a *new* file after that, it is uploaded again (the view of `sessync schema` hides it).
 //!
-//! Days are counted by [`Calendar`], which does not trust the clock further than it must.
+//! [`Calendar`] counts the days, so that a jump of the clock does no harm.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -12,15 +12,15 @@ use std::io::{self, Read, Write};
 
 use ring::digest::{Context, SHA256};
 
-use crate::digest::{KEY_BYTES, Key, MAX_UNKNOWN};
+use crate::source::line::{KEY_BYTES, Key, MAX_UNKNOWN, uuid_half};
 
-/// How long a key is kept that no file shows any more.
+/// For how many days a key is kept after its line was last met.
 pub const KEPT_DAYS: u16 = 30;
 
-/// How far one step of the clock is believed: a clock that jumps a year ahead must not make everything old at once.
+/// How many days one step of the clock counts at most. A clock that jumps a year ahead must not make every key old at once.
 pub const MAX_LEAP_DAYS: u16 = 7;
 
-/// How many keys are gathered before they are merged into the sorted table.
+/// How many new keys are collected before they are merged into the sorted table.
 const MERGE_AT: usize = 32 * 1024;
 
 const MAGIC: &[u8; 16] = b"sessync seen 1\n\0";
@@ -42,12 +42,12 @@ pub enum Error {
     Io(#[from] io::Error),
 }
 
-/// What is known of a line.
+/// Whether a line is uploaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Novelty {
     New,
     Known,
-    /// The uuid is known, with other content.
+    /// The uuid is known, but with other content.
     OtherContent,
 }
 
@@ -58,9 +58,9 @@ pub struct Seen {
     keys: Vec<u128>,
     /// The day of each of `keys`.
     days: Vec<u16>,
-    /// What came since the last merge.
+    /// Keys since the last merge, with their days.
     fresh: BTreeMap<u128, u16>,
-    /// How many keys stand for unknown contents. Nearly always none, which spares looking for them.
+    /// How many keys stand for contents that are not known. Nearly always 0; then nothing has to be searched for them.
     unknown: usize,
 }
 
@@ -75,8 +75,8 @@ impl Seen {
         self.keys.is_empty() && self.fresh.is_empty()
     }
 
-    /// What is known of the line with this key.
-    pub fn verdict(&self, key: Key) -> Verdict {
+    /// Whether the line with this key is known.
+    pub fn look_up(&self, key: Key) -> Novelty {
         let mut same_uuid = false;
         let mut known = false;
         self.of_uuid(key.uuid(), |other| {
@@ -84,13 +84,13 @@ impl Seen {
             known |= other == key || other.is_unknown();
         });
         match (known, same_uuid) {
-            (true, _) => Verdict::Known,
-            (false, true) => Verdict::OtherContent,
-            (false, false) => Verdict::New,
+            (true, _) => Novelty::Known,
+            (false, true) => Novelty::OtherContent,
+            (false, false) => Novelty::New,
         }
     }
 
-    /// Remembers a key. A content takes the place of an unknown one of the same uuid.
+    /// Remembers a key. If the uuid has a key without a content, this key takes its place.
     pub fn insert(&mut self, key: Key, day: u16) {
         if self.unknown > 0 && !key.is_unknown() && !self.contains(key) {
             let mut unknown = None;
@@ -109,8 +109,8 @@ impl Seen {
         self.set(key, day);
     }
 
-    /// Puts `new` where `old` stands, if the order of the table allows it. It nearly always does, and spares
-    /// a table of a million unknown contents as many moves of itself.
+    /// Puts `new` in the place of `old` if the table stays sorted, which is nearly always so. Otherwise each key of a
+    /// million without contents would move half of the table.
     fn replace(&mut self, old: Key, new: Key, day: u16) -> bool {
         let Some(at) = self.find(old.0) else { return false };
         let fits = self.keys.get(at + 1).is_none_or(|next| *next > new.0);
@@ -122,12 +122,12 @@ impl Seen {
         fits
     }
 
-    /// Remembers that a list names this uuid once more, whatever its content.
+    /// Remembers one more line of this uuid, whose content is not known.
     pub fn insert_unknown(&mut self, uuid: &str, day: u16) {
-        self.insert_unknown_of(crate::digest::uuid_half(uuid), day);
+        self.insert_unknown_of(uuid_half(uuid), day);
     }
 
-    /// The same for the half of a key that comes from a uuid.
+    /// The same, for a uuid that is already hashed.
     pub fn insert_unknown_of(&mut self, uuid: u64, day: u16) {
         let free = (0..MAX_UNKNOWN).map(|nth| Key::unknown_of(uuid, nth)).find(|key| !self.contains(*key));
         if let Some(key) = free {
@@ -154,7 +154,7 @@ impl Seen {
         self.fresh.get(&key.0).copied().or_else(|| self.find(key.0).map(|at| self.days[at]))
     }
 
-    /// Forgets every content of a uuid; says how many there were.
+    /// Forgets every key of a uuid. Returns how many there were.
     pub fn forget(&mut self, uuid: u64) -> usize {
         let mut keys = Vec::new();
         self.of_uuid(uuid, |key| keys.push(key));
@@ -216,8 +216,8 @@ impl Seen {
 
     /// The first index whose key is not below `key`.
     ///
-    /// Keys are hashes and so spread evenly: a guess by proportion lands within a few entries, and
-    /// widening the window from there touches far less memory than halving the whole table does.
+    /// Keys are hashes, so they are spread evenly. A guess by proportion is only a few entries off, and widening the
+    /// window from there touches far less memory than a binary search of the whole table.
     fn lower_bound(&self, key: u128) -> usize {
         let len = self.keys.len();
         let guess = (((key >> 64) * len as u128) >> 64) as usize;
@@ -234,7 +234,7 @@ impl Seen {
         low + self.keys[low..high].partition_point(|other| *other < key)
     }
 
-    /// Merges what is fresh into the table, from the back and in place: no second table in memory.
+    /// Merges the new keys into the table, from the back and in place, so that there is no second table in memory.
     fn merge(&mut self) {
         let fresh = std::mem::take(&mut self.fresh);
         let mut read = self.keys.len();
@@ -256,7 +256,7 @@ impl Seen {
         }
     }
 
-    /// Drops the keys that were not met for [`KEPT_DAYS`] before `today`; says how many.
+    /// Drops the keys that were not met in the last [`KEPT_DAYS`] days. Returns how many.
     pub fn expire(&mut self, today: u16) -> usize {
         self.merge();
         let before = self.keys.len();
@@ -310,7 +310,7 @@ impl Seen {
         let mut seen = Seen::default();
         let mut chunk = vec![0; 4096 * ENTRY_BYTES];
         while left > 0 {
-            // By chunks, so that a wrong count asks for no more memory than the file has bytes.
+            // In chunks: a wrong count must not allocate more memory than the file has bytes.
             let entries = usize::try_from(left).unwrap_or(usize::MAX).min(4096);
             let bytes = &mut chunk[..entries * ENTRY_BYTES];
             exactly(from, bytes)?;
@@ -347,13 +347,13 @@ fn exactly(from: &mut dyn Read, bytes: &mut [u8]) -> Result<(), Error> {
     })
 }
 
-/// The days by which keys grow old: the clock's, except that time never goes back and one step is at most
-/// [`MAX_LEAP_DAYS`], so that no jump of the clock makes sessync forget.
+/// Counts the days by which keys grow old. It follows the clock, but never goes back and advances at most
+/// [`MAX_LEAP_DAYS`] per run, so that no jump of the clock makes sessync forget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Calendar {
-    /// Days by our own count.
+    /// The day by this count.
     pub today: u16,
-    /// The clock's day when it was last looked at, the latest so far.
+    /// The latest day that the clock has shown, in days since 1970.
     pub clock: u32,
 }
 
@@ -364,7 +364,7 @@ impl Calendar {
             return Calendar { today: 1, clock: day };
         }
         let leap = day.saturating_sub(self.clock).min(u32::from(MAX_LEAP_DAYS)) as u16;
-        // After a jump ahead and back again the clock's day is believed afresh, so days go on being counted.
+        // The clock was set back by more than a week, so it was wrong before: continue from the day that it shows now.
         let clock = if day + u32::from(MAX_LEAP_DAYS) < self.clock { day } else { self.clock.max(day) };
         Calendar { today: self.today.saturating_add(leap), clock }
     }
@@ -394,11 +394,11 @@ mod tests {
                 let uuid = if seed % 2 == 0 { rng.u64(..) >> 56 << 50 } else { rng.u64(0..300) };
                 let key = Key::new(uuid, MAX_UNKNOWN + rng.u64(0..3));
                 let expected = match model.get(&uuid) {
-                    Some((contents, unknown)) if *unknown > 0 || contents.contains(&key) => Verdict::Known,
-                    Some((contents, _)) if !contents.is_empty() => Verdict::OtherContent,
-                    _ => Verdict::New,
+                    Some((contents, unknown)) if *unknown > 0 || contents.contains(&key) => Novelty::Known,
+                    Some((contents, _)) if !contents.is_empty() => Novelty::OtherContent,
+                    _ => Novelty::New,
                 };
-                assert_eq!(seen.verdict(key), expected, "seed {seed} step {step}");
+                assert_eq!(seen.look_up(key), expected, "seed {seed} step {step}");
                 match rng.u8(0..20) {
                     0 => seen.merge(),
                     1 => seen = round(&mut seen),
@@ -435,13 +435,13 @@ mod tests {
     #[test]
     fn an_unknown_content_is_taken_by_the_first_that_turns_up_and_by_no_second() {
         let uuid = "a";
-        let of = |content| Key::new(crate::digest::uuid_half(uuid), content);
+        let of = |content| Key::new(uuid_half(uuid), content);
         let mut seen = Seen::default();
         seen.insert_unknown(uuid, 1);
-        assert_eq!(seen.verdict(of(100)), Verdict::Known);
+        assert_eq!(seen.look_up(of(100)), Novelty::Known);
         seen.insert(of(100), 1);
-        assert_eq!(seen.verdict(of(100)), Verdict::Known);
-        assert_eq!(seen.verdict(of(200)), Verdict::OtherContent);
+        assert_eq!(seen.look_up(of(100)), Novelty::Known);
+        assert_eq!(seen.look_up(of(200)), Novelty::OtherContent);
     }
 
     #[test]
@@ -452,7 +452,7 @@ mod tests {
         seen.insert(Key::new(2, 100), 5);
         assert_eq!(seen.expire(31), 0);
         assert_eq!(seen.expire(32), 1);
-        assert_eq!(seen.verdict(Key::new(2, 100)), Verdict::Known);
+        assert_eq!(seen.look_up(Key::new(2, 100)), Novelty::Known);
     }
 
     #[test]

@@ -1,43 +1,94 @@
-//! The session-end hook in a project's settings file.
+//! `sessync install-hook` and `uninstall-hook`: the hook that uploads at the end of every session.
 //!
-//! Promise: everything else in the file stays as it was, to the byte where it stands in its own value; the old
-//! file is kept beside the new one; a file that is not understood is not touched.
+//! Promise: every other setting in the settings file keeps its order and its text. The old file is kept beside the
+//! new one. A file that is not understood is not touched.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::report;
 use crate::journal::disk::write_atomically;
+use crate::settings::Process;
 
 /// The settings file, below the project.
-pub const SETTINGS: &str = ".claude/settings.json";
+const SETTINGS: &str = ".claude/settings.json";
 /// When the hook runs.
 const EVENT: &str = "SessionEnd";
-/// How long Claude Code lets it run, in seconds: longer than `--auto` takes.
+/// How long Claude Code lets it run. That is longer than `--auto` takes.
 const TIMEOUT_SECONDS: u32 = 60;
-/// What git is told, beside the config: everything here is this machine's own, but for the config.
+/// The `.gitignore` beside the config: except for the config, everything there belongs to this machine only.
 const IGNORED: &str = "*\n!.gitignore\n!config.json\n";
 
-/// What is wrong with a settings file.
+/// Why the hook could not be installed or removed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("{} is not understood and was not touched: {reason}", path.display())]
+pub(super) enum Error {
+    #[error("{} is not understood and was not changed: {reason}; correct it and try again", path.display())]
     NotUnderstood { path: PathBuf, reason: String },
-    #[error("{}: {source}", path.display())]
+    #[error("cannot read or write {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
 
 /// What was done.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Changed {
-    pub settings: PathBuf,
-    pub changed: bool,
-    /// The file as it was.
-    pub backup: Option<PathBuf>,
+struct Changed {
+    settings: PathBuf,
+    changed: bool,
+    /// The copy of the old file.
+    backup: Option<PathBuf>,
+}
+
+/// `sessync install-hook`
+pub(super) fn run_install(
+    process: &Process,
+    command: Option<&str>,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<u8, super::Error> {
+    let command = command.map_or_else(|| default_command(process), str::to_owned);
+    let changed = install(&process.directory, &command)?;
+    print(&changed, &format!("Installed the hook: it runs `{command}` at the end of every session."), json, out)?;
+    Ok(0)
+}
+
+/// `sessync uninstall-hook`
+pub(super) fn run_uninstall(process: &Process, json: bool, out: &mut dyn Write) -> Result<u8, super::Error> {
+    let changed = uninstall(&process.directory)?;
+    print(&changed, "Removed the hook.", json, out)?;
+    Ok(0)
+}
+
+fn print(changed: &Changed, done: &str, json: bool, out: &mut dyn Write) -> io::Result<()> {
+    if json {
+        return report::json(changed, out);
+    }
+    let path = changed.settings.display();
+    match (changed.changed, &changed.backup) {
+        (false, _) => writeln!(out, "Nothing to do in {path}."),
+        (true, None) => writeln!(out, "{done} ({path})"),
+        (true, Some(backup)) => writeln!(out, "{done} ({path}; the old file is kept as {})", backup.display()),
+    }
+}
+
+/// What the hook runs. A session can end in another directory than it began in.
+fn default_command(process: &Process) -> String {
+    format!("cd \"${{CLAUDE_PROJECT_DIR:-.}}\" && {} upload --auto", program(process))
+}
+
+/// The name of this program if the shell finds this very program under it, otherwise its path.
+fn program(process: &Process) -> String {
+    const NAME: &str = "sessync";
+    let Ok(this) = std::env::current_exe() else { return NAME.to_owned() };
+    let mut directories = std::env::split_paths(&process.search_path);
+    let found = directories.find_map(|directory| Some(directory.join(NAME)).filter(|path| path.is_file()));
+    if found.and_then(|found| found.canonicalize().ok()) == this.canonicalize().ok() {
+        return NAME.to_owned();
+    }
+    format!("'{}'", this.to_string_lossy().replace('\'', r"'\''"))
 }
 
 /// An object whose members keep their order and their text.
@@ -87,8 +138,8 @@ impl Object {
     }
 }
 
-/// Puts the hook in, unless it is there.
-pub fn install(project: &Path, command: &str) -> Result<Changed, Error> {
+/// Adds the hook, unless it is there.
+fn install(project: &Path, command: &str) -> Result<Changed, Error> {
     ignore_state(&project.join(".claude/sessync"))?;
     edit(project, |text| {
         let (mut settings, mut hooks, mut entries) = parts(text)?;
@@ -103,8 +154,8 @@ pub fn install(project: &Path, command: &str) -> Result<Changed, Error> {
     })
 }
 
-/// Takes the hook out, and what would be empty without it.
-pub fn uninstall(project: &Path) -> Result<Changed, Error> {
+/// Removes the hook, and the objects that would be empty without it.
+fn uninstall(project: &Path) -> Result<Changed, Error> {
     edit(project, |text| {
         let (mut settings, mut hooks, mut entries) = parts(text)?;
         let before = entries.len();
@@ -191,7 +242,7 @@ fn raw(value: &impl Serialize) -> Result<Box<RawValue>, serde_json::Error> {
 }
 
 fn pretty(settings: &Object) -> Result<String, serde_json::Error> {
-    // A member that was not touched is written as its own text; one that was is laid out anew.
+    // A member that was not changed is written as it was.
     let members: Vec<String> = settings
         .0
         .iter()
@@ -209,7 +260,7 @@ fn pretty(settings: &Object) -> Result<String, serde_json::Error> {
     Ok(if members.is_empty() { "{}\n".to_owned() } else { format!("{{\n{}\n}}\n", members.join(",\n")) })
 }
 
-/// Keeps the state out of git; a file that is there already gets what it lacks.
+/// Keeps the state out of git. Adds what is missing to a `.gitignore` that is there already.
 fn ignore_state(directory: &Path) -> Result<(), Error> {
     let path = directory.join(".gitignore");
     let io_error = |source| Error::Io { path: path.clone(), source };
@@ -254,7 +305,7 @@ mod tests {
         assert_eq!(value["hooks"]["SessionEnd"][0]["hooks"][0]["command"], "echo bye");
         assert_eq!(value["hooks"]["SessionEnd"][1]["hooks"][0]["command"], COMMAND);
 
-        assert!(!install(project.path(), COMMAND).unwrap().changed, "twice is once");
+        assert!(!install(project.path(), COMMAND).unwrap().changed, "a second time changes nothing");
         assert!(uninstall(project.path()).unwrap().changed);
         let value: serde_json::Value = serde_json::from_str(&settings(&project)).unwrap();
         let original: serde_json::Value = serde_json::from_str(before).unwrap();

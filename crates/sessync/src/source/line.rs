@@ -1,15 +1,22 @@
-//! One line of a session log, and why a line may not be uploadable.
+//! One line of a session log: its fields, and the [`Key`] that it is remembered by.
 //!
-//! Only what a row needs is taken out of the line; nested values stay the text they were. A line that
-//! cannot be a row is never an error of the run: it has a [`Reason`], is counted by it and reported.
+//! Only what a row needs is taken out of the line; nested values stay JSON text. A line that cannot become a row
+//! never fails the run: it has a [`Reason`], and the run counts and reports the lines of each reason.
+//!
+//! A key has 16 bytes: half from the line's uuid, half from its content. Two lines with the same key are the
+//! same line. Two lines that share only the first half have the same uuid and different content. Both are
+//! uploaded, because some entries are known to share a uuid. A line is lost to a collision only if all 128 bits
+//! are equal. If only the first halves collide, the line looks like other content of a known uuid and is
+//! uploaded all the same.
 
 use std::borrow::Cow;
 use std::fmt;
 
+use ring::digest::{SHA256, digest};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The fields of a line that go into a row. Borrowed from the line wherever possible.
+/// The fields of a line that go into a row, borrowed from the line wherever possible.
 #[derive(Debug, Clone)]
 pub struct Line<'a> {
     pub uuid: Cow<'a, str>,
@@ -40,7 +47,7 @@ pub enum Reason {
     NoTimestamp,
     NoSessionId,
     NoType,
-    /// Longer than [`crate::reader::MAX_LINE_BYTES`].
+    /// Longer than [`super::reader::MAX_LINE_BYTES`].
     TooLong,
 }
 
@@ -73,8 +80,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The line's own names. Every value is kept as its text first, so that one of an unexpected type makes
-/// that field absent instead of making the whole line unreadable.
+/// The names that the line uses. Every value is read as JSON text first. A value of an unexpected type then only
+/// makes its field absent, not the whole line unreadable.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Fields<'a> {
@@ -110,10 +117,10 @@ struct Fields<'a> {
     version: Option<&'a RawValue>,
 }
 
-/// Reads one line, without its newline.
+/// Reads one line. `line` is without its newline.
 pub fn parse(line: &[u8]) -> Result<Line<'_>, Reason> {
     let text = std::str::from_utf8(line).map_err(|_| Reason::NotUtf8)?;
-    // serde would take a list for an object with its fields in order.
+    // serde would read a list as the fields in their order.
     if !text.trim_start().starts_with('{') {
         return Err(Reason::NotJson);
     }
@@ -137,7 +144,7 @@ pub fn parse(line: &[u8]) -> Result<Line<'_>, Reason> {
     })
 }
 
-/// The working directory that a line names, if it names one: all that discovery needs.
+/// The working directory that a line names, if it names one.
 pub fn cwd(line: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Cwd {
@@ -152,7 +159,7 @@ fn required(raw: Option<&RawValue>, missing: Reason) -> Result<Cow<'_, str>, Rea
 
 fn string(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
     let raw = raw?.get();
-    // Almost every string is without escapes: then it is what stands between the quotes.
+    // Almost no string has an escape; then the text between the quotes is the value.
     match raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         Some(plain) if memchr::memchr(b'\\', plain.as_bytes()).is_none() => Some(Cow::Borrowed(plain)),
         Some(_) => serde_json::from_str::<String>(raw).ok().map(Cow::Owned),
@@ -162,6 +169,84 @@ fn string(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
 
 fn json(raw: Option<&RawValue>) -> Option<&str> {
     raw.map(RawValue::get).filter(|text| *text != "null")
+}
+
+/// How many contents of one uuid can be recorded as uploaded without the content being known (see [`Key::unknown`]).
+pub const MAX_UNKNOWN: u64 = 16;
+
+/// The size of a stored key.
+pub const KEY_BYTES: usize = 16;
+
+/// The 16 bytes a line is remembered by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(pub u128);
+
+impl Key {
+    /// The key of a line.
+    ///
+    /// A resumed session copies lines into a new file under a new session id. So session, directory, branch and
+    /// version do not count as content.
+    pub fn of(line: &Line<'_>) -> Key {
+        let mut content = ring::digest::Context::new(&SHA256);
+        let parts = [&*line.kind, &*line.timestamp, line.message.unwrap_or(""), line.tool_use_result.unwrap_or("")];
+        for part in parts {
+            content.update(&(part.len() as u64).to_be_bytes());
+            content.update(part.as_bytes());
+        }
+        let content = first_eight(content.finish().as_ref());
+        Key::new(uuid_half(&line.uuid), content.max(MAX_UNKNOWN))
+    }
+
+    /// A key from its two halves.
+    pub const fn new(uuid: u64, content: u64) -> Key {
+        Key(((uuid as u128) << 64) | content as u128)
+    }
+
+    /// The key of a line of which only the uuid is known, because a list of uuids names it as uploaded.
+    /// The first content that is read under this uuid takes its place.
+    pub fn unknown(uuid: &str, nth: u64) -> Key {
+        Key::unknown_of(uuid_half(uuid), nth)
+    }
+
+    /// The same, for a uuid that is already hashed by [`uuid_half`].
+    pub const fn unknown_of(uuid: u64, nth: u64) -> Key {
+        Key::new(uuid, if nth < MAX_UNKNOWN { nth } else { MAX_UNKNOWN - 1 })
+    }
+
+    /// Whether this key stands for a content that is not known.
+    pub const fn is_unknown(self) -> bool {
+        self.content() < MAX_UNKNOWN
+    }
+
+    /// The half that comes from the uuid.
+    pub const fn uuid(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+
+    /// The half that comes from the content.
+    pub const fn content(self) -> u64 {
+        self.0 as u64
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({:032x})", self.0)
+    }
+}
+
+/// The half of a key that comes from the uuid.
+pub fn uuid_half(uuid: &str) -> u64 {
+    hash(uuid.as_bytes())
+}
+
+/// The first 64 bits of the SHA-256: for keys, fingerprints and checksums.
+pub fn hash(bytes: &[u8]) -> u64 {
+    first_eight(digest(&SHA256, bytes).as_ref())
+}
+
+fn first_eight(digest: &[u8]) -> u64 {
+    digest.iter().take(8).fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
 }
 
 #[cfg(test)]
@@ -200,5 +285,24 @@ mod tests {
         .unwrap();
         assert_eq!(line.uuid, "u");
         assert_eq!((line.cwd, line.is_sidechain, line.slug, line.message), (None, None, None, None));
+    }
+
+    fn key(line: &str) -> Key {
+        Key::of(&parse(line.as_bytes()).unwrap())
+    }
+
+    const LINE: &str =
+        r#"{"uuid":"u1","timestamp":"2026-11-01T00:00:00Z","sessionId":"s1","type":"user","message":{"a":1}}"#;
+
+    #[test]
+    fn a_line_copied_by_a_resumed_session_has_the_same_key() {
+        assert_eq!(key(LINE), key(&LINE.replace("\"s1\"", "\"s2\"")));
+    }
+
+    #[test]
+    fn another_message_under_the_same_uuid_shares_only_the_first_half() {
+        let (a, b) = (key(LINE), key(&LINE.replace(":1}", ":2}")));
+        assert_eq!(a.uuid(), b.uuid());
+        assert_ne!(a, b);
     }
 }

@@ -1,59 +1,59 @@
-//! `upload-state.json`: the state file of the design that this one follows. Imported once, and exported.
+//! `upload-state.json`, the state file of earlier versions. It is imported once, and can be exported.
 //!
-//! It names uuids without their content and without a destination, so it is imported only into the first
-//! journal that is made beside it, and the first content that turns up under one of its uuids counts as uploaded.
+//! It lists uuids, without their content and without a destination. So it is imported only into the first journal
+//! that is created beside it, and the first content that is read under one of its uuids counts as uploaded.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::disk::write_atomically;
+use super::record::Totals;
+use super::seen::Seen;
 use crate::clock::Time;
-use crate::journal::disk::write_atomically;
-use crate::journal::record::Totals;
-use crate::seen::Seen;
 
 /// The file's name, beside the config.
-pub const FILE: &str = "upload-state.json";
-/// Says into which destination's journal it was imported.
+pub(crate) const FILE: &str = "upload-state.json";
+/// The file that says into which destination's journal it was imported.
 const MARKER: &str = "upload-state.imported";
 
-/// What the file holds.
+/// The content of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UploadState {
-    pub last_upload_timestamp: Option<String>,
+pub(crate) struct UploadState {
+    pub(crate) last_upload_timestamp: Option<String>,
     #[serde(default)]
-    pub uploaded_uuids: Vec<String>,
-    pub last_upload_batch_id: Option<String>,
+    pub(crate) uploaded_uuids: Vec<String>,
+    pub(crate) last_upload_batch_id: Option<String>,
     #[serde(default)]
-    pub total_uploaded: u64,
+    pub(crate) total_uploaded: u64,
 }
 
 /// Why it could not be imported.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     #[error("{} cannot be read: {reason}", path.display())]
     Unreadable { path: PathBuf, reason: String },
     #[error("{} cannot be written: {source}", path.display())]
     Unwritable { path: PathBuf, source: std::io::Error },
 }
 
-/// The file, if there is one that was not imported for another destination. Marks it as imported for this one.
-pub fn import(directory: &Path, destination: &str) -> Result<Option<UploadState>, Error> {
+/// Reads the file, unless there is none or it was imported for another destination. Marks it as imported for this one.
+pub(crate) fn import(directory: &Path, destination: &str) -> Result<Option<UploadState>, Error> {
     let state = peek(directory, destination)?;
     if state.is_some() {
-        // Before the journal is made: a crash in between imports it again for the same destination, never for another.
+        // Before the journal is created: after a crash in between, it is imported again for the same destination, never for another.
         mark(&directory.join(MARKER), destination)?;
     }
     Ok(state)
 }
 
-/// Keeps the file from being imported again: after a reset nothing of it is to be believed.
-pub fn never_again(directory: &Path) -> Result<(), Error> {
+/// Prevents that the file is imported again, after a reset.
+pub(crate) fn never_again(directory: &Path) -> Result<(), Error> {
     mark(&directory.join(MARKER), "")
 }
 
-/// The file, if it would be imported.
-pub fn peek(directory: &Path, destination: &str) -> Result<Option<UploadState>, Error> {
+/// The content of the file, if it would be imported.
+pub(crate) fn peek(directory: &Path, destination: &str) -> Result<Option<UploadState>, Error> {
     let (path, marker) = (directory.join(FILE), directory.join(MARKER));
     let imported_for = std::fs::read_to_string(&marker).ok();
     if !path.exists() || imported_for.is_some_and(|other| other.trim() != destination) {
@@ -65,7 +65,7 @@ pub fn peek(directory: &Path, destination: &str) -> Result<Option<UploadState>, 
 }
 
 /// The keys and counts of an imported file.
-pub fn adopt(state: &UploadState, seen: &mut Seen, day: u16) -> Totals {
+pub(crate) fn adopt(state: &UploadState, seen: &mut Seen, day: u16) -> Totals {
     state.uploaded_uuids.iter().for_each(|uuid| seen.insert_unknown(uuid, day));
     Totals {
         uploaded: state.total_uploaded.max(state.uploaded_uuids.len() as u64),
@@ -75,8 +75,8 @@ pub fn adopt(state: &UploadState, seen: &mut Seen, day: u16) -> Totals {
     }
 }
 
-/// Writes the file. It is marked as this destination's, so that another one does not import it.
-pub fn export(path: &Path, directory: &Path, destination: &str, state: &UploadState) -> Result<(), Error> {
+/// Writes the file, and marks it as this destination's so that no other imports it.
+pub(crate) fn export(path: &Path, directory: &Path, destination: &str, state: &UploadState) -> Result<(), Error> {
     let unwritable = |source| Error::Unwritable { path: path.to_owned(), source };
     if path.parent() == Some(directory) {
         mark(&directory.join(MARKER), destination)?;

@@ -1,7 +1,7 @@
-//! One run a project at a time.
+//! One run per project at a time.
 //!
-//! The lock is the operating system's and goes with the process, however that ends. The file says who holds it,
-//! for the one who has to wait.
+//! The lock is an operating system lock: it is released when the process ends, however it ends. The file names the
+//! process that holds the lock, for the message of a run that waits in vain.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -10,24 +10,24 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 
-/// How often a waiting run looks.
+/// How often a waiting run tries again.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Why the lock was not got.
+/// Why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("another run is at it (process {0})")]
+pub(crate) enum Error {
+    #[error("another run of sessync is working on this project (process {0}); try again when it has finished")]
     Held(String),
-    #[error("the state cannot be written: {0}")]
+    #[error("the state cannot be written: {0}; make the directory writable and run sessync again")]
     Io(#[from] io::Error),
 }
 
-/// Held until dropped.
+/// The lock, held until it is dropped.
 #[derive(Debug)]
-pub struct Lock(#[allow(dead_code, reason = "held, not used")] File);
+pub(crate) struct Lock(#[allow(dead_code, reason = "held, not used")] File);
 
-/// Takes the lock, waiting at most this long.
-pub async fn take<C: Clock>(directory: &Path, wait: Duration, clock: &C) -> Result<Lock, Error> {
+/// Takes the lock. Waits at most `wait` for another run.
+pub(crate) async fn take<C: Clock>(directory: &Path, wait: Duration, clock: &C) -> Result<Lock, Error> {
     fs::create_dir_all(directory)?;
     let path = directory.join("lock");
     let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
@@ -44,7 +44,7 @@ pub async fn take<C: Clock>(directory: &Path, wait: Duration, clock: &C) -> Resu
             Err(TryLockError::WouldBlock) => clock.sleep(LOOK_EVERY).await,
         }
     }
-    // Who holds it is a courtesy: a full disk must not prevent the lock.
+    // The name only helps the one who waits: a full disk must not prevent the lock.
     let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| write!(file, "{}", std::process::id()));
     Ok(Lock(file))
 }

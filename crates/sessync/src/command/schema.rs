@@ -1,0 +1,30 @@
+//! `sessync schema`: print the SQL of the table and its view, or run it.
+
+use std::io::Write;
+
+use serde_json::json;
+
+use super::{Error, Session};
+use crate::clock::Clock as _;
+use crate::outside::bigquery::QUESTION;
+use crate::schema;
+
+pub(super) async fn run(session: &Session, create: bool, out: &mut dyn Write) -> Result<u8, Error> {
+    let table = &session.project.config.table;
+    let statements = schema::ddl(table);
+    if !create {
+        for statement in statements {
+            writeln!(out, "{statement};\n")?;
+        }
+        return Ok(0);
+    }
+    for statement in statements {
+        session.bigquery.execute(&statement, session.clock.now(), QUESTION).await?;
+    }
+    let (table, view) = (table.sql(), schema::view(table).sql());
+    match session.json {
+        true => writeln!(out, "{}", json!({"table": table, "view": view}))?,
+        false => writeln!(out, "The table {table} and the view {view} are there.")?,
+    }
+    Ok(0)
+}

@@ -1,0 +1,127 @@
+//! `sessync status`: how much is uploaded, how much is not, and how old that is.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::report::{count, json, list, no_logs};
+use super::{Error, Session, upload};
+use crate::clock::Clock as _;
+use crate::journal::open;
+use crate::redact::Redactor;
+use crate::settings::StateKind;
+use crate::source::files::{self, Discovery};
+use crate::upload::{DEAD_LETTERS, set_aside_uuids};
+
+/// After how many days Claude Code deletes transcripts, unless its settings say otherwise.
+const DEFAULT_CLEANUP_DAYS: u64 = 30;
+/// How many days before Claude Code deletes a transcript the user is warned.
+const WARN_DAYS: u64 = 7;
+
+#[derive(Debug, Serialize)]
+struct Status {
+    destination: String,
+    state: PathBuf,
+    shared: Option<String>,
+    uploaded: u64,
+    last_upload: Option<String>,
+    last_batch: Option<String>,
+    files: usize,
+    not_uploaded: u64,
+    oldest_not_uploaded: Option<String>,
+    oldest_age_days: Option<u64>,
+    deleted_after_days: u64,
+    uncertain: u64,
+    set_aside: usize,
+    skipped: BTreeMap<&'static str, u64>,
+}
+
+pub(super) async fn run(session: &Session, out: &mut dyn Write) -> Result<u8, Error> {
+    let project = &session.project;
+    let found = files::find(&project.root, &project.scope);
+    let mut journal = open::for_reading(project)?;
+    let mut options = upload::options(session, true);
+    options.deduplication = true;
+    let (summary, result) =
+        upload::run_with(session, &mut journal, None, &Redactor::none(), &options, &found, &mut ()).await;
+    result?;
+    let now = session.clock.now();
+    let totals = &journal.state().totals;
+    let status = Status {
+        destination: project.destination.clone(),
+        state: project.state_directory(),
+        shared: match &project.config.state {
+            StateKind::DynamoDb { table, .. } => Some(table.clone()),
+            StateKind::File => None,
+        },
+        uploaded: totals.uploaded,
+        last_upload: totals.last_upload.map(|time| time.to_string()),
+        last_batch: totals.last_batch.clone(),
+        files: found.logs.len(),
+        not_uploaded: summary.would_upload,
+        oldest_not_uploaded: summary.oldest.map(|time| time.to_string()),
+        oldest_age_days: summary.oldest.map(|oldest| now.since(oldest).as_secs() / 86_400),
+        deleted_after_days: cleanup_days(&session.claude),
+        uncertain: summary.uncertain,
+        set_aside: set_aside_uuids(&project.state_directory()).len(),
+        skipped: summary.skipped,
+    };
+    if session.json {
+        json(&status, out)?
+    } else {
+        print(&status, &found, out)?
+    }
+    Ok(0)
+}
+
+fn print(status: &Status, found: &Discovery, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "Destination   {}", status.destination)?;
+    writeln!(out, "State         {}", status.state.display())?;
+    if let Some(table) = &status.shared {
+        writeln!(out, "Shared        DynamoDB table {table}")?;
+    }
+    let last = status.last_upload.as_ref().map_or_else(|| "never".to_owned(), |time| format!("last at {time}"));
+    writeln!(out, "Uploaded      {}, {last}", count(status.uploaded, "line"))?;
+    if status.set_aside > 0 {
+        writeln!(out, "Set aside     {}, see {DEAD_LETTERS}", count(status.set_aside as u64, "row"))?;
+    }
+    if status.uncertain > 0 {
+        writeln!(out, "Uncertain     {}; the next upload asks BigQuery", count(status.uncertain, "row"))?;
+    }
+    if !status.skipped.is_empty() {
+        writeln!(out, "Skipped       {}", list(&status.skipped))?;
+    }
+    if found.logs.is_empty() {
+        return no_logs(found, out);
+    }
+    let not_uploaded = count(status.not_uploaded, "line");
+    match (&status.oldest_not_uploaded, status.oldest_age_days) {
+        (Some(oldest), Some(age)) => {
+            writeln!(out, "Not uploaded  {not_uploaded}, the oldest of {oldest} ({} ago)", count(age, "day"))?;
+            if age + WARN_DAYS >= status.deleted_after_days {
+                writeln!(
+                    out,
+                    "Warning: Claude Code deletes transcripts after {}; run `sessync` before they are gone.",
+                    count(status.deleted_after_days, "day")
+                )?;
+            }
+        }
+        _ => writeln!(out, "Not uploaded  {not_uploaded}")?,
+    }
+    Ok(())
+}
+
+/// After how many days Claude Code deletes transcripts.
+fn cleanup_days(claude: &Path) -> u64 {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct ClaudeSettings {
+        cleanup_period_days: Option<u64>,
+    }
+    std::fs::read_to_string(claude.join("settings.json"))
+        .ok()
+        .and_then(|text| serde_json::from_str::<ClaudeSettings>(&text).ok()?.cleanup_period_days)
+        .unwrap_or(DEFAULT_CLEANUP_DAYS)
+}
