@@ -1,6 +1,6 @@
 //! `sessync install-hook` and `uninstall-hook`: the hook that uploads at the end of every session.
 //!
-//! Promise: every other setting in the settings file keeps its order and its text. The old file is kept beside the
+//! Promise: every other setting in the settings file keeps its place and its text. The old file is kept beside the
 //! new one. A file that is not understood is not touched.
 
 use std::fs;
@@ -13,10 +13,13 @@ use serde_json::value::RawValue;
 
 use super::report;
 use crate::journal::disk::write_atomically;
+use crate::redact::quoted;
 use crate::settings::Process;
 
 /// The settings file, below the project.
 const SETTINGS: &str = ".claude/settings.json";
+/// The member of the settings that has the hooks of each event.
+const HOOKS: &str = "hooks";
 /// When the hook runs.
 const EVENT: &str = "SessionEnd";
 /// How long Claude Code lets it run. That is longer than `--auto` takes.
@@ -149,7 +152,7 @@ fn install(project: &Path, command: &str) -> Result<Changed, Error> {
         let entry = serde_json::json!({"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_SECONDS}]});
         entries.push(raw(&entry)?);
         hooks.set(EVENT, raw(&entries)?);
-        settings.set("hooks", raw(&hooks)?);
+        settings.set(HOOKS, raw(&hooks)?);
         pretty(&settings).map(Some)
     })
 }
@@ -168,8 +171,8 @@ fn uninstall(project: &Path) -> Result<Changed, Error> {
             false => hooks.set(EVENT, raw(&entries)?),
         }
         match hooks.0.is_empty() {
-            true => settings.remove("hooks"),
-            false => settings.set("hooks", raw(&hooks)?),
+            true => settings.remove(HOOKS),
+            false => settings.set(HOOKS, raw(&hooks)?),
         }
         pretty(&settings).map(Some)
     })
@@ -208,7 +211,7 @@ fn edit(
 fn parts(text: &str) -> Result<(Object, Object, Vec<Box<RawValue>>), serde_json::Error> {
     let text = if text.trim().is_empty() { "{}" } else { text };
     let settings: Object = serde_json::from_str(text)?;
-    let hooks: Object = match settings.get("hooks") {
+    let hooks: Object = match settings.get(HOOKS) {
         Some(hooks) => serde_json::from_str(hooks.get())?,
         None => Object::default(),
     };
@@ -242,19 +245,18 @@ fn raw(value: &impl Serialize) -> Result<Box<RawValue>, serde_json::Error> {
 }
 
 fn pretty(settings: &Object) -> Result<String, serde_json::Error> {
-    // A member that was not changed is written as it was.
+    // Only the hooks were changed: they are laid out anew. Every other member is written as it was.
     let members: Vec<String> = settings
         .0
         .iter()
         .map(|(name, value)| {
-            let name = crate::redact::quoted(name);
             let text = match value.get() {
-                text if text.contains('\n') || text.len() < 60 => text.to_owned(),
+                text if name != HOOKS || text.contains('\n') || text.len() < 60 => text.to_owned(),
                 text => serde_json::from_str::<serde_json::Value>(text)
                     .and_then(|value| serde_json::to_string_pretty(&value))
                     .map(|text| text.replace('\n', "\n  "))?,
             };
-            Ok(format!("  {name}: {text}"))
+            Ok(format!("  {}: {text}", quoted(name)))
         })
         .collect::<Result<_, serde_json::Error>>()?;
     Ok(if members.is_empty() { "{}\n".to_owned() } else { format!("{{\n{}\n}}\n", members.join(",\n")) })
@@ -311,6 +313,14 @@ mod tests {
         let original: serde_json::Value = serde_json::from_str(before).unwrap();
         assert_eq!(value, original);
         assert!(!uninstall(project.path()).unwrap().changed);
+    }
+
+    #[test]
+    fn a_long_setting_on_one_line_keeps_its_text() {
+        let long = r#""permissions": {"deny": ["Read(./.env)"],   "allow": ["Bash(cargo test:*)", "Bash(cargo fmt:*)"], "ratio": 2.50}"#;
+        let project = project(Some(&format!("{{{long}}}")));
+        install(project.path(), COMMAND).unwrap();
+        assert!(settings(&project).contains(long), "{}", settings(&project));
     }
 
     #[test]
