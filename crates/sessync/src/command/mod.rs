@@ -136,7 +136,7 @@ enum Error {
     Hook(#[from] hook::Error),
     #[error("a pattern in `redact` is not a regular expression: {0}; correct it in the config")]
     Redact(#[from] regex::Error),
-    #[error("the state in {} cannot be moved: {source}", path.display())]
+    #[error("the state in {} cannot be moved: {source}; make its parent directory writable", path.display())]
     Move { path: PathBuf, source: io::Error },
     #[error("the current directory cannot be used: {0}; change to a directory that exists")]
     Directory(#[source] io::Error),

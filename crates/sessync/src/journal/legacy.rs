@@ -31,9 +31,9 @@ pub(crate) struct UploadState {
 /// Why it could not be imported.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("{} cannot be read: {reason}", path.display())]
+    #[error("{} cannot be read: {reason}; `sessync upload` sets it aside and rebuilds the state from BigQuery", path.display())]
     Unreadable { path: PathBuf, reason: String },
-    #[error("{} cannot be written: {source}", path.display())]
+    #[error("{} cannot be written: {source}; free some space or make the directory writable", path.display())]
     Unwritable { path: PathBuf, source: std::io::Error },
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn import(directory: &Path, destination: &str) -> Result<Option<Uploa
     Ok(state)
 }
 
-/// Prevents that the file is imported again, after a reset.
+/// Keeps the file from being imported again, after a reset.
 pub(crate) fn never_again(directory: &Path) -> Result<(), Error> {
     mark(&directory.join(MARKER), "")
 }

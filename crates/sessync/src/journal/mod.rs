@@ -4,7 +4,7 @@
 //! For every row the journal says whether BigQuery has it, does not have it, or whether that is uncertain. An
 //! uncertain row belongs to a batch, and BigQuery can be asked for the rows of that batch.
 //!
-//! There are two files in the state directory. `journal` has one snapshot line and one line per record since then.
+//! A journal is two files in the state directory. `journal` has one snapshot line and one line per record since then.
 //! Each line has a checksum and is synced to the disk before the run goes on. `seen-N` is the table of keys that
 //! belongs to the snapshot. It is read only when there is a line to look up, so that a run with nothing new stays
 //! quick. Compaction writes a new table, and then replaces the journal by one that names the new table. A crash

@@ -24,9 +24,9 @@ pub(crate) enum Error {
     Journal(#[from] super::Error),
     #[error(transparent)]
     Legacy(#[from] legacy::Error),
-    #[error("the state has to be rebuilt ({reason}), but BigQuery cannot be asked for the uploaded rows: {source}")]
+    #[error("the state has to be rebuilt ({reason}), but BigQuery cannot be asked which rows it has: {source}")]
     Rebuild { reason: String, source: bigquery::Error },
-    #[error("cannot rename {}: {source}", path.display())]
+    #[error("cannot rename {}: {source}; make its directory writable, or move it away", path.display())]
     Rename { path: PathBuf, source: io::Error },
 }
 

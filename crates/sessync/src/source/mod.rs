@@ -1,5 +1,5 @@
 //! From log files to lines: which files there are and what is new in them ([`files`]), their lines ([`reader`]),
-//! and the fields of each line ([`line`]).
+//! and the fields of each line ([`mod@line`]).
 
 pub mod files;
 pub mod line;
@@ -15,7 +15,7 @@ use reader::Lines;
 
 /// A log file that could not be read.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read {}: {source}", path.display())]
+#[error("cannot read the log {}: {source}; check its permissions", path.display())]
 pub struct Error {
     pub path: PathBuf,
     pub source: io::Error,
