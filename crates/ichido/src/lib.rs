@@ -13,6 +13,7 @@ mod mark;
 mod memory;
 pub mod observe;
 mod once;
+mod reconcile;
 pub mod record;
 mod run;
 pub mod store;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::breaker::Gate;
 use crate::key::Key;
-use crate::memory::{self, Known, Remembered, Unwritten};
+use crate::memory::{Admission, Known, Remembered, Unwritten};
 use crate::observe::{self, Event, Strength};
 use crate::once::{Inner, Timed};
 use crate::record::{Outcome, Owner, State};
@@ -113,14 +113,14 @@ impl<'o, S: Store> Mark<'o, S> {
             expires_at: self.inner.expiry(&key, now),
         };
         let unwritten = Unwritten { key: key.clone(), owner, remembered, attributes: self.attributes.clone() };
-        let decision = self.inner.memory().admit(unwritten, now);
-        match decision {
-            memory::Decision::New { .. } => {
+        let admission = self.inner.memory().admit(unwritten, now);
+        match admission {
+            Admission::New { .. } => {
                 self.inner.observe(Event::AdmittedWithoutStore { key: &key });
                 Ok(self.decided(Marked::New, "absent", None, true))
             }
-            memory::Decision::Known(_) => Ok(self.decided(Marked::Duplicate, "completed", None, true)),
-            memory::Decision::Full => Err(self.inner.journal_full(&key)),
+            Admission::Known(_) => Ok(self.decided(Marked::Duplicate, "completed", None, true)),
+            Admission::Full => Err(self.inner.journal_full(&key)),
         }
     }
 

@@ -47,6 +47,29 @@ pub(crate) enum Known {
     Uncertain,
 }
 
+/// What an entry of the journal means for a call that would ask the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The attempt had no effect: the store may decide.
+    Open,
+    /// The attempt may have had its effect: the store may decide, but the doubt remains.
+    Doubtful,
+    /// The attempt is in flight or completed. The store may not know of it and would admit the key again, so it is not
+    /// asked.
+    Held,
+}
+
+impl Known {
+    pub(crate) fn standing(&self, now: Timestamp) -> Standing {
+        match self {
+            Self::InFlight { until } if *until <= now => Standing::Doubtful,
+            Self::Uncertain => Standing::Doubtful,
+            Self::Failed { .. } => Standing::Open,
+            Self::InFlight { .. } | Self::Completed { .. } => Standing::Held,
+        }
+    }
+}
+
 /// An effect that the store has yet to learn of.
 #[derive(Debug, Clone)]
 pub(crate) struct Unwritten {
@@ -59,7 +82,7 @@ pub(crate) struct Unwritten {
 
 /// The answer to [`Memory::admit`].
 #[derive(Debug)]
-pub(crate) enum Decision {
+pub(crate) enum Admission {
     /// Admitted; `doubt`: an earlier attempt may have had its effect.
     New {
         doubt: bool,
@@ -193,21 +216,21 @@ impl Memory {
     }
 
     /// Decides without the store. Admitting makes an entry in the journal, in flight until `until`.
-    pub(crate) fn admit(&mut self, unwritten: Unwritten, now: Timestamp) -> Decision {
+    pub(crate) fn admit(&mut self, unwritten: Unwritten, now: Timestamp) -> Admission {
         let text = unwritten.key.text();
         let mut doubt = false;
         match self.recall(&unwritten.key, now) {
             Some(Remembered { state: Known::InFlight { until }, .. }) if until <= now => doubt = true,
             Some(Remembered { state: Known::Uncertain, .. }) => doubt = true,
-            Some(remembered) => return Decision::Known(remembered),
+            Some(remembered) => return Admission::Known(remembered),
             None => {}
         }
         if !self.journal.contains_key(&text) && self.journal.len() >= self.journal_limit {
-            return Decision::Full;
+            return Admission::Full;
         }
         self.drop_entry(&text);
         self.insert(unwritten);
-        Decision::New { doubt }
+        Admission::New { doubt }
     }
 
     /// Puts into the journal how an attempt ended that the store could not be told of. `admitted_here`: the attempt was
@@ -344,18 +367,18 @@ mod tests {
     #[test]
     fn a_key_is_admitted_once() {
         let mut memory = Memory::new(4, 4);
-        assert!(matches!(memory.admit(flying("a"), at(0)), Decision::New { doubt: false }));
-        assert!(matches!(memory.admit(flying("a"), at(0)), Decision::Known(_)));
+        assert!(matches!(memory.admit(flying("a"), at(0)), Admission::New { doubt: false }));
+        assert!(matches!(memory.admit(flying("a"), at(0)), Admission::Known(_)));
         assert!(matches!(memory.keep(done("a"), true), Kept::Yes));
-        assert!(matches!(memory.admit(flying("a"), at(500)), Decision::Known(_)));
-        assert!(matches!(memory.admit(flying("a"), at(1000)), Decision::New { doubt: false }), "it expired");
+        assert!(matches!(memory.admit(flying("a"), at(500)), Admission::Known(_)));
+        assert!(matches!(memory.admit(flying("a"), at(1000)), Admission::New { doubt: false }), "it expired");
     }
 
     #[test]
     fn a_lapsed_attempt_may_be_repeated_but_leaves_doubt() {
         let mut memory = Memory::new(4, 4);
         memory.admit(flying("a"), at(0));
-        assert!(matches!(memory.admit(flying("a"), at(10)), Decision::New { doubt: true }));
+        assert!(matches!(memory.admit(flying("a"), at(10)), Admission::New { doubt: true }));
     }
 
     #[test]
@@ -368,7 +391,7 @@ mod tests {
         let late = Unwritten { remembered: done("a").remembered, ..late };
         assert!(matches!(memory.keep(late.clone(), true), Kept::TakenOver(Some(_))));
         memory.give_back(&key("a"), &late.owner);
-        assert!(matches!(memory.admit(flying("a"), at(0)), Decision::Known(_)));
+        assert!(matches!(memory.admit(flying("a"), at(0)), Admission::Known(_)));
     }
 
     #[test]
@@ -376,8 +399,8 @@ mod tests {
         let mut memory = Memory::new(1, 2);
         memory.admit(done("a"), at(0));
         memory.admit(done("b"), at(0));
-        assert!(matches!(memory.admit(flying("c"), at(0)), Decision::Full));
-        assert!(matches!(memory.admit(flying("a"), at(0)), Decision::Known(_)));
+        assert!(matches!(memory.admit(flying("c"), at(0)), Admission::Full));
+        assert!(matches!(memory.admit(flying("a"), at(0)), Admission::Known(_)));
     }
 
     #[test]
@@ -386,10 +409,10 @@ mod tests {
         for name in ["a", "b"] {
             memory.write_through(&key(name), done(name).remembered);
         }
-        assert!(matches!(memory.admit(flying("a"), at(0)), Decision::Known(_)));
+        assert!(matches!(memory.admit(flying("a"), at(0)), Admission::Known(_)));
         memory.write_through(&key("c"), done("c").remembered);
-        assert!(matches!(memory.admit(flying("b"), at(0)), Decision::New { .. }));
-        assert!(matches!(memory.admit(flying("a"), at(0)), Decision::Known(_)));
+        assert!(matches!(memory.admit(flying("b"), at(0)), Admission::New { .. }));
+        assert!(matches!(memory.admit(flying("a"), at(0)), Admission::Known(_)));
     }
 
     #[test]
@@ -462,9 +485,9 @@ mod tests {
         memory.admit(flying("a"), at(0));
         assert!(!memory.lengthen(&key("a"), &Owner::from("somebody"), at(30)));
         assert!(!memory.lengthen(&key("b"), &Owner::from("b"), at(30)));
-        assert!(matches!(memory.admit(flying("a"), at(10)), Decision::New { doubt: true }));
+        assert!(matches!(memory.admit(flying("a"), at(10)), Admission::New { doubt: true }));
         assert!(memory.lengthen(&key("a"), &Owner::from("a"), at(30)));
-        assert!(matches!(memory.admit(flying("a"), at(29)), Decision::Known(_)));
+        assert!(matches!(memory.admit(flying("a"), at(29)), Admission::Known(_)));
         memory.keep(done("a"), true);
         assert!(!memory.lengthen(&key("a"), &Owner::from("a"), at(60)), "it is done");
     }

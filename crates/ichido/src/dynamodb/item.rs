@@ -66,9 +66,15 @@ pub(crate) fn new_record(request: &Admit<'_>, fence: u64) -> Record {
 pub fn write(table: &Table, key: &Key, record: &Record, attributes: &Attributes) -> Result<Item, Error> {
     let mut item = table.primary_key(key);
     item.extend(caller_attributes(table, attributes)?);
-    item.extend(library_attributes(table, record).map(|(name, value)| (name.to_owned(), value)));
-    item.insert(attr::FENCE.into(), number(record.fence));
+    item.extend(record_attributes(table, record));
     Ok(item)
+}
+
+/// The library's attributes of a record, without the key: for an application whose record has a key of its own form.
+pub fn record_attributes(table: &Table, record: &Record) -> Item {
+    let mut item: Item = library_attributes(table, record).map(|(name, value)| (name.to_owned(), value)).collect();
+    item.insert(attr::FENCE.into(), number(record.fence));
+    item
 }
 
 /// Reads a record. Any item whatever gives a record or an error.

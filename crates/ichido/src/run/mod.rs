@@ -1,0 +1,320 @@
+//! `run`: one recorded outcome, even if workers crash, time out and race.
+//!
+//! [`Run::work`] is the protocol, step by step:
+//!
+//! 1. **Enter** (`enter.rs`): claim the key with one conditional write. A duplicate ends here: it gets the recorded
+//!    outcome, or an error that says why there is none.
+//! 2. **Ask**: if an earlier holder may have performed the effect, ask the probe. If the probe finds it done, that is
+//!    the outcome.
+//! 3. **Work**: perform the effect. The claim protects it until the lease ends; a long work renews its lease
+//!    (`renew.rs`).
+//! 4. **Settle** (`settle.rs`): record how it ended with one more write, on the condition that the claim still has
+//!    this call's owner token and fence. So a late worker cannot touch its successor's record.
+//!
+//! # Failures
+//!
+//! | what fails | what happens |
+//! |---|---|
+//! | the worker dies, or its future is dropped, after the claim | the claim ends with its lease; the next call takes over and asks its probe first |
+//! | the worker outlives its lease | another call may take over; the late settlement changes nothing |
+//! | the answer to a write is lost | a repeated write finds the owner token of the first one and counts as the same write |
+//! | the store fails before the claim | see [`OutagePolicy`](crate::key::OutagePolicy) |
+//! | the store fails after the effect | the outcome is kept in the local journal, and a later call writes it |
+
+mod enter;
+mod renew;
+mod settle;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use self::enter::Entered;
+use self::settle::Settling;
+use crate::claim::Claim;
+use crate::clock::Timestamp;
+use crate::digest::Digests;
+use crate::key::Key;
+use crate::observe::Event;
+use crate::once::{Inner, MAX_CLOCK_SKEW};
+use crate::record::{self, Outcome, Owner};
+use crate::store::{self, Attributes, Store};
+
+/// A call of `run` that has not started. Set its options, then give it its [`work`](Run::work).
+#[must_use = "a run does nothing until it is given its work"]
+pub struct Run<'o, S, P = NoProbe> {
+    call: Call<'o, S>,
+    probe: P,
+}
+
+/// What the steps of one call share.
+struct Call<'o, S> {
+    inner: &'o Arc<Inner<S>>,
+    key: Key,
+    attributes: Attributes,
+    digests: Option<Digests>,
+    lease: Option<Duration>,
+    lease_until: Option<Timestamp>,
+    wait_until: Option<Timestamp>,
+    doubtful: bool,
+}
+
+/// A claim that this call holds.
+struct Held {
+    owner: Owner,
+    fence: u64,
+    lease_end: Timestamp,
+    /// An earlier holder may have performed the effect.
+    doubt: bool,
+    /// False if only the local memory knows of the claim.
+    in_store: bool,
+}
+
+impl<S, P> fmt::Debug for Run<'_, S, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("key", &self.call.key).finish_non_exhaustive()
+    }
+}
+
+impl<'o, S: Store> Run<'o, S> {
+    pub(crate) fn new(inner: &'o Arc<Inner<S>>, key: Key) -> Self {
+        let call = Call {
+            inner,
+            key,
+            attributes: Vec::new(),
+            digests: None,
+            lease: None,
+            lease_until: None,
+            wait_until: None,
+            doubtful: false,
+        };
+        Self { call, probe: NoProbe }
+    }
+
+    /// Asks the destination whenever an earlier holder may have performed the effect.
+    pub fn probe<P>(self, probe: P) -> Run<'o, S, P> {
+        Run { call: self.call, probe }
+    }
+}
+
+impl<'o, S: Store, P> Run<'o, S, P> {
+    /// Stores an attribute of the caller beside the library's.
+    pub fn attribute(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.call.attributes.push((name.into(), value.into()));
+        self
+    }
+
+    /// Refuses a duplicate with a different payload. Without digests, payloads are not compared.
+    pub fn digests(mut self, digests: Digests) -> Self {
+        self.call.digests = Some(digests);
+        self
+    }
+
+    /// How long the lease lasts from the claim on. The default is the namespace's lease.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.call.lease = Some(lease);
+        self
+    }
+
+    /// When the lease ends. On Lambda, this is the invocation's deadline.
+    pub fn lease_until(mut self, end: Timestamp) -> Self {
+        self.call.lease_until = Some(end);
+        self
+    }
+
+    /// If another call is in flight, waits for its outcome until `deadline`. The default is not to wait: the call returns
+    /// [`Error::InFlight`] at once.
+    pub fn wait_until(mut self, deadline: Timestamp) -> Self {
+        self.call.wait_until = Some(deadline);
+        self
+    }
+
+    /// Asks the probe even if the store knows nothing of the key. Use it to send something again by hand when its
+    /// record may have expired.
+    pub fn doubtful(mut self, doubtful: bool) -> Self {
+        self.call.doubtful = doubtful;
+        self
+    }
+
+    /// Does the work, unless it is done already, and returns its outcome.
+    pub async fn work<T, E, W, Fut>(self, work: W) -> Result<Done<T>, Error<E>>
+    where
+        T: Serialize + DeserializeOwned + Send,
+        E: fmt::Display + Send,
+        W: FnOnce(Claim) -> Fut + Send,
+        Fut: Future<Output = Result<T, Failure<E>>> + Send,
+        P: Probe<T, E>,
+    {
+        let Self { call, probe } = self;
+        let Call { inner, key, .. } = &call;
+        let held = match call.enter().await? {
+            Entered::Claimed(held) => held,
+            Entered::Recorded { outcome, in_store } => return replay(&outcome, in_store),
+        };
+        let settling = Settling { call: &call, held: &held };
+        let claim = settling.claim();
+
+        let mut doubt = held.doubt || call.doubtful;
+        if doubt {
+            inner.observe(Event::Doubted { key, fence: held.fence });
+            match probe.ask(claim.clone()).await {
+                Some(Ok(Probed::Done(value))) => {
+                    inner.observe(Event::Probed { key, done: true });
+                    return settling.complete(value, How::Probed).await;
+                }
+                Some(Ok(Probed::NotDone)) => {
+                    inner.observe(Event::Probed { key, done: false });
+                    doubt = false;
+                }
+                Some(Err(error)) => {
+                    settling.release(record::reason(&error), true).await;
+                    return Err(Error::Probe(error));
+                }
+                None => {}
+            }
+        }
+        // The answer to the claim, or the probe, may have taken longer than the lease. Then another call may hold the key.
+        let deadline = claim.deadline();
+        if inner.clock.now() >= deadline {
+            return Err(Error::InFlight { until: deadline + MAX_CLOCK_SKEW });
+        }
+        match work(claim).await {
+            Ok(value) => settling.complete(value, How::Fresh).await,
+            Err(Failure::Retry(error)) => {
+                // This attempt had no effect. An earlier holder's attempt may have had one, if there was no probe to ask.
+                settling.release(record::reason(&error), doubt).await;
+                Err(Error::Work(error))
+            }
+            Err(Failure::Uncertain(error)) => {
+                settling.release(record::reason(&error), true).await;
+                Err(Error::Work(error))
+            }
+            Err(Failure::Permanent(error)) => {
+                settling.fail(record::reason(&error)).await;
+                Err(Error::Work(error))
+            }
+        }
+    }
+}
+
+fn replay<T: DeserializeOwned, E>(outcome: &Outcome, recorded: bool) -> Result<Done<T>, Error<E>> {
+    let value = outcome.value().map_err(|error| Error::Store(error.into()))?;
+    Ok(Done { value, how: How::Replayed, recorded })
+}
+
+/// The outcome of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Done<T> {
+    /// The value. `None` if an earlier call's outcome is recorded without its value, because that was too large to keep.
+    pub value: Option<T>,
+    pub how: How,
+    /// False if the store does not have the outcome. It is in this instance's journal; other instances may not know of it.
+    pub recorded: bool,
+}
+
+/// Where an outcome comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// This call did the work.
+    Fresh,
+    /// It is the recorded outcome of another call.
+    Replayed,
+    /// The probe found that an earlier holder had performed the effect.
+    Probed,
+}
+
+impl<T> Done<T> {
+    pub fn is_fresh(&self) -> bool {
+        self.how == How::Fresh
+    }
+}
+
+/// How a work failed.
+#[derive(Debug)]
+pub enum Failure<E> {
+    /// The effect did not happen. The claim is released, and the next call tries again.
+    Retry(E),
+    /// The effect may have happened (a timeout, a lost answer). The claim is released, and the next call asks its probe
+    /// first.
+    Uncertain(E),
+    /// The effect did not happen, and trying again would not help. The failure is recorded, and duplicates get it.
+    Permanent(E),
+}
+
+impl<E> From<E> for Failure<E> {
+    /// `?` in a work means [`Failure::Retry`].
+    fn from(error: E) -> Self {
+        Self::Retry(error)
+    }
+}
+
+/// Why a run has no outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum Error<E> {
+    /// Another call holds the claim. The effect is not done yet: do not report success to a caller that would then
+    /// forget the event.
+    #[error("another call is working on it; its lease ends at {until}")]
+    InFlight { until: Timestamp },
+    /// An earlier call failed permanently.
+    #[error("an earlier call failed permanently: {reason}")]
+    Failed { reason: String },
+    /// The key was used with another request before.
+    #[error("the key was used before with a different request; these fields differ: {}", .fields.join(", "))]
+    Mismatch { fields: Vec<String> },
+    /// The work failed.
+    #[error("{0}")]
+    Work(E),
+    /// The probe failed, so the work was not done. The next call asks again.
+    #[error("could not ask the destination whether it was done: {0}")]
+    Probe(E),
+    /// The work was done, but its lease had ended and another call has taken over. That call's outcome counts.
+    #[error("the lease ended before the work did, and another call took over")]
+    Superseded,
+    /// The work was done, but the store could not record it and the namespace fails closed. A duplicate may repeat the
+    /// work.
+    #[error("the work was done, but its outcome could not be recorded")]
+    Unrecorded(#[source] store::Error),
+    /// The store failed before the work began.
+    #[error(transparent)]
+    Store(store::Error),
+}
+
+/// What a probe found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Probed<T> {
+    /// The effect was performed, with this outcome.
+    Done(T),
+    NotDone,
+}
+
+/// Asks the destination whether an effect was performed. Closures `FnOnce(Claim) -> Future<Result<Probed<T>, E>>` are
+/// probes.
+pub trait Probe<T, E>: Send {
+    /// `None`: the destination cannot be asked.
+    fn ask(self, claim: Claim) -> impl Future<Output = Option<Result<Probed<T>, E>>> + Send;
+}
+
+/// The destination cannot be asked.
+#[derive(Debug, Clone, Copy)]
+pub struct NoProbe;
+
+impl<T, E> Probe<T, E> for NoProbe {
+    async fn ask(self, _: Claim) -> Option<Result<Probed<T>, E>> {
+        None
+    }
+}
+
+impl<T, E, F, Fut> Probe<T, E> for F
+where
+    F: FnOnce(Claim) -> Fut + Send,
+    Fut: Future<Output = Result<Probed<T>, E>> + Send,
+{
+    async fn ask(self, claim: Claim) -> Option<Result<Probed<T>, E>> {
+        Some(self(claim).await)
+    }
+}

@@ -1,0 +1,182 @@
+//! Settling: how a held claim ends. It is completed, failed or released, and only by its holder.
+//!
+//! Every write here has the condition that the record is claimed by this call's owner token and fence. If it is not,
+//! another call has taken over, the write changes nothing, and [`Event::Fenced`] reports it.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Call, Done, Error, Held, How, replay};
+use crate::clock::Timestamp;
+use crate::key::OutagePolicy;
+use crate::memory::{Kept, Known, Remembered, Unwritten};
+use crate::observe::Event;
+use crate::once::Timed;
+use crate::record::{Outcome, State};
+use crate::store::{self, Settle, Settled, Store, Transition};
+
+/// A held claim, and the call that holds it.
+pub(super) struct Settling<'a, S> {
+    pub(super) call: &'a Call<'a, S>,
+    pub(super) held: &'a Held,
+}
+
+impl<S: Store> Settling<'_, S> {
+    /// Records the outcome and returns it.
+    pub(super) async fn complete<T, E>(&self, value: T, how: How) -> Result<Done<T>, Error<E>>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let Call { inner, key, .. } = self.call;
+        // A value that cannot be written as JSON cannot be replayed. The effect happened, so record it without its value.
+        let outcome = Outcome::of(&value).unwrap_or(Outcome::NotKept);
+        let done = |recorded| Ok(Done { value: Some(value), how, recorded });
+        if !self.held.in_store {
+            return match self.keep_unwritten(Known::Completed { outcome }) {
+                Some(successor) => superseded(successor),
+                None => done(false),
+            };
+        }
+        match self.settle(Transition::Complete { outcome: outcome.clone() }).await {
+            Ok(Settled::Done) => {
+                self.remember(Known::Completed { outcome });
+                inner.reconcile().await;
+                done(true)
+            }
+            Ok(Settled::Lost(None)) => {
+                // The record expired and was deleted during the work. Nobody else holds the key.
+                inner.observe(Event::Unrecorded { key });
+                done(false)
+            }
+            Ok(Settled::Lost(Some(record))) => {
+                self.fenced();
+                inner.memory().note(key, &record);
+                match record.state {
+                    State::Completed { outcome } => replay(&outcome, true),
+                    State::Failed { reason } => Err(Error::Failed { reason }),
+                    State::Claimed { .. } | State::Released { .. } => Err(Error::Superseded),
+                }
+            }
+            Err(error) => {
+                if error.is_transient()
+                    && let Some(successor) = self.keep_unwritten(Known::Completed { outcome })
+                {
+                    return superseded(successor);
+                }
+                match key.namespace().outage_policy() {
+                    OutagePolicy::Open if error.is_transient() => done(false),
+                    _ => Err(Error::Unrecorded(error)),
+                }
+            }
+        }
+    }
+
+    /// Records that the work failed permanently.
+    pub(super) async fn fail(&self, reason: String) {
+        if !self.held.in_store {
+            self.keep_unwritten(Known::Failed { reason });
+            return;
+        }
+        match self.settle(Transition::Fail { reason: reason.clone() }).await {
+            Ok(Settled::Done) => self.remember(Known::Failed { reason }),
+            Ok(Settled::Lost(_)) => self.fenced(),
+            Err(error) if error.is_transient() => {
+                self.keep_unwritten(Known::Failed { reason });
+            }
+            Err(_) => {} // `ask` has reported it; the claim ends with its lease
+        }
+    }
+
+    /// Releases the claim. If the store cannot record that, the claim ends with its lease instead.
+    pub(super) async fn release(&self, reason: String, uncertain: bool) {
+        let Call { inner, key, .. } = self.call;
+        if !self.held.in_store {
+            if uncertain {
+                self.keep_unwritten(Known::Uncertain);
+            } else {
+                inner.memory().give_back(key, &self.held.owner);
+            }
+            return;
+        }
+        match self.settle(Transition::Release { reason, uncertain }).await {
+            Ok(Settled::Done) if uncertain => self.remember(Known::Uncertain),
+            Ok(Settled::Done) => inner.memory().forget(key),
+            Ok(Settled::Lost(_)) => self.fenced(),
+            Err(_) => {}
+        }
+    }
+
+    async fn settle(&self, to: Transition) -> Result<Settled, store::Error> {
+        let Call { inner, key, .. } = self.call;
+        let now = inner.clock.now();
+        let expires_at = self.expiry(matches!(to, Transition::Complete { .. }), now);
+        let (state, operation) = match &to {
+            Transition::Complete { .. } => ("completed", "complete"),
+            Transition::Fail { .. } => ("failed", "fail"),
+            _ => ("released", "release"),
+        };
+        let Held { owner, fence, .. } = self.held;
+        let request = Settle { key, owner: owner.clone(), fence: *fence, now, to, expires_at };
+        let Timed { answer, latency } = inner.ask(key, operation, inner.store.settle(&request)).await?;
+        match answer {
+            Settled::Done => {}
+            // The store has what this call wrote: the answer to its first attempt was lost.
+            Settled::Lost(Some(record))
+                if record.owner == *owner && record.fence == *fence && record.state == request.to.into_state() => {}
+            lost => return Ok(lost),
+        }
+        inner.observe(Event::Settled { key, state, store_latency: Some(latency) });
+        Ok(Settled::Done)
+    }
+
+    fn remember(&self, state: Known) {
+        let Call { inner, key, digests, .. } = self.call;
+        let expires_at = self.expiry(matches!(state, Known::Completed { .. }), inner.clock.now());
+        inner.remember(key, state, digests.clone(), expires_at);
+    }
+
+    /// Puts into the journal what the store could not record. `Some` if this attempt was too late because another one of
+    /// this instance has taken over; inside, what is known of that one.
+    fn keep_unwritten(&self, state: Known) -> Option<Option<Remembered>> {
+        let Call { inner, key, digests, attributes, .. } = self.call;
+        let completed = matches!(state, Known::Completed { .. });
+        let expires_at = self.expiry(completed, inner.clock.now());
+        let unwritten = Unwritten {
+            key: key.clone(),
+            owner: self.held.owner.clone(),
+            remembered: Remembered { state, digests: digests.clone(), expires_at },
+            attributes: attributes.clone(),
+        };
+        let kept = inner.memory().keep(unwritten, !self.held.in_store);
+        match kept {
+            Kept::TakenOver(successor) => {
+                self.fenced();
+                return Some(successor);
+            }
+            Kept::Full => inner.observe(Event::JournalFull { key }),
+            Kept::Yes => {}
+        }
+        if completed {
+            inner.observe(Event::Unrecorded { key });
+        }
+        None
+    }
+
+    fn expiry(&self, completed: bool, now: Timestamp) -> Option<Timestamp> {
+        let Call { inner, key, .. } = self.call;
+        if completed { inner.expiry(key, now) } else { inner.unfinished_expiry(key, now, now) }
+    }
+
+    fn fenced(&self) {
+        self.call.inner.observe(Event::Fenced { key: &self.call.key, fence: self.held.fence });
+    }
+}
+
+/// What a worker that was too late returns: its successor's outcome, if there is one.
+fn superseded<T: DeserializeOwned, E>(successor: Option<Remembered>) -> Result<Done<T>, Error<E>> {
+    match successor.map(|remembered| remembered.state) {
+        Some(Known::Completed { outcome }) => replay(&outcome, false),
+        Some(Known::Failed { reason }) => Err(Error::Failed { reason }),
+        Some(Known::InFlight { .. } | Known::Uncertain) | None => Err(Error::Superseded),
+    }
+}
