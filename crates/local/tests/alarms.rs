@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use local::alarms::{self, Alarms, State, budget_rings};
-use local::door::API_ID;
-use local::metrics::{Id, Metrics};
+use local::aws::gateway::API_ID;
+use local::world::alarms::{self, Alarms, State, budget_rings};
+use local::world::metrics::{Id, Metrics};
 use serde_json::{Value, json};
 use template::{Alarm, Template};
 

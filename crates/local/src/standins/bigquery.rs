@@ -12,8 +12,8 @@ use http::Method;
 use serde_json::{Value, json};
 use sessync::schema::COLUMNS;
 
-use crate::outbox::Entry;
-use crate::standin::{Answer, Request, StandIn};
+use crate::standins::{Answer, Request, StandIn};
+use crate::world::outbox::Entry;
 
 /// The stand-in.
 #[derive(Debug)]

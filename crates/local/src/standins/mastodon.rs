@@ -11,9 +11,9 @@ use feeds::text::{Limit, count};
 use function::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::outbox::Entry;
-use crate::rfc3339;
-use crate::standin::{Answer, Request, StandIn};
+use crate::platform::clock::rfc3339;
+use crate::standins::{Answer, Request, StandIn};
+use crate::world::outbox::Entry;
 
 /// The one account.
 const ACCOUNT: &str = "109302436954721982";

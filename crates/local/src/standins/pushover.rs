@@ -3,8 +3,8 @@
 use function::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::outbox::Entry;
-use crate::standin::{Answer, Request, StandIn};
+use crate::standins::{Answer, Request, StandIn};
+use crate::world::outbox::Entry;
 
 /// Pushover's limits, in characters.
 const MAX_MESSAGE: usize = 1_024;

@@ -15,7 +15,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::{now_ms, rfc3339};
+use crate::platform::clock::{now_ms, rfc3339};
 
 /// How many entries a feed shows, as the real ones do.
 const SHOWN: u64 = 30;

@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use function::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::outbox::Entry;
-use crate::standin::{Answer, Request, StandIn};
+use crate::standins::{Answer, Request, StandIn};
+use crate::world::outbox::Entry;
 
 /// The most messages that one call returns.
 const PAGE: usize = 1_000;

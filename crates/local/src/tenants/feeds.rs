@@ -11,9 +11,9 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::platform::Platform;
-use crate::standin::StandIn;
+use crate::standins::StandIn;
 use crate::standins::{mastodon, pushover, sample_feeds};
-use crate::tenant::{Ground, Panel, Tenant};
+use crate::tenants::{Ground, Panel, Tenant};
 
 /// Entries that the panel shows of a feed.
 const SHOWN: usize = 100;
@@ -81,7 +81,7 @@ impl Tenant for Feeds {
     }
 
     fn panel(&self) -> Option<Panel> {
-        Some(Panel { title: "Feeds", script: include_str!("../../console/panels/feeds.js") })
+        Some(Panel { title: "Feeds", script: include_str!("../console/web/panels/feeds.js") })
     }
 
     /// The sample feeds are read once at the start, which marks what is in them: what they grow by from then on is posted.

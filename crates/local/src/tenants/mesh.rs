@@ -15,8 +15,8 @@ use http::header::CONTENT_TYPE;
 use serde_json::{Map, Value};
 
 use crate::platform::Platform;
-use crate::serve::Peer;
-use crate::tenant::{Ground, Panel, Tenant};
+use crate::platform::listeners::Peer;
+use crate::tenants::{Ground, Panel, Tenant};
 
 const TEMPLATE: &str = include_str!("../../../../infra/templates/mesh.yaml");
 /// The JavaScript client, which the console's panel imports from here.
@@ -106,7 +106,7 @@ impl Tenant for Mesh {
     }
 
     fn panel(&self) -> Option<Panel> {
-        Some(Panel { title: "Mesh", script: include_str!("../../console/panels/mesh.js") })
+        Some(Panel { title: "Mesh", script: include_str!("../console/web/panels/mesh.js") })
     }
 
     fn try_it(&self, ground: &Ground) -> Option<String> {

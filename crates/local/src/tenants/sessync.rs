@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::standin::StandIn;
 use crate::standins;
-use crate::tenant::{Ground, Panel, Tenant};
+use crate::standins::StandIn;
+use crate::tenants::{Ground, Panel, Tenant};
 
 pub(super) struct Sessync;
 
@@ -18,7 +18,7 @@ impl Tenant for Sessync {
     }
 
     fn panel(&self) -> Option<Panel> {
-        Some(Panel { title: "Session logs", script: include_str!("../../console/panels/sessync.js") })
+        Some(Panel { title: "Session logs", script: include_str!("../console/web/panels/sessync.js") })
     }
 
     fn try_it(&self, ground: &Ground) -> Option<String> {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use function::Definition;
 use serde_json::{Map, Value};
 
-use crate::standin::StandIn;
 use crate::standins;
-use crate::tenant::{Ground, Panel, Tenant};
+use crate::standins::StandIn;
+use crate::tenants::{Ground, Panel, Tenant};
 
 /// The bot of the local workspace: what the template's defaults say.
 const BOT_ID: &str = "B00000000";
@@ -55,6 +55,6 @@ impl Tenant for Slack {
     }
 
     fn panel(&self) -> Option<Panel> {
-        Some(Panel { title: "Slack", script: include_str!("../../console/panels/slack.js") })
+        Some(Panel { title: "Slack", script: include_str!("../console/web/panels/slack.js") })
     }
 }

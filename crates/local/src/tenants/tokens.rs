@@ -12,7 +12,7 @@ use tokens::did::Did;
 use tokens::jwt::OPERATOR_SCOPE;
 
 use crate::platform::Platform;
-use crate::tenant::{Ground, Panel, Tenant};
+use crate::tenants::{Ground, Panel, Tenant};
 
 /// The template's defaults.
 const ISSUER: &str = "https://issuer.localhost";
@@ -81,7 +81,7 @@ impl Tenant for Tokens {
     }
 
     fn panel(&self) -> Option<Panel> {
-        Some(Panel { title: "Tokens", script: include_str!("../../console/panels/tokens.js") })
+        Some(Panel { title: "Tokens", script: include_str!("../console/web/panels/tokens.js") })
     }
 
     /// Opens the three accounts, through the function itself; opening again changes nothing.

@@ -6,9 +6,9 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use reqwest::StatusCode;
 use serde_json::Value;
 
-use crate::client::{answer, aws, http};
 use crate::lambda::sqs;
-use crate::process::Local;
+use crate::support::client::{answer, aws, http};
+use crate::support::process::Local;
 
 #[tokio::test]
 async fn dynamodb_is_the_same_on_both_ports() {

@@ -3,8 +3,8 @@
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::client::{answer, http};
-use crate::process::Local;
+use crate::support::client::{answer, http};
+use crate::support::process::Local;
 
 async fn echoed(request: reqwest::RequestBuilder) -> Value {
     let (status, body) = answer(request).await;

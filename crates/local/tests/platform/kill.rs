@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use crate::client::{aws, eventually, http};
-use crate::process::Local;
+use crate::support::client::{aws, eventually, http};
+use crate::support::process::Local;
 
 /// Writers at once, and how many acknowledgements of each kind are waited for before the process is killed.
 const WRITERS: u64 = 8;

@@ -5,8 +5,8 @@ use aws_sdk_lambda::types::InvocationType;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::client::{aws, eventually};
-use crate::process::Local;
+use crate::support::client::{aws, eventually};
+use crate::support::process::Local;
 
 const SYNC: &str = "RequestResponse";
 
@@ -102,7 +102,7 @@ async fn payload_limits_are_those_of_aws() {
 async fn what_is_not_json_and_what_is_not_a_type_is_refused() {
     let local = Local::start();
     let url = format!("{}/2015-03-31/functions/workshop-echo/invocations", local.url);
-    let (status, body) = crate::client::answer(crate::client::http().post(url).body("{")).await;
+    let (status, body) = crate::support::client::answer(crate::support::client::http().post(url).body("{")).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
     assert!(
         body["Message"].as_str().is_some_and(|message| message.starts_with("Could not parse request body into json"))
@@ -172,8 +172,8 @@ async fn what_keeps_failing_is_tried_three_times_and_then_in_the_queue_with_its_
 async fn the_trace_of_the_caller_reaches_the_handler() {
     let local = Local::start();
     let url = format!("{}/2015-03-31/functions/workshop-echo/invocations", local.url);
-    let request = crate::client::http().post(url).header("x-amzn-trace-id", "Root=1-2-3;Sampled=1");
-    assert_eq!(crate::client::answer(request).await.1["trace"], "1-2-3");
+    let request = crate::support::client::http().post(url).header("x-amzn-trace-id", "Root=1-2-3;Sampled=1");
+    assert_eq!(crate::support::client::answer(request).await.1["trace"], "1-2-3");
 }
 
 #[tokio::test]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::client::{answer, eventually, http};
-use crate::process::Local;
+use crate::support::client::{answer, eventually, http};
+use crate::support::process::Local;
 
 #[tokio::test]
 async fn a_schedule_is_listed_run_paused_and_resumed() {

@@ -3,8 +3,8 @@
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::client::{answer, eventually, http};
-use crate::process::Local;
+use crate::support::client::{answer, eventually, http};
+use crate::support::process::Local;
 
 async fn post(local: &Local, text: &str) -> Result<(StatusCode, Value), reqwest::Error> {
     let token = local.get("/_local/config").await["workshopToken"].as_str().expect("a token").to_owned();
@@ -90,7 +90,7 @@ async fn the_stores_faults_hit_handlers_and_spare_tools() {
         assert_eq!(local.put_faults(json!({"dynamodb": {"mode": mode}})).await.0, StatusCode::OK);
         let (_, error, body) = local.invoke("workshop-note", "RequestResponse", json!({"id": mode})).await;
         assert_eq!((error.as_deref(), &body["errorType"]), (Some("Unhandled"), &json!(kind)), "{mode}");
-        let tool = crate::client::aws(&local.dynamodb_url).dynamodb();
+        let tool = crate::support::client::aws(&local.dynamodb_url).dynamodb();
         let scan = tool.scan().table_name("workshop-notes").send().await.expect("a tool's answer");
         assert_eq!(scan.count(), 0, "{mode}");
     }

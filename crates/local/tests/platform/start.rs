@@ -4,7 +4,7 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
-use crate::process::Local;
+use crate::support::process::Local;
 
 fn real(arguments: &[&str]) -> Local {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ichido-local"));
@@ -102,7 +102,10 @@ async fn a_wrong_variable_of_a_function_is_said_at_the_start() {
     let mut command = Command::new(std::env::current_exe().expect("this binary"));
     command.args(["--exact", "workshop_process", "--ignored", "--nocapture", "--quiet"]);
     let arguments = ["--port=0", "--dynamodb-port=0", "--tls-port=0", "--memory"].join("\n");
-    command.env(crate::process::ARGUMENTS, arguments).env("WORKSHOP_ECHO__GREETING", "").current_dir(directory.path());
+    command
+        .env(crate::support::process::ARGUMENTS, arguments)
+        .env("WORKSHOP_ECHO__GREETING", "")
+        .current_dir(directory.path());
     let output = command.output().expect("an end");
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

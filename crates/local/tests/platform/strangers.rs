@@ -3,8 +3,8 @@
 use reqwest::StatusCode;
 use serde_json::json;
 
-use crate::client::{answer, http};
-use crate::process::Local;
+use crate::support::client::{answer, http};
+use crate::support::process::Local;
 
 #[tokio::test]
 async fn a_foreign_host_or_origin_is_refused_everywhere() {

@@ -2,13 +2,13 @@
 //! same AWS calls as AWS. What is printed is kept as snapshots; times, ages and made-up ids are replaced first.
 
 #[allow(dead_code, reason = "shared with the platform's own tests, which use all of it")]
-#[path = "../../../local/tests/platform/client.rs"]
+#[path = "../../../local/tests/support/client.rs"]
 mod client;
 mod ctl;
 mod dead_letters;
 mod keys;
 #[allow(dead_code, reason = "shared with the platform's own tests, which use all of it")]
-#[path = "../../../local/tests/platform/process.rs"]
+#[path = "../../../local/tests/support/process.rs"]
 mod process;
 mod rollouts;
 mod runbooks;
@@ -21,6 +21,6 @@ mod trace;
 #[ignore = "the other tests start it as a process"]
 fn platform_process() {
     let Some(arguments) = process::given_arguments() else { return };
-    let code = ::local::run::main_with(::local::tenants::all(), arguments);
+    let code = ::local::main_with(::local::tenants::all(), arguments);
     std::process::exit(i32::from(code));
 }

@@ -1,0 +1,95 @@
+//! CloudWatch's `DescribeAlarms`: the templates' alarms as they stand, over the metrics of this platform.
+//!
+//! The SDK speaks Smithy's RPC with CBOR, other clients AWS's JSON; the answer is the same.
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderName, StatusCode};
+use serde_json::{Value, json};
+
+use super::{cbor, protocol};
+use crate::platform::Platform;
+use crate::world::alarms::Seen;
+
+/// What one answer holds at most.
+const MOST_RECORDS: u64 = 100;
+const PROTOCOL: HeaderName = HeaderName::from_static("smithy-protocol");
+
+/// `POST /service/GraniteServiceVersion20100801/operation/…`
+pub(super) fn call_cbor(platform: &Platform, operation: &str, body: &[u8]) -> Response {
+    let answered = |status: StatusCode, body: &Value| {
+        let headers = [(http::header::CONTENT_TYPE, "application/cbor"), (PROTOCOL, "rpc-v2-cbor")];
+        (status, headers, cbor::write(body)).into_response()
+    };
+    let Some(request) = cbor::read(body) else {
+        return answered(StatusCode::BAD_REQUEST, &json!({"__type": "InvalidFormat", "message": "not CBOR"}));
+    };
+    if operation != "DescribeAlarms" {
+        let message = format!("ichido-local does not serve monitoring: {operation}");
+        let body = json!({"__type": "UnknownOperationException", "message": message});
+        return answered(StatusCode::NOT_IMPLEMENTED, &body);
+    }
+    answered(StatusCode::OK, &describe(platform, &request, cbor::time))
+}
+
+/// `X-Amz-Target: GraniteServiceVersion20100801.…`
+pub(super) fn call_json(platform: &Platform, operation: &str, body: &[u8]) -> Response {
+    let request = match protocol::request(body) {
+        Ok(request) => request,
+        Err(refusal) => return refusal,
+    };
+    if operation != "DescribeAlarms" {
+        return protocol::refuse(&format!("monitoring: {operation}"));
+    }
+    protocol::answer(&describe(platform, &request, |ms| json!(ms as f64 / 1e3)))
+}
+
+fn describe(platform: &Platform, request: &Value, time: fn(u64) -> Value) -> Value {
+    let prefix = request["AlarmNamePrefix"].as_str().unwrap_or_default();
+    let named = |name: &str| match request["AlarmNames"].as_array() {
+        Some(names) if !names.is_empty() => names.iter().any(|wanted| wanted == name),
+        _ => true,
+    };
+    let in_state = |state: &str| request["StateValue"].as_str().is_none_or(|wanted| wanted == state);
+    let all = platform.look_at_alarms();
+    let mut found: Vec<&Seen> = all
+        .iter()
+        .filter(|seen| seen.alarm.name.starts_with(prefix) && named(&seen.alarm.name) && in_state(seen.state.as_str()))
+        .collect();
+    found.sort_by(|a, b| a.alarm.name.cmp(&b.alarm.name));
+    let after = request["NextToken"].as_str().unwrap_or_default();
+    let most = request["MaxRecords"].as_u64().unwrap_or(50).clamp(1, MOST_RECORDS);
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    found.retain(|seen| seen.alarm.name.as_str() > after);
+    let mut answer = json!({"CompositeAlarms": []});
+    if found.len() > most {
+        found.truncate(most);
+        answer["NextToken"] = json!(found.last().map(|seen| seen.alarm.name.clone()));
+    }
+    answer["MetricAlarms"] = found.iter().map(|seen| shown(seen, time)).collect();
+    answer
+}
+
+fn shown(seen: &Seen, time: fn(u64) -> Value) -> Value {
+    let alarm = &seen.alarm;
+    let dimensions: Vec<Value> =
+        alarm.dimensions.iter().map(|(name, value)| json!({"Name": name, "Value": value})).collect();
+    let mut shown = json!({
+        "AlarmName": alarm.name, "AlarmArn": template::arn("cloudwatch", &format!("alarm:{}", alarm.name)),
+        "AlarmDescription": alarm.description, "ActionsEnabled": true, "OKActions": [], "AlarmActions": [],
+        "InsufficientDataActions": [], "StateValue": seen.state.as_str(), "StateReason": seen.reason(),
+        "StateUpdatedTimestamp": time(seen.since_ms), "StateTransitionedTimestamp": time(seen.since_ms),
+        "AlarmConfigurationUpdatedTimestamp": time(0),
+        "MetricName": alarm.metric, "Namespace": alarm.namespace, "Dimensions": dimensions,
+        "Period": alarm.period.as_secs(), "EvaluationPeriods": alarm.evaluation_periods,
+        "DatapointsToAlarm": alarm.datapoints_to_alarm, "Threshold": alarm.threshold,
+        "ComparisonOperator": alarm.comparison, "TreatMissingData": alarm.missing_data,
+    });
+    for actions in ["AlarmActions", "OKActions"] {
+        if let Some(list @ Value::Array(_)) = alarm.properties.get(actions) {
+            shown[actions] = list.clone();
+        }
+    }
+    let statistic = if alarm.statistic.starts_with('p') { "ExtendedStatistic" } else { "Statistic" };
+    shown[statistic] = json!(alarm.statistic);
+    shown
+}

@@ -1,0 +1,43 @@
+//! SSM, as far as functions and the operator's tool read secrets from it.
+
+use axum::response::Response;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::protocol;
+use crate::platform::Platform;
+
+/// One operation.
+pub(super) fn call(platform: &Platform, operation: &str, body: &[u8]) -> Response {
+    let request = match protocol::request(body) {
+        Ok(request) => request,
+        Err(refusal) => return refusal,
+    };
+    match operation {
+        "GetParameter" => {
+            let name = request["Name"].as_str().unwrap_or_default();
+            match shown(platform, name, &request) {
+                Some(parameter) => protocol::answer(&json!({ "Parameter": parameter })),
+                None => protocol::error(StatusCode::BAD_REQUEST, "ParameterNotFound", ""),
+            }
+        }
+        "GetParameters" => {
+            let names: Vec<&str> =
+                request["Names"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            let missing: Vec<&str> = names.iter().copied().filter(|name| platform.parameter(name).is_none()).collect();
+            let found: Vec<Value> = names.iter().filter_map(|name| shown(platform, name, &request)).collect();
+            protocol::answer(&json!({"Parameters": found, "InvalidParameters": missing}))
+        }
+        _ => protocol::refuse(&format!("AmazonSSM.{operation}")),
+    }
+}
+
+fn shown(platform: &Platform, name: &str, request: &Value) -> Option<Value> {
+    let value = platform.parameter(name)?;
+    // Without decryption SSM gives the ciphertext, which is of no use to anybody.
+    let value = if request["WithDecryption"] == true { value } else { "(encrypted)" };
+    Some(json!({
+        "Name": name, "Type": "SecureString", "Value": value, "Version": 1, "DataType": "text",
+        "ARN": template::arn("ssm", &format!("parameter{name}")), "LastModifiedDate": 0,
+    }))
+}

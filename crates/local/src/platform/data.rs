@@ -1,0 +1,182 @@
+//! The data directory: whose it is, in which format, and the secrets that are made up at the first start.
+//!
+//! One process at a time: a lock that the operating system takes back when the process is gone, however it went.
+//! A directory written in a newer format is refused, not guessed at.
+
+use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The format of everything in the directory.
+const FORMAT: u32 = 1;
+/// Letters of a made-up secret: 128 bits and more.
+const SECRET_LETTERS: usize = 32;
+
+/// Why the data directory cannot be used; each is one sentence for the person who started it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the data directory {} cannot be used: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("the data directory {} is in use by another ichido-local; stop it, or choose another with --data", path.display())]
+    InUse { path: PathBuf },
+    #[error(
+        "the data directory {} was written in format {found} by a newer version, this one knows format {FORMAT}; update, or choose another with --data",
+        path.display()
+    )]
+    Newer { path: PathBuf, found: u32 },
+    #[error("{} is damaged; remove it, or choose another directory with --data", path.display())]
+    Damaged { path: PathBuf },
+}
+
+/// Where things are kept.
+#[derive(Debug)]
+pub struct Data {
+    directory: Option<PathBuf>,
+    /// Held for as long as the process lives.
+    _lock: Option<File>,
+    secrets: Secrets,
+}
+
+impl Data {
+    /// Opens a directory, making it if need be.
+    pub fn open(directory: &Path) -> Result<Self, Error> {
+        let io = |source| Error::Io { path: directory.to_owned(), source };
+        std::fs::create_dir_all(directory).map_err(io)?;
+        let lock = File::create(directory.join("lock")).map_err(io)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Error::InUse { path: directory.to_owned() }),
+            Err(TryLockError::Error(source)) => return Err(io(source)),
+        }
+        let format = directory.join("format");
+        match std::fs::read_to_string(&format) {
+            Ok(text) => match text.trim().parse::<u32>() {
+                Ok(found) if found > FORMAT => return Err(Error::Newer { path: directory.to_owned(), found }),
+                Ok(_) => {}
+                Err(_) => return Err(Error::Damaged { path: format }),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                std::fs::write(&format, format!("{FORMAT}\n")).map_err(io)?;
+            }
+            Err(source) => return Err(io(source)),
+        }
+        let secrets = Secrets::open(Some(directory.join("secrets.json")))?;
+        Ok(Self { directory: Some(directory.to_owned()), _lock: Some(lock), secrets })
+    }
+
+    /// Keeps nothing.
+    pub fn in_memory() -> Result<Self, Error> {
+        Ok(Self { directory: None, _lock: None, secrets: Secrets::open(None)? })
+    }
+
+    /// A file of the directory; `None` when nothing is kept.
+    pub fn file(&self, name: &str) -> Option<PathBuf> {
+        self.directory.as_ref().map(|directory| directory.join(name))
+    }
+
+    /// The directory itself.
+    pub fn directory(&self) -> Option<&Path> {
+        self.directory.as_deref()
+    }
+
+    /// The secrets of this installation.
+    pub fn secrets(&self) -> Secrets {
+        self.secrets.clone()
+    }
+}
+
+/// Secrets by name, made up when first asked for and the same ever after.
+#[derive(Clone)]
+pub struct Secrets(Arc<Inner>);
+
+struct Inner {
+    path: Option<PathBuf>,
+    known: Mutex<BTreeMap<String, String>>,
+}
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secrets(…)")
+    }
+}
+
+impl Secrets {
+    fn open(path: Option<PathBuf>) -> Result<Self, Error> {
+        let known = match &path {
+            None => BTreeMap::new(),
+            Some(path) => match std::fs::read(path) {
+                Ok(text) => serde_json::from_slice(&text).map_err(|_| Error::Damaged { path: path.clone() })?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+                Err(source) => return Err(Error::Io { path: path.clone(), source }),
+            },
+        };
+        Ok(Self(Arc::new(Inner { path, known: Mutex::new(known) })))
+    }
+
+    /// The secret of this name.
+    pub fn get(&self, name: &str) -> String {
+        self.get_or_make(name, || std::iter::repeat_with(fastrand::alphanumeric).take(SECRET_LETTERS).collect())
+    }
+
+    /// The secret of this name; `make` makes it the first time (a private key, say).
+    pub fn get_or_make(&self, name: &str, make: impl FnOnce() -> String) -> String {
+        let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(secret) = known.get(name) {
+            return secret.clone();
+        }
+        let secret = make();
+        known.insert(name.to_owned(), secret.clone());
+        if let Some(path) = &self.0.path
+            && let Err(error) = write_private(path, &serde_json::json!(*known).to_string())
+        {
+            tracing::warn!(error = %error, "a made-up secret could not be kept; it will be another one after a restart");
+        }
+        secret
+    }
+}
+
+/// Writes a file that only its owner can read, all or nothing.
+pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    use std::io::Write;
+    let temporary = path.with_extension("new");
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&temporary)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&temporary, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_the_same_after_a_restart() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let first = Data::open(directory.path()).expect("data").secrets().get("slack");
+        let data = Data::open(directory.path()).expect("data");
+        assert_eq!(data.secrets().get("slack"), first);
+        assert_ne!(data.secrets().get("other"), first);
+    }
+
+    #[test]
+    fn two_processes_cannot_share_a_directory() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let _first = Data::open(directory.path()).expect("data");
+        assert!(matches!(Data::open(directory.path()), Err(Error::InUse { .. })));
+    }
+
+    #[test]
+    fn a_newer_format_is_refused_in_one_sentence() {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::write(directory.path().join("format"), "2\n").expect("a file");
+        let error = Data::open(directory.path()).expect_err("newer");
+        assert!(error.to_string().contains("format 2"), "{error}");
+        assert_eq!(error.to_string().lines().count(), 1);
+    }
+}

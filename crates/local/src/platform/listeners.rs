@@ -1,0 +1,175 @@
+//! The listeners: plain, TLS, and the DynamoDB endpoint. Strangers are refused here, before anything looks at a request.
+//!
+//! A web page of somebody else's, open in the same browser, can send requests to loopback; so can a name that somebody
+//! else's DNS points at it. Hence: the `Host` is loopback, and the `Origin`, where there is one, too.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, Request, StatusCode, Uri};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use rustls::ServerConfig;
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt;
+
+use crate::standins::LoseAnswer;
+
+/// How long requests under way may take once the platform stops.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long a client may take to say hello.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Who is calling.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// Serves `router` on `listener` until `stop`, then lets requests under way end.
+pub(super) async fn listen(
+    listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    router: Router,
+    mut stop: watch::Receiver<bool>,
+) {
+    let acceptor = tls.map(TlsAcceptor::from);
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stop.wait_for(|stopped| *stopped) => break,
+        };
+        let Ok((stream, peer)) = accepted else {
+            // Out of file descriptors, most likely: let some connections end.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        while connections.try_join_next().is_some() {}
+        let _ = stream.set_nodelay(true);
+        let (router, stop, acceptor) = (router.clone(), stop.clone(), acceptor.clone());
+        connections.spawn(async move {
+            match acceptor {
+                None => connection(stream, peer, router, stop).await,
+                Some(acceptor) => {
+                    if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+                        connection(stream, peer, router, stop).await;
+                    }
+                }
+            }
+        });
+    }
+    drop(listener);
+    let _ = tokio::time::timeout(GRACE, async { while connections.join_next().await.is_some() {} }).await;
+}
+
+async fn connection<S>(stream: S, peer: SocketAddr, router: Router, mut stop: watch::Receiver<bool>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |request: Request<Incoming>| {
+        let router = router.clone();
+        async move {
+            let response = answer(router, request, peer).await;
+            // An error here cuts the connection without a word, which is what a lost answer looks like.
+            match response.extensions().get::<LoseAnswer>() {
+                Some(_) => Err(io::Error::other("the answer is lost")),
+                None => Ok(response),
+            }
+        }
+    });
+    let builder = Builder::new(TokioExecutor::new());
+    let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    tokio::pin!(serving);
+    tokio::select! {
+        _ = serving.as_mut() => return,
+        _ = stop.wait_for(|stopped| *stopped) => {}
+    }
+    serving.as_mut().graceful_shutdown();
+    let _ = serving.await;
+}
+
+async fn answer(router: Router, request: Request<Incoming>, peer: SocketAddr) -> Response {
+    if let Err(who) = is_local(request.uri(), request.headers()) {
+        let message = format!("{who} is not this machine; ichido-local answers only to loopback");
+        return (StatusCode::FORBIDDEN, axum::Json(json!({"message": message}))).into_response();
+    }
+    let mut request = request.map(Body::new);
+    request.extensions_mut().insert(Peer(peer));
+    let answered: Result<Response, Infallible> = router.oneshot(request).await;
+    match answered {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+/// Whether a request is meant for this machine and comes from one of its pages; else who it names.
+fn is_local(uri: &Uri, headers: &HeaderMap) -> Result<(), String> {
+    let text = |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let host = uri.authority().map(|authority| authority.as_str().to_owned()).or_else(|| text("host"));
+    let host = host.ok_or_else(|| "A request without Host".to_owned())?;
+    if !is_loopback(&host) {
+        return Err(format!("The host {host:?}"));
+    }
+    if let Some(origin) = text("origin") {
+        let of_origin = origin.split_once("://").map(|(_, host)| host);
+        if !of_origin.is_some_and(is_loopback) {
+            return Err(format!("The origin {origin:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn is_loopback(host_and_port: &str) -> bool {
+    let host = match host_and_port.strip_prefix('[') {
+        Some(v6) => v6.split(']').next().unwrap_or_default(),
+        None => host_and_port.rsplit_once(':').map_or(host_and_port, |(host, _)| host),
+    };
+    let host = host.to_ascii_lowercase();
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_this_machine() {
+        for host in ["127.0.0.1:8787", "localhost", "LocalHost:1", "[::1]:8787", "127.0.0.2"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in
+            ["example.com", "127.0.0.1.example.com:80", "localhost.example.com", "192.168.0.1:8787", "", "0.0.0.0"]
+        {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_foreign_page_is_refused_and_a_tool_without_an_origin_is_not() {
+        let check = |pairs: &[(&'static str, &str)]| {
+            let headers: HeaderMap = pairs
+                .iter()
+                .map(|(name, value)| (http::HeaderName::from_static(name), value.parse().expect("a value")))
+                .collect();
+            is_local(&Uri::from_static("/"), &headers)
+        };
+        assert!(check(&[("host", "127.0.0.1:8787")]).is_ok());
+        assert!(check(&[("host", "localhost:8787"), ("origin", "http://localhost:3000")]).is_ok());
+        assert!(check(&[("host", "127.0.0.1:8787"), ("origin", "https://example.com")]).is_err());
+        assert!(check(&[("host", "127.0.0.1:8787"), ("origin", "null")]).is_err());
+        assert!(check(&[("host", "rebound.example:8787")]).is_err());
+        assert!(check(&[]).is_err());
+    }
+}

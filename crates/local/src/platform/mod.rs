@@ -1,0 +1,440 @@
+//! Everything that runs, in one place. Built in two steps: [`Platform::build`] lays out the ground from the tenants'
+//! templates, [`Platform::start`] starts what moves once the listeners serve (handlers ask for their secrets over HTTP).
+
+pub(crate) mod clock;
+pub(crate) mod data;
+pub(crate) mod journal;
+pub(crate) mod listeners;
+pub(crate) mod options;
+pub(crate) mod process;
+pub(crate) mod router;
+mod tls;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use emulator::{Outside, dynamodb};
+use function::{Aws, Env};
+use serde_json::{Map, Value, json};
+use telemetry::Sink;
+use telemetry::trace::Trace;
+use template::{Route, Template};
+use tokio::sync::watch;
+
+use crate::platform::data::Data;
+use crate::standins::StandIns;
+use crate::tenants::{Ground, Panel, Tenant};
+use crate::world::alarms::{Alarms, Seen, State};
+use crate::world::faults::Faults;
+use crate::world::functions::{DoesNotStart, Functions, Invoked};
+use crate::world::invocations::{Invocations, Pending};
+use crate::world::live::Live;
+use crate::world::metrics::Metrics;
+use crate::world::outbox::Outbox;
+use crate::world::queues::Queues;
+use crate::world::schedules::{Schedule, Schedules};
+use crate::world::store::Store;
+use crate::world::{schedules, store};
+
+/// How often queues' lengths are measured and alarms are looked at.
+const MEASURE_EVERY: Duration = Duration::from_secs(10);
+
+/// Why the platform does not start: one sentence each.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Data(#[from] data::Error),
+    #[error(transparent)]
+    Journal(#[from] journal::Error),
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    #[error("the template of {tenant} cannot be read: {source}")]
+    Template { tenant: &'static str, source: template::Error },
+    #[error(transparent)]
+    Schedule(#[from] schedules::Error),
+    #[error(transparent)]
+    Function(#[from] DoesNotStart),
+}
+
+/// The running platform. Clones are the same one.
+#[derive(Clone)]
+pub struct Platform(Arc<Inner>);
+
+struct Inner {
+    ground: Ground,
+    tenants: Vec<Arc<dyn Tenant>>,
+    store: Store,
+    functions: Arc<Functions>,
+    invocations: Invocations,
+    /// What a restart interrupted; taken when everything serves.
+    pending: Mutex<Option<Pending>>,
+    queues: Arc<Queues>,
+    schedules: Schedules,
+    routes: Vec<Route>,
+    alarms: Alarms,
+    stand_ins: StandIns,
+    faults: Faults,
+    outbox: Outbox,
+    live: Arc<Live>,
+    metrics: Arc<Metrics>,
+    parameters: BTreeMap<String, String>,
+    config: Map<String, Value>,
+    ready: OnceLock<Instant>,
+    stop: watch::Sender<bool>,
+    /// Released last.
+    _data: Data,
+}
+
+impl std::fmt::Debug for Platform {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Platform").field("ground", &self.0.ground).finish_non_exhaustive()
+    }
+}
+
+impl Platform {
+    /// Reads the templates, makes the tables, opens what is kept. `environment` is the process's, for what a person overrides.
+    pub fn build(
+        tenants: Vec<Arc<dyn Tenant>>,
+        ground: Ground,
+        data: Data,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<Self, Error> {
+        let store = Store::open(&data)?;
+        let live = Arc::new(Live::default());
+        let metrics = Arc::new(Metrics::default());
+        let sink = sink(live.clone(), metrics.clone(), ground.options.verbose);
+        let mut functions = Functions::new(metrics.clone(), sink);
+        let (mut routes, mut alarms, mut queues, mut scheduled) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut stand_ins, mut parameters, mut config) = (Vec::new(), BTreeMap::new(), Map::new());
+        let aws =
+            Aws::at(&ground.url).with_dynamodb_http(dynamodb::http_client(store.faulty().clone(), Outside::new()));
+        let shared = include_str!("../../../../infra/templates/shared.yaml");
+        for tenant in &tenants {
+            let of_tenant = |source| Error::Template { tenant: tenant.name(), source };
+            let given: BTreeMap<String, Value> =
+                tenant.parameters(&ground).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            let definitions = tenant.functions();
+            for text in tenant.templates() {
+                let template = Template::read(text, &given).map_err(of_tenant)?;
+                for table in template.tables() {
+                    store.make(&table)?;
+                }
+                for declared in template.functions() {
+                    let Some(definition) = definitions.iter().find(|definition| definition.name == declared.name)
+                    else {
+                        continue;
+                    };
+                    let env = variables(&declared, &tenant.variables(&ground), environment);
+                    functions.add(declared, *definition, env, aws.clone());
+                }
+                routes.extend(template.routes().map_err(of_tenant)?);
+                alarms.extend(template.alarms().map_err(of_tenant)?);
+                queues.extend(template.queues());
+                scheduled.extend(template.schedules().map_err(of_tenant)?);
+            }
+            stand_ins.extend(tenant.stand_ins(&ground));
+            parameters.extend(tenant.secrets(&ground));
+            config.extend(tenant.config(&ground));
+        }
+        let of_shared = |source| Error::Template { tenant: "shared", source };
+        let template = Template::read(shared, &BTreeMap::new()).map_err(of_shared)?;
+        alarms.extend(template.alarms().map_err(of_shared)?);
+        let functions = Arc::new(functions);
+        let queues = Arc::new(Queues::open(data.file("messages.jsonl").as_deref(), queues)?);
+        let (invocations, pending) = Invocations::open(
+            data.file("invocations.jsonl").as_deref(),
+            functions.clone(),
+            queues.clone(),
+            live.clone(),
+            ground.options.retry_scale,
+        )?;
+        let outbox = Outbox::open(data.file("outbox.jsonl").as_deref())?;
+        let stand_ins = StandIns::new(stand_ins);
+        stand_ins.restore(&outbox);
+        let faults = Faults::new(store.faulty().faults().clone(), stand_ins.names());
+        let schedules = Schedules::new(scheduled, data.file("schedules.json"))?;
+        Ok(Self(Arc::new(Inner {
+            ground,
+            tenants,
+            store,
+            functions,
+            invocations,
+            pending: Mutex::new(Some(pending)),
+            queues,
+            schedules,
+            routes,
+            alarms: Alarms::new(alarms),
+            stand_ins,
+            faults,
+            outbox,
+            live,
+            metrics,
+            parameters,
+            config,
+            ready: OnceLock::new(),
+            stop: watch::Sender::new(false),
+            _data: data,
+        })))
+    }
+
+    /// Starts functions, schedules and what was interrupted. The listeners must serve by now.
+    pub async fn start(&self) -> Result<(), Error> {
+        self.0.functions.start().await?;
+        let pending = self.0.pending.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(pending) = pending {
+            self.0.invocations.resume(pending);
+        }
+        tokio::spawn(self.clone().until_stopped(self.0.store.clone().sweep()));
+        tokio::spawn(self.clone().until_stopped(self.clone().fire()));
+        tokio::spawn(self.clone().until_stopped(self.clone().measure()));
+        let _ = self.0.ready.set(Instant::now());
+        if !self.0.ground.options.no_demo {
+            for tenant in &self.0.tenants {
+                tokio::spawn(self.clone().until_stopped(tenant.demo(self.clone())));
+            }
+        }
+        Ok(())
+    }
+
+    async fn until_stopped(self, work: impl Future<Output = ()>) {
+        let mut stopped = self.stopped();
+        tokio::select! {
+            () = work => {}
+            _ = stopped.wait_for(|stopped| *stopped) => {}
+        }
+    }
+
+    async fn fire(self) {
+        loop {
+            for schedule in self.0.schedules.due().await {
+                let declared = &schedule.declared;
+                let Some(function) = self.0.functions.find(&declared.function) else { continue };
+                let id = uuid::Uuid::new_v4().to_string();
+                let trace = Trace::of_request(&id);
+                match self.0.invocations.accept(&function, declared.input.clone(), id, &trace) {
+                    Ok(()) => self.0.live.tell("schedule", json!({"name": declared.function, "by": "time"})),
+                    Err(error) => tracing::error!(error = %error, schedule = declared.name, "a schedule did not fire"),
+                }
+            }
+        }
+    }
+
+    async fn measure(self) {
+        loop {
+            self.look_at_alarms();
+            tokio::time::sleep(MEASURE_EVERY).await;
+        }
+    }
+
+    /// What SQS would report of its queues.
+    pub fn measure_queues(&self) {
+        for queue in self.0.queues.names() {
+            self.0.metrics.queue(queue, self.0.queues.count(queue).0);
+        }
+    }
+
+    /// Evaluates all alarms, and tells which of them begin and cease to ring.
+    pub fn look_at_alarms(&self) -> Vec<Seen> {
+        self.measure_queues();
+        let seen = self.0.alarms.look(&self.0.metrics, self.0.metrics.now_ms());
+        for changed in &seen {
+            if changed.state == State::Alarm || changed.was == Some(State::Alarm) {
+                self.tell_alarm(changed);
+            }
+        }
+        seen
+    }
+
+    fn tell_alarm(&self, seen: &Seen) {
+        let Some(was) = seen.was else { return };
+        self.0.live.tell(
+            "alarm",
+            json!({
+                "name": seen.alarm.name, "state": seen.state.as_str(), "was": was.as_str(), "runbook": seen.runbook(),
+                "description": seen.alarm.description,
+            }),
+        );
+    }
+
+    /// Runs a schedule's function now and waits for it.
+    pub async fn run_schedule(&self, name: &str) -> Result<Invoked, schedules::Error> {
+        let schedule: Schedule = self.0.schedules.find(name)?;
+        let function = self.0.functions.find(&schedule.declared.function);
+        let function = function.ok_or_else(|| schedules::Error::Unknown(name.to_owned()))?;
+        self.0.schedules.ran(&schedule.declared.name);
+        self.0.live.tell("schedule", json!({"name": schedule.declared.function, "by": "hand"}));
+        Ok(self.invoke(&function, schedule.declared.input.clone(), None).await)
+    }
+
+    /// Invokes a function and waits for it.
+    pub async fn invoke(
+        &self,
+        function: &Arc<crate::world::functions::Function>,
+        payload: Value,
+        trace: Option<Trace>,
+    ) -> Invoked {
+        let id = uuid::Uuid::new_v4().to_string();
+        let trace = trace.unwrap_or_else(|| Trace::of_request(&id));
+        let invoked = self.0.functions.invoke(function, payload, id, Some(trace.clone())).await;
+        let failure = invoked.outcome.as_ref().err();
+        self.0.live.tell(
+            "invocation",
+            json!({
+                "function": function.declared.name, "type": "RequestResponse", "requestId": invoked.request_id,
+                "ms": (invoked.duration.as_secs_f64() * 1e5).round() / 1e2, "attempt": 1,
+                "error": failure.map(|failure| failure.kind.clone()),
+                "message": failure.map(|failure| failure.message.clone()), "traceId": trace.id(),
+            }),
+        );
+        invoked
+    }
+
+    /// Ends what moves by itself; requests under way are the listeners' concern.
+    pub fn stop(&self) {
+        let _ = self.0.stop.send(true);
+    }
+
+    /// True from the moment the platform stops.
+    pub fn stopped(&self) -> watch::Receiver<bool> {
+        self.0.stop.subscribe()
+    }
+
+    /// Whether everything serves.
+    pub fn is_ready(&self) -> bool {
+        self.0.ready.get().is_some()
+    }
+
+    pub fn ground(&self) -> &Ground {
+        &self.0.ground
+    }
+
+    pub fn tenants(&self) -> &[Arc<dyn Tenant>] {
+        &self.0.tenants
+    }
+
+    /// The panels of the console: name, title, script.
+    pub fn panels(&self) -> Vec<(&'static str, Panel)> {
+        self.0.tenants.iter().filter_map(|tenant| Some((tenant.name(), tenant.panel()?))).collect()
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    pub fn functions(&self) -> &Arc<Functions> {
+        &self.0.functions
+    }
+
+    pub fn invocations(&self) -> &Invocations {
+        &self.0.invocations
+    }
+
+    pub fn queues(&self) -> &Queues {
+        &self.0.queues
+    }
+
+    pub fn schedules(&self) -> &Schedules {
+        &self.0.schedules
+    }
+
+    pub fn routes(&self) -> &[Route] {
+        &self.0.routes
+    }
+
+    pub fn stand_ins(&self) -> &StandIns {
+        &self.0.stand_ins
+    }
+
+    pub fn faults(&self) -> &Faults {
+        &self.0.faults
+    }
+
+    pub fn outbox(&self) -> &Outbox {
+        &self.0.outbox
+    }
+
+    pub fn live(&self) -> &Live {
+        &self.0.live
+    }
+
+    pub fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// An SSM parameter.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.0.parameters.get(name).map(String::as_str)
+    }
+
+    /// What clients need to know.
+    pub fn config(&self) -> &Map<String, Value> {
+        &self.0.config
+    }
+}
+
+/// Where the lines of functions go: metrics into the metrics, the rest into the log and, if wanted, to the terminal.
+fn sink(live: Arc<Live>, metrics: Arc<Metrics>, verbose: bool) -> Sink {
+    let terminal = telemetry::stdout();
+    Arc::new(move |line| {
+        let Ok(read) = serde_json::from_str::<Value>(line) else { return };
+        if !metrics.line(&read) {
+            live.line(line, &read);
+        }
+        if verbose {
+            terminal(line);
+        }
+    })
+}
+
+/// A function's variables: the template's, the tenant's, and what the person who started it says, in that order.
+fn variables(
+    declared: &template::Function,
+    tenants: &[(&'static str, String)],
+    environment: &BTreeMap<String, String>,
+) -> Env {
+    let mut all = declared.environment.clone();
+    all.extend(tenants.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    let own = format!("{}__", declared.name.to_uppercase().replace('-', "_"));
+    // The AWS variables of the person's shell are about their account, not about this platform.
+    let general = environment.iter().filter(|(name, _)| !name.starts_with("AWS_") && !name.contains("__"));
+    all.extend(general.map(|(name, value)| (name.clone(), value.clone())));
+    let specific =
+        environment.iter().filter_map(|(name, value)| Some((name.strip_prefix(&own)?.to_owned(), value.clone())));
+    all.extend(specific.collect::<Vec<_>>());
+    all.insert("AWS_LAMBDA_FUNCTION_NAME".to_owned(), declared.name.clone());
+    all.insert("AWS_LAMBDA_FUNCTION_VERSION".to_owned(), "1".to_owned());
+    all.insert("AWS_LAMBDA_FUNCTION_MEMORY_SIZE".to_owned(), declared.memory_mb.to_string());
+    all.insert("AWS_REGION".to_owned(), template::REGION.to_owned());
+    all.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_persons_variable_wins_over_the_template_and_one_for_a_function_over_both() {
+        let declared = template::Function {
+            logical_id: "F".into(),
+            name: "github-subscriber".into(),
+            environment: BTreeMap::from([("FIRST_RUN".into(), "mark".into()), ("TABLE".into(), "t".into())]),
+            timeout: Duration::from_secs(3),
+            memory_mb: 128,
+            retries: 2,
+            event_age: Duration::from_secs(60),
+            on_failure: None,
+        };
+        let of = |pairs: &[(&str, &str)]| {
+            let person = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            variables(&declared, &[("LOCAL", "yes".to_owned())], &person)
+        };
+        assert_eq!(of(&[]).get("FIRST_RUN"), Some("mark"));
+        assert_eq!(of(&[("FIRST_RUN", "all")]).get("FIRST_RUN"), Some("all"));
+        let both = of(&[("FIRST_RUN", "all"), ("GITHUB_SUBSCRIBER__FIRST_RUN", "last:3"), ("OTHER__TABLE", "x")]);
+        assert_eq!((both.get("FIRST_RUN"), both.get("TABLE")), (Some("last:3"), Some("t")));
+        let account = of(&[("AWS_REGION", "us-east-1"), ("AWS_PROFILE", "mine")]);
+        assert_eq!((account.get("AWS_REGION"), account.get("AWS_PROFILE")), (Some("ap-northeast-1"), None));
+        assert_eq!(of(&[]).get("LOCAL"), Some("yes"));
+    }
+}

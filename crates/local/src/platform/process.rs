@@ -1,0 +1,214 @@
+//! The process: bind, build, serve, say where everything is, stop cleanly.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use function::Definition;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::{data, listeners, router, tls};
+use crate::platform::data::Data;
+use crate::platform::options::{self, Options};
+use crate::platform::{self, Platform};
+use crate::tenants;
+use crate::tenants::{Ground, Tenant};
+
+/// Threads for requests: two are enough for one person, and each costs memory.
+const WORKERS: usize = 2;
+/// Threads for the store: SQLite lets one write at a time anyway.
+const BLOCKING: usize = 16;
+
+/// Why the process ends with exit code 1: one sentence each.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error("port {port} is taken or may not be used ({source}); choose another with {option}")]
+    Port { port: u16, option: &'static str, source: io::Error },
+    #[error(transparent)]
+    Data(#[from] data::Error),
+    #[error("{0}")]
+    Tls(String),
+    #[error(transparent)]
+    Platform(#[from] platform::Error),
+    #[error("the process cannot be set up: {0}")]
+    Runtime(#[source] io::Error),
+}
+
+/// The whole of `ichido-local`.
+pub fn main() -> ExitCode {
+    ExitCode::from(main_with(tenants::all(), std::env::args_os()))
+}
+
+/// The same with other tenants and arguments: how one runs functions of one's own here. Returns the exit code.
+pub fn main_with(tenants: Vec<Arc<dyn Tenant>>, arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let options = match options::read(arguments) {
+        Ok(options) => options,
+        Err((text, 0)) => {
+            let _ = write!(io::stdout(), "{text}");
+            return 0;
+        }
+        Err((sentence, code)) => {
+            let _ = write!(io::stderr(), "{sentence}");
+            return code;
+        }
+    };
+    if options.functions {
+        let _ = writeln!(io::stdout(), "{:#}", functions(&tenants));
+        return 0;
+    }
+    match run(tenants, options) {
+        Ok(()) => 0,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "ichido-local: {error}");
+            1
+        }
+    }
+}
+
+/// What `--functions` prints: the functions of all tenants, sorted by name. The tests of the infrastructure compare the
+/// variables with what the templates set.
+fn functions(tenants: &[Arc<dyn Tenant>]) -> Value {
+    let of_tenant = |tenant: &Arc<dyn Tenant>| {
+        let name = tenant.name();
+        tenant.functions().into_iter().map(move |definition| (definition, name)).collect::<Vec<_>>()
+    };
+    let mut all: Vec<(Definition, &str)> = tenants.iter().flat_map(of_tenant).collect();
+    all.sort_by_key(|(definition, _)| definition.name);
+    let shown: Vec<Value> = all
+        .iter()
+        .map(
+            |(definition, tenant)| json!({"name": definition.name, "crate": tenant, "variables": definition.variables}),
+        )
+        .collect();
+    json!({"common": function::COMMON_VARIABLES, "functions": shown})
+}
+
+fn run(tenants: Vec<Arc<dyn Tenant>>, options: Options) -> Result<(), Error> {
+    // What the platform itself has to say goes to the terminal; what functions say goes to the console.
+    let level = std::env::var("LOG_LEVEL").ok().and_then(|level| level.parse().ok()).unwrap_or(telemetry::Level::INFO);
+    let _ = telemetry::init(plain(), level);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .max_blocking_threads(BLOCKING)
+        .enable_all()
+        .build()
+        .map_err(Error::Runtime)?;
+    let outcome = runtime.block_on(serve_until_stopped(tenants, options));
+    // Whatever still blocks is not worth waiting for: what was acknowledged is on disk.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// The platform's own warnings as a line for people.
+fn plain() -> telemetry::Sink {
+    Arc::new(|line| {
+        let Ok(read) = serde_json::from_str::<Value>(line) else { return };
+        let text = |name: &str| read[name].as_str().unwrap_or_default().to_owned();
+        if !matches!(text("level").as_str(), "WARN" | "ERROR") {
+            return;
+        }
+        let _ = writeln!(io::stderr(), "{} {} {}", text("level"), text("message"), text("error"));
+    })
+}
+
+async fn serve_until_stopped(tenants: Vec<Arc<dyn Tenant>>, options: Options) -> Result<(), Error> {
+    let started = std::time::Instant::now();
+    let main = bind(options.port, "--port").await?;
+    let dynamodb = bind(options.dynamodb_port, "--dynamodb-port").await?;
+    let over_tls = bind(options.tls_port, "--tls-port").await?;
+    let data = if options.memory { Data::in_memory()? } else { Data::open(&options.data)? };
+    let certificate = data.file("cert.pem");
+    let config = tls::config(data.directory()).map_err(|error| Error::Tls(error.to_string()))?;
+    let address = |listener: &TcpListener| listener.local_addr().map_err(Error::Runtime);
+    let ground = Ground {
+        url: format!("http://{}", address(&main)?),
+        dynamodb_url: format!("http://{}", address(&dynamodb)?),
+        tls_url: format!("https://{}", address(&over_tls)?),
+        secrets: data.secrets(),
+        options,
+    };
+    let environment: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let platform = Platform::build(tenants, ground, data, &environment)?;
+    let router = router::main(&platform);
+    let listeners = [
+        tokio::spawn(listeners::listen(main, None, router.clone(), platform.stopped())),
+        tokio::spawn(listeners::listen(over_tls, Some(config), router, platform.stopped())),
+        tokio::spawn(listeners::listen(dynamodb, None, router::dynamodb(&platform), platform.stopped())),
+    ];
+    platform.start().await?;
+    announce(&platform, certificate.as_deref(), started.elapsed());
+    signalled().await;
+    let _ = writeln!(io::stdout(), "\nStopping.");
+    platform.stop();
+    for listener in listeners {
+        let _ = listener.await;
+    }
+    Ok(())
+}
+
+async fn bind(port: u16, option: &'static str) -> Result<TcpListener, Error> {
+    TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await.map_err(|source| Error::Port {
+        port,
+        option,
+        source,
+    })
+}
+
+/// Says where everything is and how to try it.
+fn announce(platform: &Platform, certificate: Option<&std::path::Path>, took: std::time::Duration) {
+    let ground = platform.ground();
+    let data = match &ground.options {
+        Options { memory: true, .. } => "nowhere: --memory".to_owned(),
+        Options { data, .. } => data.display().to_string(),
+    };
+    let certificate = certificate.map_or_else(|| "not kept: --memory".to_owned(), |path| path.display().to_string());
+    let mut text = format!("ichido-local serves after {} ms\n\n", took.as_millis());
+    for (what, place) in [
+        ("console", ground.url.clone()),
+        ("AWS endpoint", format!("AWS_ENDPOINT_URL={}", ground.url)),
+        ("operator's tool", format!("cargo run --quiet --bin ichidoctl -- --endpoint-url {} --help", ground.url)),
+        ("DynamoDB, for tools", ground.dynamodb_url.clone()),
+        ("the same over TLS", format!("{} (certificate: {certificate})", ground.tls_url)),
+        ("data", data),
+    ] {
+        text.push_str(&format!("  {what:<20} {place}\n"));
+    }
+    let mut commands = String::new();
+    for tenant in platform.tenants() {
+        if let Some(command) = tenant.try_it(ground) {
+            commands.push_str(&format!("  {:<8} {command}\n", tenant.name()));
+        }
+    }
+    if !commands.is_empty() {
+        text.push_str("\nTry it:\n");
+        text.push_str(&commands);
+    }
+    text.push_str("\nCtrl-C stops it.\n");
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+#[cfg(unix)]
+async fn signalled() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        let _ = tokio::signal::ctrl_c().await;
+        return;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+#[cfg(not(unix))]
+async fn signalled() {
+    let _ = tokio::signal::ctrl_c().await;
+}

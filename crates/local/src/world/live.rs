@@ -1,0 +1,138 @@
+//! What is happening, as it happens: the console's stream of events, and the functions' last log lines.
+//!
+//! Both are bounded: somebody who looks away for too long misses the oldest, and the stream says how many.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+
+use crate::platform::clock::{now_ms, rfc3339};
+
+/// Events that a newcomer to the console sees of the past.
+const KEPT_EVENTS: usize = 500;
+/// Events that a slow reader may be behind.
+const BEHIND: usize = 1_024;
+/// Bytes of log lines kept for `/_local/log`.
+const KEPT_LOG_BYTES: usize = 4 * 1024 * 1024;
+
+/// Something that happened.
+#[derive(Clone, Debug, Serialize)]
+pub struct Event {
+    pub id: u64,
+    /// RFC 3339.
+    pub at: String,
+    /// `request`, `invocation`, `decision`, `outbox`, `log`, `faults`, `schedule`, or an application's own.
+    pub kind: &'static str,
+    #[serde(flatten)]
+    pub what: Value,
+}
+
+/// The stream.
+#[derive(Debug)]
+pub struct Live {
+    kept: Mutex<Kept>,
+    sender: broadcast::Sender<Event>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    next: u64,
+    events: VecDeque<Event>,
+    lines: VecDeque<Line>,
+    next_line: u64,
+    line_bytes: usize,
+}
+
+/// A log line of a function.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Counts from one.
+    pub id: u64,
+    /// When it was written, in epoch milliseconds.
+    pub at_ms: u64,
+    pub function: Option<String>,
+    pub text: String,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        Self { kept: Mutex::default(), sender: broadcast::channel(BEHIND).0 }
+    }
+}
+
+impl Live {
+    /// Tells everybody; `what` is an object.
+    pub fn tell(&self, kind: &'static str, what: Value) {
+        let mut kept = self.lock();
+        kept.next += 1;
+        let event = Event { id: kept.next, at: rfc3339(now_ms()), kind, what };
+        if kept.events.len() == KEPT_EVENTS {
+            kept.events.pop_front();
+        }
+        kept.events.push_back(event.clone());
+        // Under the lock, so that whoever follows sees ids in order. Nobody listening is fine.
+        let _ = self.sender.send(event);
+    }
+
+    /// What is kept after an id, and everything from now on: nothing between the two is missed.
+    pub fn follow(&self, after: u64) -> (Vec<Event>, broadcast::Receiver<Event>) {
+        let kept = self.lock();
+        // An id from before a restart is of another counting.
+        let after = if after > kept.next { 0 } else { after };
+        let past = kept.events.iter().filter(|event| event.id > after).cloned().collect();
+        (past, self.sender.subscribe())
+    }
+
+    /// Keeps a log line of a function, and tells what is worth telling.
+    pub fn line(&self, line: &str, read: &Value) {
+        {
+            let mut kept = self.lock();
+            kept.line_bytes += line.len();
+            kept.next_line += 1;
+            let id = kept.next_line;
+            let function = read["function"].as_str().map(str::to_owned);
+            kept.lines.push_back(Line { id, at_ms: now_ms(), function, text: line.to_owned() });
+            while kept.line_bytes > KEPT_LOG_BYTES {
+                let Some(oldest) = kept.lines.pop_front() else { break };
+                kept.line_bytes -= oldest.text.len();
+            }
+        }
+        let of = |name: &str| read[name].clone();
+        if let (Some(key), Some(_)) = (read["eventKey"].as_str(), read["result"].as_str()) {
+            self.tell(
+                "decision",
+                json!({
+                    "key": key, "result": of("result"), "reason": of("reason"), "function": of("function"),
+                    "fallback": of("fallbackMode"), "traceId": of("traceId"),
+                }),
+            );
+        } else if matches!(read["level"].as_str(), Some("WARN" | "ERROR")) {
+            self.tell(
+                "log",
+                json!({
+                    "level": of("level"), "message": of("message"), "error": of("error"), "function": of("function"),
+                    "key": of("eventKey"), "traceId": of("traceId"),
+                }),
+            );
+        }
+    }
+
+    /// The log lines that hold `text`, oldest first.
+    pub fn lines(&self, text: &str) -> Vec<Value> {
+        let kept = self.lock();
+        let matching = kept.lines.iter().filter(|line| line.text.contains(text));
+        matching.filter_map(|line| serde_json::from_str(&line.text).ok()).collect()
+    }
+
+    /// The first `most` of the log lines that match, oldest first.
+    pub fn find_lines(&self, matches: impl Fn(&Line) -> bool, most: usize) -> Vec<Line> {
+        self.lock().lines.iter().filter(|line| matches(line)).take(most).cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
