@@ -56,7 +56,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             Verdict::New => "moved".to_owned(),
             Verdict::Replay(recorded) => format!("moved before: {:?}", recorded.outcome::<String>()?),
             Verdict::Mismatch { fields, .. } => format!("refused: the key was used before, and {fields:?} differ"),
-            Verdict::Fenced(_) => "refused before: try again with `replaces`".to_owned(),
+            Verdict::Tombstone(_) => "refused before: try again with `replaces`".to_owned(),
             Verdict::NotOurs => format!("not ours to judge: {answer:?}"),
         };
         println!("{request}: {verdict}");

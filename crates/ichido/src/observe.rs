@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::key::Key;
+use crate::record::StateKind;
 use crate::store;
 
 /// Which call it was.
@@ -60,7 +61,7 @@ pub enum Event<'a> {
     /// A claim ended: `completed`, `failed` or `released`.
     Settled {
         key: &'a Key,
-        state: &'static str,
+        state: StateKind,
         store_latency: Option<Duration>,
     },
     /// A late worker tried to settle a claim that is no longer its own. Nothing was changed.

@@ -88,14 +88,45 @@ pub enum State {
 }
 
 impl State {
-    /// The word for it: in the store, in logs, in the operator's tool.
-    pub fn name(&self) -> &'static str {
+    pub fn kind(&self) -> StateKind {
         match self {
-            Self::Claimed { .. } => "claimed",
-            Self::Completed { .. } => "completed",
-            Self::Failed { .. } => "failed",
-            Self::Released { .. } => "released",
+            Self::Claimed { .. } => StateKind::Claimed,
+            Self::Completed { .. } => StateKind::Completed,
+            Self::Failed { .. } => StateKind::Failed,
+            Self::Released { .. } => StateKind::Released,
         }
+    }
+
+    /// The [name](StateKind::name) of its kind.
+    pub fn name(&self) -> &'static str {
+        self.kind().name()
+    }
+}
+
+/// A [`State`] without its details.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StateKind {
+    Claimed,
+    Completed,
+    Failed,
+    Released,
+}
+
+impl StateKind {
+    pub const ALL: [Self; 4] = [Self::Claimed, Self::Completed, Self::Failed, Self::Released];
+
+    /// The word for it in the store, in logs and in the operator's tool.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Claimed => "claimed",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Released => "released",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 

@@ -739,7 +739,7 @@ async fn join_takes_an_expired_record_for_absent() {
 }
 
 #[tokio::test]
-async fn a_fence_makes_a_refusal_final_for_every_attempt_that_does_not_know_of_it() {
+async fn a_tombstone_makes_a_refusal_final_for_every_attempt_that_does_not_know_of_it() {
     use testkit::faults::{Fault, Rule};
     let f = OnDynamoDb::new();
     let client = f.db.client_without_retries();
@@ -750,17 +750,21 @@ async fn a_fence_makes_a_refusal_final_for_every_attempt_that_does_not_know_of_i
         refused.join.verdict(&answer).unwrap()
     };
     f.db.reset_calls();
-    assert!(refused.join.fence(&client, f.now(), "no money").await.unwrap().is_none());
+    assert!(refused.join.tombstone(&client, f.now(), "no money").await.unwrap().is_none());
     assert_eq!(f.db.reset_calls().total(), 1);
-    assert!(matches!(late(under_way.clone()).await, Verdict::Fenced(_)));
+    assert!(matches!(late(under_way.clone()).await, Verdict::Tombstone(_)));
 
-    // Who has met the fence passes it, but not one that was put up since.
-    let Some(Verdict::Fenced(fence)) = refused.join.look(&client, f.now()).await.unwrap() else { panic!("no fence") };
-    let knowing = refused.join.clone().replaces(&fence).item(f.now()).unwrap();
-    assert!(refused.join.fence(&client, f.now(), "still none").await.unwrap().is_none());
-    assert!(matches!(late(knowing).await, Verdict::Fenced(_)));
-    let Some(Verdict::Fenced(fence)) = refused.join.look(&client, f.now()).await.unwrap() else { panic!("no fence") };
-    let knowing = refused.join.clone().replaces(&fence).item(f.now()).unwrap();
+    // An attempt that has met the tombstone may replace it, but not a newer one.
+    let Some(Verdict::Tombstone(tombstone)) = refused.join.look(&client, f.now()).await.unwrap() else {
+        panic!("no tombstone")
+    };
+    let knowing = refused.join.clone().replaces(&tombstone).item(f.now()).unwrap();
+    assert!(refused.join.tombstone(&client, f.now(), "still none").await.unwrap().is_none());
+    assert!(matches!(late(knowing).await, Verdict::Tombstone(_)));
+    let Some(Verdict::Tombstone(tombstone)) = refused.join.look(&client, f.now()).await.unwrap() else {
+        panic!("no tombstone")
+    };
+    let knowing = refused.join.clone().replaces(&tombstone).item(f.now()).unwrap();
     assert!(matches!(late(knowing).await, Verdict::New));
 
     // Too late for a refusal: it says what is recorded, also if the store does not show what stood in the way.
@@ -768,28 +772,28 @@ async fn a_fence_makes_a_refusal_final_for_every_attempt_that_does_not_know_of_i
         if let Some(fault) = fault {
             f.db.faults().only(Rule::new(fault));
         }
-        assert!(matches!(refused.join.fence(&client, f.now(), "").await.unwrap(), Some(Verdict::New)));
+        assert!(matches!(refused.join.tombstone(&client, f.now(), "").await.unwrap(), Some(Verdict::New)));
         let other = Transfer::new(&key("order-7"), "alice", payload("100", "carol"));
-        let told = other.join.fence(&client, f.now(), "").await.unwrap();
+        let told = other.join.tombstone(&client, f.now(), "").await.unwrap();
         assert!(matches!(told, Some(Verdict::Mismatch { .. })), "{told:?}");
     }
     f.db.faults().heal();
 
-    // After its time a fence is as good as absent; an error leaves things open.
+    // An expired tombstone counts as absent; an error leaves things open.
     let expired = Transfer::new(&key("order-8"), "alice", payload("100", "bob"));
-    expired.join.fence(&client, f.now(), "").await.unwrap();
+    expired.join.tombstone(&client, f.now(), "").await.unwrap();
     let longest_under_way = Duration::from_secs(15 * 60);
     f.clock().advance(longest_under_way);
-    assert!(matches!(expired.attempt(&f, &client).await, Verdict::Fenced(_)));
-    f.clock().advance(ichido::dynamodb::FENCED_FOR - longest_under_way);
+    assert!(matches!(expired.attempt(&f, &client).await, Verdict::Tombstone(_)));
+    f.clock().advance(ichido::dynamodb::TOMBSTONE_RETENTION - longest_under_way);
     assert!(expired.join.look(&client, f.now()).await.unwrap().is_none());
     assert!(matches!(expired.attempt(&f, &client).await, Verdict::New));
     f.db.faults().conflict();
-    assert!(expired.join.fence(&client, f.now(), "").await.unwrap_err().is_transient());
+    assert!(expired.join.tombstone(&client, f.now(), "").await.unwrap_err().is_transient());
 }
 
 #[tokio::test]
-async fn a_fence_that_met_a_claim_which_is_given_back_meanwhile_leaves_things_open() {
+async fn a_tombstone_that_met_a_claim_which_is_released_meanwhile_leaves_things_open() {
     use testkit::faults::{Fault, Rule};
     let f = OnDynamoDb::new();
     let client = f.db.client_without_retries();
@@ -798,14 +802,14 @@ async fn a_fence_that_met_a_claim_which_is_given_back_meanwhile_leaves_things_op
     f.db.faults().put(Rule::new(Fault::NoOldItem).on("PutItem"));
     f.db.faults().put(Rule::new(Fault::Slow(Duration::from_secs(2))).on("GetItem"));
     let refused = Transfer::new(&key, "alice", payload("100", "bob"));
-    let fencing = refused.join.fence(&client, f.now(), "no money");
+    let entombing = refused.join.tombstone(&client, f.now(), "no money");
     let giving_back = async {
         f.clock().wait(Duration::from_secs(1)).await;
         let release = Transition::Release { reason: "no".into(), uncertain: false };
         assert!(matches!(settle(&f, &key, "somebody", fence, release).await, Settled::Done));
     };
-    let (fenced, ()) = futures::join!(fencing, giving_back);
-    assert!(fenced.unwrap_err().is_transient());
+    let (entombed, ()) = futures::join!(entombing, giving_back);
+    assert!(entombed.unwrap_err().is_transient());
 }
 
 // The same requests to both stores.

@@ -2,8 +2,8 @@
 
 mod support;
 
-use ichido::dynamodb::{DynamoDb, Seen, Table, Wanted};
-use ichido::{Key, Marked, State, record};
+use ichido::dynamodb::{DynamoDb, Listing, Table, Wanted};
+use ichido::{Key, Marked, State, StateKind, record};
 use serde_json::{Value, json};
 use support::*;
 use testkit::Dynamo;
@@ -68,8 +68,8 @@ async fn a_look_through_a_table_finds_what_is_wanted_within_its_bounds() {
     let everything = OTHERS + 5;
 
     let look = async |wanted: Wanted<'_>, most: usize, examine: usize| {
-        let Seen { found, examined, whole } = store(&db).look_through(wanted, most, examine).await.unwrap();
-        let mut keys: Vec<Key> = found.into_iter().map(|found| found.key).collect();
+        let Listing { items, examined, whole } = store(&db).look_through(wanted, most, examine).await.unwrap();
+        let mut keys: Vec<Key> = items.into_iter().map(|item| item.key).collect();
         keys.sort_by_key(|key| key.as_str().to_owned());
         (keys.iter().map(|key| key.as_str().to_owned()).collect::<Vec<_>>(), examined, whole)
     };
@@ -77,7 +77,7 @@ async fn a_look_through_a_table_finds_what_is_wanted_within_its_bounds() {
     assert_eq!(all, (["a-1", "a-2", "a-3", "a-4", "b-1"].map(String::from).to_vec(), everything, true));
     let some = look(Wanted { prefix: "a-", state: None }, 100, 10_000).await;
     assert_eq!(some, (["a-1", "a-2", "a-3", "a-4"].map(String::from).to_vec(), everything, true));
-    let claimed = look(Wanted { prefix: "", state: Some("claimed") }, 100, 10_000).await;
+    let claimed = look(Wanted { prefix: "", state: Some(StateKind::Claimed) }, 100, 10_000).await;
     assert_eq!(claimed, (vec!["a-4".to_owned()], everything, true));
     let (few, _, whole) = look(Wanted::default(), 2, 10_000).await;
     assert_eq!((few.len(), whole), (2, false));

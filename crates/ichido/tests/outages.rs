@@ -343,12 +343,12 @@ async fn every_end_of_a_claim_is_reported_and_so_is_what_the_store_did_not_do() 
         end(key, failure).await;
     }
     let settled =
-        |key: &str, state: &str| format!("Settled {{ key: {key:?}, state: {state:?}, store_latency: Some(0ns) }}");
+        |key: &str, state: &str| format!("Settled {{ key: {key:?}, state: {state}, store_latency: Some(0ns) }}");
     let expected = [
-        settled("completed", "completed"),
-        settled("failed", "failed"),
-        settled("released", "released"),
-        settled("uncertain", "released"),
+        settled("completed", "Completed"),
+        settled("failed", "Failed"),
+        settled("released", "Released"),
+        settled("uncertain", "Released"),
     ];
     assert_eq!(seen.with("Settled"), expected);
 

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use ichido::StateKind;
 use ichido::observe::{Decision, Event, Observer};
 
 use crate::metric;
@@ -60,10 +61,11 @@ impl Observer for Watch {
                 }
             }
             Event::Settled { key, state, store_latency } => {
-                if *state == "failed" {
+                if *state == StateKind::Failed {
                     metric::FAILED_WORK.add(1);
                 }
                 count_call(*store_latency);
+                let state = state.name();
                 tracing::debug!(event_key = %key, state, dynamodb_latency = store_latency.map(millis), "settled the claim on {key} as {state}");
             }
             Event::Fenced { key, fence } => {

@@ -25,7 +25,7 @@ use super::Table;
 use crate::clock::Timestamp;
 use crate::digest::Digests;
 use crate::key::Key;
-use crate::record::{Error, FORMAT, Outcome, Owner, Record, State};
+use crate::record::{Error, FORMAT, Outcome, Owner, Record, State, StateKind};
 use crate::store::{Admit, Attributes, Settle};
 
 /// An item, or the key of one.
@@ -86,21 +86,23 @@ pub fn read(table: &Table, item: &Item) -> Result<Record, Error> {
     if format > FORMAT {
         return Err(Error::NewerFormat { found: format });
     }
-    let state = match required_text(item, attr::STATE)? {
-        "claimed" => State::Claimed { lease_until: Timestamp::from_millis(required_number(item, attr::LEASE_UNTIL)?) },
-        "completed" => State::Completed {
+    let state = match StateKind::named(required_text(item, attr::STATE)?) {
+        Some(StateKind::Claimed) => {
+            State::Claimed { lease_until: Timestamp::from_millis(required_number(item, attr::LEASE_UNTIL)?) }
+        }
+        Some(StateKind::Completed) => State::Completed {
             outcome: match text(item, attr::OUTCOME)? {
                 Some(json) => Outcome::Value(json.into()),
                 None if flag(item, attr::OUTCOME_KEPT)? == Some(false) => Outcome::NotKept,
                 None => Outcome::Nothing,
             },
         },
-        "failed" => State::Failed { reason: text(item, attr::REASON)?.unwrap_or_default().to_owned() },
-        "released" => State::Released {
+        Some(StateKind::Failed) => State::Failed { reason: text(item, attr::REASON)?.unwrap_or_default().to_owned() },
+        Some(StateKind::Released) => State::Released {
             reason: text(item, attr::REASON)?.unwrap_or_default().to_owned(),
             uncertain: flag(item, attr::UNCERTAIN)?.unwrap_or(false),
         },
-        _ => return Err(malformed(attr::STATE, "a state of this format")),
+        None => return Err(malformed(attr::STATE, "a state of this format")),
     };
     Ok(Record {
         state,
@@ -156,7 +158,7 @@ pub(crate) fn settle_update(table: &Table, request: &Settle<'_>) -> Update {
     let remove = set_record(table, &record, &mut set, &mut update);
     update.values.insert(":owner".into(), AttributeValue::S(request.owner.as_str().to_owned()));
     update.values.insert(":fence".into(), number(request.fence));
-    update.values.insert(":claimed".into(), AttributeValue::S("claimed".into()));
+    update.values.insert(":claimed".into(), state(StateKind::Claimed));
     update.expression = format!("SET {} REMOVE {}", set.join(", "), remove.join(", "));
     update
 }
@@ -188,7 +190,7 @@ fn library_attributes<'a>(
 ) -> impl Iterator<Item = (&'a str, AttributeValue)> + use<'a> {
     let mut list = vec![
         (attr::FORMAT, number(FORMAT)),
-        (attr::STATE, AttributeValue::S(record.state.name().into())),
+        (attr::STATE, state(record.state.kind())),
         (attr::OWNER, AttributeValue::S(record.owner.as_str().into())),
         (attr::UPDATED_AT, number(record.updated_at.as_millis())),
     ];
@@ -257,6 +259,10 @@ fn read_digests(item: &Item) -> Result<Option<Digests>, Error> {
         };
     }
     Ok(Some(Digests { key_id: key_id.to_owned(), fields }))
+}
+
+pub(super) fn state(kind: StateKind) -> AttributeValue {
+    AttributeValue::S(kind.name().into())
 }
 
 fn number(value: u64) -> AttributeValue {

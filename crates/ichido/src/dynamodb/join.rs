@@ -3,7 +3,7 @@
 //! The record is written together with the caller's writes or not at all, so there is no lease, no fence and no
 //! probe: exactly once by construction. What remains is to understand a refusal, which [`Join::verdict`] does, and to
 //! be sure of one: an attempt whose answer was lost may be under way still and land after everybody looked. Whoever is
-//! about to tell its caller that it did not happen puts up a [fence](Join::fence) first.
+//! about to tell its caller that it did not happen puts up a [fence](Join::tombstone) first.
 //!
 //! `join` never fails open: without the store there is no transaction.
 
@@ -26,7 +26,7 @@ use crate::record::{self, Outcome, Owner, Record, State};
 use crate::store::{self, Attributes};
 
 /// How long a fence stands. No request is under way that long: AWS refuses one whose signature is more than 15 minutes old.
-pub const FENCED_FOR: Duration = Duration::from_secs(60 * 60);
+pub const TOMBSTONE_RETENTION: Duration = Duration::from_secs(60 * 60);
 
 /// The record of a key, about to be part of a transaction. Make it once per request and use it for every attempt: its
 /// owner token is how a lost answer is recognised.
@@ -52,9 +52,9 @@ pub enum Verdict {
     Replay(Recorded),
     /// The key was used with a different request before. Nothing was written.
     Mismatch { fields: Vec<String>, recorded: Recorded },
-    /// Nothing was committed under this key, and this attempt never will be: there is a [fence](Join::fence) that it did
+    /// Nothing was committed under this key, and this attempt never will be: there is a [fence](Join::tombstone) that it did
     /// not know of. An item that [replaces](Join::replaces) the fence passes it.
-    Fenced(Recorded),
+    Tombstone(Recorded),
     /// Not ours to judge: another item's condition, a conflict, an error of the store. If the outcome of the
     /// transaction is uncertain, [`Join::look`] tells what is recorded.
     NotOurs,
@@ -155,7 +155,7 @@ impl Join {
             expires_at: self.expires_at.unwrap_or_else(|| retention.map(|retention| now + retention)),
             digests: self.digests.clone(),
         };
-        let mut condition = unfenced();
+        let mut condition = free_for_a_transaction();
         let mut values = claimable_values(now);
         values.remove(":released");
         if let Some(replaced) = &self.replaces {
@@ -214,23 +214,28 @@ impl Join {
     /// Makes a refusal final: `Ok(None)` says that nothing was committed under this key and that no attempt made so far,
     /// by whomever, ever will be, though it may be under way still. `Ok(Some(…))` says what had been committed.
     ///
-    /// The fence is a record in the state `released` that stands for [`FENCED_FOR`]. It is no outcome: whoever meets it
-    /// ([`Verdict::Fenced`]) may replace it, and only who has met it can. It costs one write, which is at the same time
+    /// The fence is a record in the state `released` that stands for [`TOMBSTONE_RETENTION`]. It is no outcome: whoever meets it
+    /// ([`Verdict::Tombstone`]) may replace it, and only who has met it can. It costs one write, which is at the same time
     /// the consistent look at the record. An error leaves things open, as before.
-    pub async fn fence(&self, client: &Client, now: Timestamp, reason: &str) -> Result<Option<Verdict>, store::Error> {
-        let fence = Record {
+    pub async fn tombstone(
+        &self,
+        client: &Client,
+        now: Timestamp,
+        reason: &str,
+    ) -> Result<Option<Verdict>, store::Error> {
+        let tombstone = Record {
             state: State::Released { reason: record::reason(&reason), uncertain: false },
             // A new one each time: what may replace the fence before must not pass this one.
             owner: Owner::random(),
             fence: 1,
             updated_at: now,
-            expires_at: Some(now + FENCED_FOR),
+            expires_at: Some(now + TOMBSTONE_RETENTION),
             digests: None,
         };
         let put = client
             .put_item()
             .table_name(&self.table.name)
-            .set_item(Some(item::write(&self.table, &self.key, &fence, &Vec::new())?))
+            .set_item(Some(item::write(&self.table, &self.key, &tombstone, &Vec::new())?))
             .condition_expression(claimable())
             .set_expression_attribute_names(Some(claimable_names(&self.table)))
             .set_expression_attribute_values(Some(claimable_values(now)))
@@ -242,7 +247,7 @@ impl Join {
         match refused_put(&error) {
             Some(Some(item)) => Ok(Some(self.judge(item)?)),
             Some(None) => match self.look(client, now).await? {
-                Some(verdict) if !matches!(verdict, Verdict::Fenced(_)) => Ok(Some(verdict)),
+                Some(verdict) if !matches!(verdict, Verdict::Tombstone(_)) => Ok(Some(verdict)),
                 _ => Err(store::Error::Transient("the record vanished between the refusal and the look at it".into())),
             },
             None => Err(classify(error)),
@@ -251,14 +256,14 @@ impl Join {
 
     fn is_over(&self, item: &Item, now: Timestamp) -> Result<bool, record::Error> {
         let record = item::read(&self.table, item)?;
-        let fence = matches!(record.state, State::Released { .. }) && !record.is_expired(now);
-        Ok(record.is_claimable(now) && !fence)
+        let tombstone = matches!(record.state, State::Released { .. }) && !record.is_expired(now);
+        Ok(record.is_claimable(now) && !tombstone)
     }
 
     fn judge(&self, item: &Item) -> Result<Verdict, record::Error> {
         let record = item::read(&self.table, item)?;
         if matches!(record.state, State::Released { .. }) {
-            return Ok(Verdict::Fenced(Recorded { record, item: item.clone() }));
+            return Ok(Verdict::Tombstone(Recorded { record, item: item.clone() }));
         }
         if record.owner == self.owner {
             return Ok(Verdict::New);
@@ -274,7 +279,7 @@ impl Join {
 
 /// The condition under which a key is free for a transaction at `:now`: [`claimable`], except that what was given back is
 /// a fence here, and free only for those who name it.
-fn unfenced() -> String {
+fn free_for_a_transaction() -> String {
     format!(
         "attribute_not_exists(#pk) OR #ttl <= :now_secs OR ({version} <= :format AND {state} = :claimed AND {lease} <= :now)",
         version = attr::FORMAT,

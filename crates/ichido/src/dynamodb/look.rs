@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::item::{self, Item, attr};
 use super::{DynamoDb, classify};
 use crate::key::Key;
-use crate::record::{self, Record};
+use crate::record::{self, Record, StateKind};
 use crate::store::Error;
 
 /// Items that one request examines.
@@ -18,7 +18,7 @@ const PAGE: i32 = 500;
 
 /// An item under a key.
 #[derive(Debug)]
-pub struct Found {
+pub struct StoredItem {
     pub key: Key,
     /// An error if the item is none of the library's, or of a newer format.
     pub record: Result<Record, record::Error>,
@@ -31,14 +31,14 @@ pub struct Found {
 pub struct Wanted<'a> {
     /// Keys that begin so.
     pub prefix: &'a str,
-    /// Only those in this state: `claimed`, `completed`, …
-    pub state: Option<&'a str>,
+    /// Only those in this state.
+    pub state: Option<StateKind>,
 }
 
 /// What a look through a table found.
 #[derive(Debug)]
-pub struct Seen {
-    pub found: Vec<Found>,
+pub struct Listing {
+    pub items: Vec<StoredItem>,
     /// Items that were looked at.
     pub examined: usize,
     /// Was that all of the table?
@@ -47,13 +47,13 @@ pub struct Seen {
 
 impl DynamoDb {
     /// The item under a key, record or not, as it is now.
-    pub async fn look(&self, key: &Key) -> Result<Option<Found>, Error> {
-        Ok(self.item(key).await?.map(|item| self.found(key.clone(), &item)))
+    pub async fn look(&self, key: &Key) -> Result<Option<StoredItem>, Error> {
+        Ok(self.item(key).await?.map(|item| self.stored(key.clone(), &item)))
     }
 
     /// Scans for up to `most` records, looking at `examine` items at most (rounded up to a page).
-    pub async fn look_through(&self, wanted: Wanted<'_>, most: usize, examine: usize) -> Result<Seen, Error> {
-        let mut seen = Seen { found: Vec::new(), examined: 0, whole: false };
+    pub async fn look_through(&self, wanted: Wanted<'_>, most: usize, examine: usize) -> Result<Listing, Error> {
+        let mut listing = Listing { items: Vec::new(), examined: 0, whole: false };
         let mut start: Option<Item> = None;
         let mut filter = vec![format!("attribute_exists({})", attr::FORMAT)];
         let mut names = HashMap::new();
@@ -65,9 +65,9 @@ impl DynamoDb {
         }
         if let Some(state) = wanted.state {
             filter.push(format!("{} = :state", attr::STATE));
-            values.insert(":state".to_owned(), AttributeValue::S(state.to_owned()));
+            values.insert(":state".to_owned(), AttributeValue::S(state.name().to_owned()));
         }
-        while seen.found.len() < most && seen.examined < examine {
+        while listing.items.len() < most && listing.examined < examine {
             let scan = self
                 .client
                 .scan()
@@ -78,26 +78,26 @@ impl DynamoDb {
                 .set_exclusive_start_key(start.take())
                 .limit(PAGE);
             let page = scan.send().await.map_err(classify)?;
-            seen.examined += usize::try_from(page.scanned_count).unwrap_or_default();
+            listing.examined += usize::try_from(page.scanned_count).unwrap_or_default();
             for item in page.items.unwrap_or_default() {
                 let text = item.get(&self.table.partition_key).and_then(|key| key.as_s().ok());
                 if let Some(key) = text.and_then(|text| Key::stored(text).ok()) {
-                    seen.found.push(self.found(key, &item));
+                    listing.items.push(self.stored(key, &item));
                 }
             }
             start = page.last_evaluated_key;
             if start.is_none() {
-                seen.whole = seen.found.len() <= most;
+                listing.whole = listing.items.len() <= most;
                 break;
             }
         }
-        seen.found.truncate(most);
-        Ok(seen)
+        listing.items.truncate(most);
+        Ok(listing)
     }
 
-    fn found(&self, key: Key, item: &Item) -> Found {
+    fn stored(&self, key: Key, item: &Item) -> StoredItem {
         let own = item.iter().filter(|(name, _)| !self.table.is_reserved(name));
-        Found {
+        StoredItem {
             key,
             record: item::read(&self.table, item),
             attributes: own.map(|(name, value)| (name.clone(), json(value))).collect(),

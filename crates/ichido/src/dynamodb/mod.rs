@@ -30,10 +30,10 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 
 pub use self::error::classify;
-pub use self::join::{FENCED_FOR, Join, Recorded, Verdict};
-pub use self::look::{Found, Seen, Wanted};
+pub use self::join::{Join, Recorded, TOMBSTONE_RETENTION, Verdict};
+pub use self::look::{Listing, StoredItem, Wanted};
 use crate::key::Key;
-use crate::record::{Record, State};
+use crate::record::{Record, State, StateKind};
 use crate::store::{Admit, Admitted, Error, Settle, Settled, Store};
 use item::{Item, attr};
 
@@ -263,8 +263,8 @@ pub(crate) fn claimable_values(now: crate::Timestamp) -> Item {
         (":now_secs".into(), AttributeValue::N(now.as_secs().to_string())),
         (":now".into(), AttributeValue::N(now.as_millis().to_string())),
         (":format".into(), AttributeValue::N(crate::record::FORMAT.to_string())),
-        (":released".into(), AttributeValue::S("released".into())),
-        (":claimed".into(), AttributeValue::S("claimed".into())),
+        (":released".into(), item::state(StateKind::Released)),
+        (":claimed".into(), item::state(StateKind::Claimed)),
     ])
 }
 

@@ -12,7 +12,7 @@ use crate::key::OutagePolicy;
 use crate::memory::{Kept, Known, Remembered, Unwritten};
 use crate::observe::Event;
 use crate::once::Timed;
-use crate::record::{Outcome, State};
+use crate::record::{Outcome, State, StateKind};
 use crate::store::{self, Settle, Settled, Store, Transition};
 
 /// A held claim, and the call that holds it.
@@ -111,9 +111,9 @@ impl<S: Store> Settling<'_, S> {
         let now = inner.clock.now();
         let expires_at = self.expiry(matches!(to, Transition::Complete { .. }), now);
         let (state, operation) = match &to {
-            Transition::Complete { .. } => ("completed", "complete"),
-            Transition::Fail { .. } => ("failed", "fail"),
-            _ => ("released", "release"),
+            Transition::Complete { .. } => (StateKind::Completed, "complete"),
+            Transition::Fail { .. } => (StateKind::Failed, "fail"),
+            _ => (StateKind::Released, "release"),
         };
         let Held { owner, fence, .. } = self.held;
         let request = Settle { key, owner: owner.clone(), fence: *fence, now, to, expires_at };
