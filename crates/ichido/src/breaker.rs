@@ -1,23 +1,23 @@
-//! When to stop asking a store that does not answer.
+//! Decides when to stop asking a store that does not answer.
 //!
-//! Everything is decided by the clock at the moment of a call: there is no timer, because a Lambda that
-//! is frozen between invocations would not run it.
+//! Every decision is made by the clock at the time of a call. There is no timer, because a Lambda that is frozen between
+//! invocations would not fire it.
 
 use std::time::Duration;
 
 use crate::clock::Timestamp;
 
-/// Transient failures in a row after which the store is left alone for a while.
+/// How many transient failures in a row open the breaker.
 pub const DEFAULT_FAILURES_TO_OPEN: u32 = 3;
 
-/// How long an open breaker waits before it lets one call through to see whether the store is back.
+/// How long an open breaker waits before it lets one call try the store.
 pub const DEFAULT_PROBE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// May this call ask the store?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gate {
     Pass,
-    /// The breaker is open, and no call asks the store before this time.
+    /// The breaker is open. No call may ask the store before this time.
     Blocked {
         until: Timestamp,
     },
@@ -37,7 +37,8 @@ impl Breaker {
         Self { failures_to_open: failures_to_open.max(1), probe_interval, failures: 0, next_probe: None }
     }
 
-    /// Asks to pass. The first call at or after the probe time passes; the others stay out until its result is known.
+    /// Asks to pass. If the breaker is open, the first call at or after the probe time passes, and the others are blocked
+    /// until the store has answered it or the next probe time comes.
     pub(crate) fn gate(&mut self, now: Timestamp) -> Gate {
         match self.next_probe {
             None => Gate::Pass,
@@ -53,13 +54,13 @@ impl Breaker {
         self.next_probe.is_some()
     }
 
-    /// The store answered, be it with a refusal. True if that closed the breaker.
+    /// The store answered; a refusal is an answer too. True if that closed the breaker.
     pub(crate) fn answered(&mut self) -> bool {
         self.failures = 0;
         self.next_probe.take().is_some()
     }
 
-    /// The store failed in passing. True if that opened the breaker.
+    /// The store failed with a transient error. True if that opened the breaker.
     pub(crate) fn failed(&mut self, now: Timestamp) -> bool {
         let was_open = self.is_open();
         self.failures = self.failures.saturating_add(1);

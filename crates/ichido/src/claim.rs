@@ -1,4 +1,4 @@
-//! The right to perform an effect, as the work sees it.
+//! The claim as the work sees it: the right to perform an effect until the lease ends.
 
 use std::fmt;
 use std::future::Future;
@@ -11,7 +11,7 @@ use crate::clock::Timestamp;
 use crate::key::Key;
 use crate::store;
 
-/// Held by the work while it performs the effect.
+/// The right to perform the effect of one key.
 #[derive(Clone)]
 pub struct Claim {
     key: Key,
@@ -28,18 +28,18 @@ impl Claim {
         &self.key
     }
 
-    /// Greater than that of every earlier holder, so that a destination which remembers the greatest it has
-    /// seen can refuse a late worker. Zero if the claim was made without the store.
+    /// The counter of the key's claims: greater than the fence of every earlier holder. A destination that remembers the
+    /// greatest fence it has received can refuse a late worker. Zero if the claim was made without the store.
     pub fn fence(&self) -> u64 {
         self.fence
     }
 
-    /// When the lease ends. What is not done by then should not be begun.
+    /// When the lease ends. Do not begin anything that cannot be done by then.
     pub fn deadline(&self) -> Timestamp {
         Timestamp::from_millis(self.lease.end.load(Ordering::Acquire))
     }
 
-    /// Lengthens the lease, counted from now. An error means that the claim may be another's: stop.
+    /// Renews the lease, counted from now. After an error, stop: another call may hold the claim.
     pub async fn renew(&self) -> Result<(), Lost> {
         let end = self.lease.renewer.renew(self.lease.duration).await?;
         self.lease.end.store(end.as_millis(), Ordering::Release);
@@ -57,12 +57,12 @@ impl fmt::Debug for Claim {
     }
 }
 
-/// Why a lease could not be lengthened.
+/// Why a lease could not be renewed.
 #[derive(Debug, thiserror::Error)]
 pub enum Lost {
-    #[error("the claim was taken over")]
+    #[error("the lease could not be renewed, because another call has taken over the claim")]
     TakenOver,
-    #[error("the lease could not be renewed")]
+    #[error("the lease could not be renewed, because the store failed")]
     Store(#[source] store::Error),
 }
 

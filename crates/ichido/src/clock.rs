@@ -1,14 +1,14 @@
-//! Time, handed in.
+//! Time, as an argument.
 //!
-//! Everything in this crate that asks what time it is, or waits, asks a [`Clock`]. A simulation can
-//! therefore decide every moment, and nothing depends on timers that a frozen Lambda would not fire.
+//! Everything in this crate that reads the time or waits uses a [`Clock`]. So a simulation controls time, and nothing depends
+//! on timers that a frozen Lambda would not fire.
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A moment, in milliseconds since the Unix epoch.
+/// A time, in milliseconds since the Unix epoch. It displays as RFC 3339.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(u64);
 
@@ -30,12 +30,12 @@ impl Timestamp {
         self.0 / 1000
     }
 
-    /// Whole seconds, rounded up: what a `ttl` attribute holds, so that nothing expires early.
+    /// Whole seconds, rounded up. A `ttl` attribute holds this, so that nothing expires early.
     pub const fn as_secs_ceil(self) -> u64 {
         self.0.div_ceil(1000)
     }
 
-    /// How long after `earlier` this is; zero if it is not.
+    /// How long this is after `earlier`; zero if it is not after it.
     pub const fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
@@ -65,7 +65,8 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// As RFC 3339 in UTC: `2026-11-16T02:07:52.123Z`. Written here, because a calendar crate would be most of a cold start's code.
+/// RFC 3339 in UTC: `2026-11-16T02:07:52.123Z`. It is written here because a calendar crate would make every function larger and
+/// its cold start slower.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MS_PER_DAY: u64 = 86_400_000;
@@ -93,7 +94,7 @@ fn millis(duration: Duration) -> u64 {
 /// What [`Clock::sleep`] returns.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Tells the time and waits.
+/// Tells the time, and waits.
 pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
     fn sleep(&self, duration: Duration) -> Sleep;
@@ -126,6 +127,6 @@ mod tests {
         assert_eq!(text(951_782_400_000), "2000-02-29T00:00:00.000Z");
         assert_eq!(text(1_700_000_000_123), "2023-11-14T22:13:20.123Z");
         assert_eq!(text(4_107_542_399_999), "2100-02-28T23:59:59.999Z");
-        assert!(text(u64::MAX).ends_with('Z'), "even the last moment can be written");
+        assert!(text(u64::MAX).ends_with('Z'), "even the last possible time can be written");
     }
 }

@@ -1,7 +1,7 @@
-//! Is this the same request? A keyed digest of each field that the caller names.
+//! Tells whether two requests are the same, by a keyed digest of each field that the caller names.
 //!
-//! The digests stand in the record instead of the values, so a reader of the table learns nothing from
-//! them, and a duplicate that differs can be told *which* fields differ.
+//! The record holds the digests instead of the values, so a reader of the table learns no value. The error for a
+//! duplicate that differs names the fields that differ.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,14 +9,13 @@ use std::fmt;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// Bytes kept of each digest: far beyond accident, short enough to cost nothing in an item.
+/// Bytes kept of each digest: enough that two values do not share one by accident, and few enough to cost nothing in an item.
 const DIGEST_BYTES: usize = 16;
 /// Bytes that name the digest key in the record.
 const KEY_ID_BYTES: usize = 4;
 
-/// The secret under which fields are digested. Records made under another one cannot be compared;
-/// they are replayed without a comparison, so change it only together with a fresh table or
-/// after the retention has passed.
+/// The secret under which fields are digested. Records made under another secret cannot be compared: they are replayed
+/// without a comparison. So change the secret only together with a new table, or when all records have expired.
 #[derive(Clone)]
 pub struct DigestKey {
     mac: Hmac<Sha256>,
@@ -78,8 +77,8 @@ pub struct Digests {
 }
 
 impl Digests {
-    /// The fields in which two requests differ, in alphabetical order: those whose digests are not equal,
-    /// and those that only one of them has. Empty if they were made under different keys.
+    /// The fields in which two requests differ, in alphabetical order: fields with different digests, and fields that only
+    /// one request has. Empty if the two were made under different digest keys.
     pub fn differences(&self, other: &Digests) -> Vec<String> {
         if self.key_id != other.key_id {
             return Vec::new();

@@ -1,23 +1,22 @@
-//! What an effect is called.
+//! The names of effects.
 //!
-//! A [`Key`] is made of a [`Namespace`] and parts. What is stored is plain text that a person can read
-//! in a console: `IDEMPOTENCY#did:web:alice#order-7`, or, in an unprefixed namespace, the one part
-//! alone: `Ev08ABC`. A separator inside a part is escaped (`#` → `%23`, `%` → `%25`), so two different
-//! lists of parts never become the same text, nor do keys of two namespaces in one table:
-//! a prefixed key always contains a bare `#`, an unprefixed one never does.
+//! A [`Key`] is made of a [`Namespace`] and parts. It is stored as plain text that a person can read in a console:
+//! `IDEMPOTENCY#did:web:alice#order-7`, or, in an unprefixed namespace, just its one part: `Ev08ABC`. A separator
+//! inside a part is escaped (`#` → `%23`, `%` → `%25`), so two different lists of parts never become the same text. Nor
+//! do a prefixed and an unprefixed key: a prefixed key always contains a `#`, an unprefixed one never does.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest stored text of a key, in bytes. DynamoDB takes 2048 for a partition key; half of it
-/// leaves room for callers that put a prefix of their own in front.
+/// The longest stored text of a key, in bytes. DynamoDB allows 2048 for a partition key; half of that leaves room for
+/// callers that add a prefix of their own.
 pub const MAX_KEY_BYTES: usize = 1024;
 
-/// How long an outcome is kept unless the namespace says otherwise.
+/// How long an outcome is kept, unless the namespace says otherwise.
 pub const DEFAULT_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long a claim lasts unless the namespace, or the call, says otherwise.
+/// How long a claim lasts, unless the namespace or the call says otherwise.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(60);
 
 const SEPARATOR: char = '#';
@@ -25,28 +24,28 @@ const SEPARATOR: char = '#';
 /// Why a key could not be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    #[error("a key of namespace {namespace:?} has no parts")]
+    #[error("a key needs a namespace with a name and at least one part; the namespace is {namespace:?}")]
     Empty { namespace: String },
-    #[error("part {index} of a key of namespace {namespace:?} is empty")]
+    #[error("part {index} (counted from 0) of a key of namespace {namespace:?} is empty")]
     EmptyPart { namespace: String, index: usize },
-    #[error("a key of namespace {namespace:?} would take {bytes} bytes; {MAX_KEY_BYTES} are allowed")]
+    #[error("a key of namespace {namespace:?} would take {bytes} bytes; at most {MAX_KEY_BYTES} are allowed")]
     TooLong { namespace: String, bytes: usize },
-    #[error("a key of the unprefixed namespace {namespace:?} has exactly one part, not {parts}")]
+    #[error("a key of the unprefixed namespace {namespace:?} must have exactly one part; it has {parts}")]
     Unprefixed { namespace: String, parts: usize },
 }
 
 /// What happens to keys of a namespace while the store cannot be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OutagePolicy {
-    /// Nothing is admitted without the store: the call fails, and its caller may try again.
+    /// Calls fail, and their callers may try again. Nothing is admitted without the store.
     #[default]
     Closed,
-    /// A bounded local memory decides: a key is admitted at most once per living instance, and each
-    /// such admission is reported as it happens.
+    /// A bounded local memory decides. Each live instance admits a key at most once, and reports each such admission as it
+    /// happens.
     Open,
 }
 
-/// A family of keys that share a meaning, and with it a retention, a lease and an outage policy.
+/// A group of keys with the same meaning, retention, lease and outage policy.
 #[derive(Debug, Clone)]
 pub struct Namespace(Arc<Inner>);
 
@@ -68,7 +67,7 @@ impl Namespace {
         Self::with(name.into(), true)
     }
 
-    /// A namespace whose keys are stored as their one part alone, for tables whose keys are given.
+    /// A namespace whose keys are stored as their one part, without the name. For tables whose keys are prescribed.
     pub fn unprefixed(name: impl Into<String>) -> Self {
         Self::with(name.into(), false)
     }
@@ -84,39 +83,39 @@ impl Namespace {
         }))
     }
 
-    /// How long an outcome is kept, counted from the moment it was recorded.
+    /// How long an outcome is kept, counted from when it was recorded.
     pub fn retention(mut self, retention: Duration) -> Self {
         Arc::make_mut(&mut self.0).retention = Some(retention);
         self
     }
 
-    /// Outcomes are kept until somebody deletes them: records carry no `ttl`.
+    /// Outcomes are kept until somebody deletes them: records have no `ttl`.
     pub fn forever(mut self) -> Self {
         Arc::make_mut(&mut self.0).retention = None;
         self
     }
 
-    /// How long a record is kept whose effect was not completed: a claim that nobody came back to, a failure,
-    /// a release. Longer than the retention where a dead letter may be sent again days later and must still find
-    /// out that it may have been done.
+    /// How long a record that is not completed is kept: a claim that nobody settled, a failure, a release. Never shorter
+    /// than the retention. Make it longer if a dead letter may be sent again days later, so that the call still learns that
+    /// the effect may have happened.
     pub fn keep_unfinished(mut self, retention: Duration) -> Self {
         Arc::make_mut(&mut self.0).unfinished = Some(retention);
         self
     }
 
-    /// How long a claim lasts when the call does not say.
+    /// How long a claim lasts, unless the call says otherwise.
     pub fn lease(mut self, lease: Duration) -> Self {
         Arc::make_mut(&mut self.0).lease = lease;
         self
     }
 
-    /// While the store is down, let the local memory decide. See [`OutagePolicy::Open`].
+    /// The local memory decides while the store is down. See [`OutagePolicy::Open`].
     pub fn fail_open(mut self) -> Self {
         Arc::make_mut(&mut self.0).outage = OutagePolicy::Open;
         self
     }
 
-    /// While the store is down, refuse. This is the default. See [`OutagePolicy::Closed`].
+    /// Calls fail while the store is down. This is the default. See [`OutagePolicy::Closed`].
     pub fn fail_closed(mut self) -> Self {
         Arc::make_mut(&mut self.0).outage = OutagePolicy::Closed;
         self
@@ -142,7 +141,7 @@ impl Namespace {
         self.0.outage
     }
 
-    /// Makes the key of these parts.
+    /// The key with these parts.
     pub fn key<P: AsRef<str>>(&self, parts: impl IntoIterator<Item = P>) -> Result<Key, Error> {
         let namespace = || self.0.name.clone();
         let mut text = String::new();
@@ -192,8 +191,8 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key whose record stands under this very text, for tools that look at tables. Applications make
-    /// theirs with [`Namespace::key`], which escapes.
+    /// The key that is stored as exactly this text, for tools that read tables. Applications use [`Namespace::key`], which
+    /// escapes its parts.
     pub fn stored(text: &str) -> Result<Self, Error> {
         let name = text.split(SEPARATOR).next().unwrap_or_default();
         if text.is_empty() {
@@ -260,7 +259,7 @@ mod tests {
         assert!(matches!(Namespace::new("").key(["a"]), Err(Error::Empty { .. })));
         assert!(ns.key(["x".repeat(MAX_KEY_BYTES - 2)]).is_ok());
         assert!(matches!(ns.key(["x".repeat(MAX_KEY_BYTES - 1)]), Err(Error::TooLong { bytes: 1025, .. })));
-        // What counts is what is stored: each of these takes three bytes.
+        // The stored text counts: each `#` takes three bytes.
         assert!(matches!(ns.key(["#".repeat(400)]), Err(Error::TooLong { .. })));
     }
 

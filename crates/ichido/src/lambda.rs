@@ -1,9 +1,9 @@
-//! A tower layer for `lambda_runtime`: a whole handler under `run`.
+//! A tower layer for `lambda_runtime` that puts a whole handler under `run`.
 //!
-//! The key, the digests and the caller's attributes come from the event by a closure; the handler's response is the
-//! outcome, replayed as the response to duplicates. A duplicate of an event in flight gets an error, so that Lambda
-//! retries it instead of forgetting it. The lease lasts until the invocation's deadline, plus
-//! [`MAX_CLOCK_SKEW`](crate::MAX_CLOCK_SKEW) before anybody may take it over.
+//! A closure makes the key of an event, and its digests and attributes if it has any. The handler's response is the
+//! outcome, and duplicates get it as their response. A duplicate of an event in flight gets an error, so that Lambda retries
+//! it instead of forgetting it. The lease ends at the invocation's deadline;
+//! [`MAX_CLOCK_SKEW`](crate::MAX_CLOCK_SKEW) later another call may take over.
 
 use std::fmt;
 use std::future::Future;
@@ -27,7 +27,7 @@ use crate::store::{Attributes, Store};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What an event is called, and what else stands in its record.
+/// The key of an event, and what else its record holds.
 #[derive(Debug, Clone)]
 pub struct Named {
     key: Key,
@@ -53,7 +53,7 @@ impl Named {
     }
 }
 
-/// The moment at which the invocation ends: what a lease on Lambda lasts until.
+/// When the invocation ends. On Lambda, a lease lasts until then.
 pub fn deadline(context: &lambda_runtime::Context) -> Timestamp {
     Timestamp::from_millis(context.deadline)
 }
@@ -113,9 +113,9 @@ impl<S, F, H> fmt::Debug for OnceService<S, F, H> {
     }
 }
 
-/// The event was handled, but its response is not kept, so there is nothing to replay.
+/// The event was handled, but its response was not kept, so it cannot be replayed.
 #[derive(Debug, thiserror::Error)]
-#[error("the event was handled before; its response was too large to keep")]
+#[error("the event was handled before, but its response was too large to keep and cannot be returned again")]
 pub struct ResponseNotKept;
 
 impl<S, F, E, H, T, R> Service<LambdaEvent<T>> for OnceService<S, F, H>
@@ -140,7 +140,7 @@ where
     fn call(&mut self, event: LambdaEvent<T>) -> Self::Future {
         let named = (self.layer.name)(&event).map_err(Into::into);
         let once = self.layer.once.clone();
-        // The one that was polled ready is the one to call; a clone takes its place.
+        // tower requires that the service which was polled ready is the one that is called. A clone takes its place.
         let fresh = self.handler.clone();
         let mut handler = std::mem::replace(&mut self.handler, fresh);
         Box::pin(async move {
@@ -166,7 +166,7 @@ where
     }
 }
 
-/// The handler's own error, in a form that has a source.
+/// The handler's own error, as a type that `run` accepts.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Handler(BoxError);

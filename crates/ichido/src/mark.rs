@@ -1,4 +1,6 @@
-//! `mark`: at most once, for one conditional write.
+//! `mark`: at most once, with one conditional write.
+//!
+//! If the caller dies after its mark, the effect does not happen and no duplicate performs it. Use `run` where that matters.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -14,12 +16,12 @@ use crate::once::{Inner, Timed};
 use crate::record::{Outcome, Owner, State};
 use crate::store::{self, Admit, Admitted, Attributes, Store};
 
-/// The answer to a mark.
+/// Whether a mark is the first one of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marked {
-    /// This call is the first with its key.
+    /// This call is the first one.
     New,
-    /// Another one was.
+    /// Another call was first.
     Duplicate,
 }
 
@@ -29,8 +31,8 @@ impl Marked {
     }
 }
 
-/// A mark about to be made. Await it.
-#[must_use = "a mark is made when it is awaited"]
+/// A mark that is not made yet. Await it.
+#[must_use = "a mark is made only when it is awaited"]
 pub struct Mark<'o, S> {
     inner: &'o Inner<S>,
     key: Key,
@@ -48,7 +50,7 @@ impl<'o, S: Store> Mark<'o, S> {
         Self { inner, key, attributes: Vec::new() }
     }
 
-    /// Puts an attribute of the caller's own beside the library's.
+    /// Stores an attribute of the caller beside the library's.
     pub fn attribute(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.attributes.push((name.into(), value.into()));
         self
@@ -58,7 +60,7 @@ impl<'o, S: Store> Mark<'o, S> {
         let now = self.inner.clock.now();
         let admitted_alone = self.inner.memory().unwritten(&self.key, now).is_some();
         if admitted_alone {
-            // Admitted during an outage, and the store may not know: it would admit the key again.
+            // The key was admitted during an outage. The store may not know that and would admit it again.
             self.inner.reconcile_key(&self.key).await;
             return Ok(self.decided(Marked::Duplicate, "completed", None, true));
         }
@@ -78,12 +80,12 @@ impl<'o, S: Store> Mark<'o, S> {
         match self.inner.ask(&self.key, "mark", self.inner.store.admit(&request)).await {
             Ok(Timed { answer, latency }) => {
                 let marked = match answer {
-                    // Held by ourselves: our own write, whose answer was lost on the way.
+                    // A record with this call's own token is its own write, whose answer was lost.
                     Admitted::Held(record) if record.owner != owner => {
                         self.inner.memory().note(&self.key, &record);
                         Marked::Duplicate
                     }
-                    // While the answer was on its way, another call of this instance was admitted without the store.
+                    // While the answer was under way, another call of this instance was admitted without the store.
                     _ if self.inner.memory().unwritten(&self.key, self.inner.clock.now()).is_some() => {
                         Marked::Duplicate
                     }

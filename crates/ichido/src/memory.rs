@@ -1,9 +1,12 @@
-//! What this instance remembers when the store cannot be asked.
+//! What this instance remembers, for when the store does not answer.
 //!
-//! Two parts, both bounded. **Known**: what the store said of keys lately, written through on every answer, the
-//! least recently used forgotten first. **Journal**: keys that were admitted, or settled, without the store; they are
-//! never forgotten for room (that would admit them twice), so a full journal refuses instead. When the
-//! store is back they are written to it, a few with each call, and become known.
+//! There are two parts, both bounded.
+//!
+//! - **Known**: what the store last said about each key. Every answer updates it. If it is full, it forgets the least
+//!   recently used key.
+//! - **Journal**: keys that were admitted or settled without the store. A key is never dropped to make room, because it
+//!   could then be admitted twice: if the journal is full, the call is refused. When the store is back, later calls write
+//!   the journal to it, a few keys each ([reconciliation](crate::reconcile)), and the keys become known.
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
@@ -17,10 +20,10 @@ use crate::key::Key;
 use crate::record::{Outcome, Owner, Record, State};
 use crate::store::Attributes;
 
-/// How many keys an instance remembers of what the store said.
+/// How many keys of the store an instance remembers.
 pub const DEFAULT_KNOWN_KEYS: usize = 10_000;
 
-/// How many keys an instance admits without the store before it refuses.
+/// How many keys an instance admits without the store before it refuses more.
 pub const DEFAULT_JOURNAL_KEYS: usize = 10_000;
 
 /// What is remembered of a key.
@@ -33,7 +36,7 @@ pub(crate) struct Remembered {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Known {
-    /// Being performed by this instance, until then at the latest.
+    /// This instance works on it; its lease ends at `until`.
     InFlight {
         until: Timestamp,
     },
@@ -43,7 +46,7 @@ pub(crate) enum Known {
     Failed {
         reason: String,
     },
-    /// Given back after an attempt that may have had its effect.
+    /// Released after an attempt that may have had its effect.
     Uncertain,
 }
 
@@ -70,11 +73,11 @@ impl Known {
     }
 }
 
-/// An effect that the store has yet to learn of.
+/// An effect that the store does not know yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Unwritten {
     pub(crate) key: Key,
-    /// The token of the write that was never answered, by which that write is recognised if it landed after all.
+    /// The token of the write that was not answered. If the store made that write after all, the token shows it.
     pub(crate) owner: Owner,
     pub(crate) remembered: Remembered,
     pub(crate) attributes: Attributes,
@@ -83,7 +86,7 @@ pub(crate) struct Unwritten {
 /// The answer to [`Memory::admit`].
 #[derive(Debug)]
 pub(crate) enum Admission {
-    /// Admitted; `doubt`: an earlier attempt may have had its effect.
+    /// Admitted. `doubt`: an earlier attempt may have had its effect.
     New {
         doubt: bool,
     },
@@ -98,7 +101,7 @@ pub(crate) enum Kept {
     Yes,
     /// The journal is full.
     Full,
-    /// The key is another attempt's by now; if it is known, what became of it.
+    /// Another attempt has taken over the key. Inside, what is known of that attempt.
     TakenOver(Option<Remembered>),
 }
 
@@ -112,12 +115,12 @@ pub(crate) struct Memory {
 /// A key of the journal.
 struct Entry {
     unwritten: Unwritten,
-    /// Where it stands in the line of those that are to be written: nowhere while it is not settled, or being written.
+    /// Its place in the line of keys to be written. `None` while it is not settled, or is being written.
     place: Option<i64>,
 }
 
-/// Settled keys of the journal, the next to be written first. A journal may be long and every duplicate of an outage asks
-/// for its key's place, so the line is not searched.
+/// The settled keys of the journal, in the order in which they will be written. A journal may be long, and every duplicate
+/// during an outage takes its key out of the line, so places are found without a search.
 #[derive(Default)]
 struct Line(BTreeMap<i64, Arc<str>>);
 
@@ -162,17 +165,17 @@ impl Memory {
         self.journal.len()
     }
 
-    /// Notes what the store said of a key.
+    /// Remembers what the store said about a key.
     pub(crate) fn write_through(&mut self, key: &Key, remembered: Remembered) {
         self.known.put(key.text(), remembered);
     }
 
-    /// The store's own record of a key, as far as it is worth remembering.
+    /// Remembers what another instance recorded in the store, unless this instance may know better.
     pub(crate) fn note(&mut self, key: &Key, record: &Record) {
         let state = match &record.state {
-            State::Claimed { .. } => return, // another instance's claim says nothing about ours
+            State::Claimed { .. } => return, // another instance's claim says nothing about this one's
             State::Released { uncertain, .. } => {
-                // A claim of this instance may be newer than that; if it is not, it lapses, and leaves doubt.
+                // A claim of this instance may be newer than the release. If it is older, it ends with its lease and leaves doubt.
                 match self.known.peek(key.as_str()) {
                     Some(Remembered { state: Known::InFlight { .. }, .. }) => return,
                     _ if *uncertain => Known::Uncertain,
@@ -182,7 +185,7 @@ impl Memory {
             State::Completed { outcome } => Known::Completed { outcome: outcome.clone() },
             State::Failed { reason } => Known::Failed { reason: reason.clone() },
         };
-        // An attempt without the store that came to no end here is overtaken by that: a later outage must not find it.
+        // The store now has an end for a key whose attempt without the store has none. A later outage must not find that attempt.
         let unsettled =
             self.journal.get(key.as_str()).is_some_and(|entry| !is_settled(&entry.unwritten.remembered.state));
         if unsettled && is_settled(&state) {
@@ -196,7 +199,7 @@ impl Memory {
         self.known.pop(key.as_str());
     }
 
-    /// What the journal holds of a key: an admission that the store has not learnt of.
+    /// What the journal holds about a key: an admission or an outcome that the store does not know.
     pub(crate) fn unwritten(&mut self, key: &Key, now: Timestamp) -> Option<Unwritten> {
         let Entry { unwritten, .. } = self.journal.get(key.as_str())?;
         if is_over(&unwritten.remembered, now) {
@@ -206,7 +209,7 @@ impl Memory {
         Some(unwritten.clone())
     }
 
-    /// All that this instance knows of a key.
+    /// What this instance knows about a key; the journal comes first.
     pub(crate) fn recall(&mut self, key: &Key, now: Timestamp) -> Option<Remembered> {
         let found = match self.journal.get(key.as_str()) {
             Some(entry) => Some(entry.unwritten.remembered.clone()),
@@ -215,7 +218,7 @@ impl Memory {
         found.filter(|remembered| !is_over(remembered, now))
     }
 
-    /// Decides without the store. Admitting makes an entry in the journal, in flight until `until`.
+    /// Decides without the store. An admission becomes an entry of the journal.
     pub(crate) fn admit(&mut self, unwritten: Unwritten, now: Timestamp) -> Admission {
         let text = unwritten.key.text();
         let mut doubt = false;
@@ -233,12 +236,12 @@ impl Memory {
         Admission::New { doubt }
     }
 
-    /// Puts into the journal how an attempt ended that the store could not be told of. `admitted_here`: the attempt was
-    /// admitted by this memory, and counts only while its entry is here.
+    /// Puts into the journal how an attempt ended, if the store could not record it. `admitted_here`: this memory admitted
+    /// the attempt, so it counts only while its entry is here.
     pub(crate) fn keep(&mut self, unwritten: Unwritten, admitted_here: bool) -> Kept {
         let text = unwritten.key.text();
         match self.journal.get(&text) {
-            // The attempt outlived its lease, and another one took over: fenced, as the store would.
+            // The attempt outlived its lease, and another one took over. The store would refuse it by its fence; this does the same.
             Some(Entry { unwritten: other, .. }) if other.owner != unwritten.owner => {
                 return Kept::TakenOver(Some(other.remembered.clone()));
             }
@@ -259,8 +262,8 @@ impl Memory {
         self.journal.insert(text, Entry { unwritten, place });
     }
 
-    /// The next settled entry, to be written. It stays in the journal until it is [`written`](Self::written): a duplicate
-    /// that comes meanwhile must find it.
+    /// Takes the next settled entry out of the line, to be written. It stays in the journal until it is
+    /// [`written`](Self::written), because a duplicate that comes meanwhile must find it.
     pub(crate) fn next_settled(&mut self, now: Timestamp) -> Option<Unwritten> {
         while let Some((_, text)) = self.line.0.pop_first() {
             match self.journal.get_mut(&text) {
@@ -275,19 +278,19 @@ impl Memory {
         None
     }
 
-    /// This key's settled entry, to be written, unless somebody is at it already.
+    /// Takes this key's settled entry out of the line, to be written. `None` if another call is writing it.
     pub(crate) fn take_settled(&mut self, key: &Key) -> Option<Unwritten> {
         let entry = self.journal.get_mut(key.as_str())?;
         self.line.leave(Some(entry.place.take()?));
         Some(entry.unwritten.clone())
     }
 
-    /// The store knows of this entry now, or will never take it.
+    /// The store has this entry now, or will never accept it.
     pub(crate) fn written(&mut self, key: &Key, owner: &Owner) {
         self.give_back(key, owner);
     }
 
-    /// This entry could not be written: it is in line again, the next one or the last.
+    /// This entry could not be written. It goes back into the line: to the front if `next`, else to the end.
     pub(crate) fn not_written(&mut self, key: &Key, owner: &Owner, next: bool) {
         if let Some(entry) = self.journal.get_mut(key.as_str())
             && entry.unwritten.owner == *owner
@@ -304,7 +307,7 @@ impl Memory {
         }
     }
 
-    /// Lengthens an attempt of the journal that is still in flight under this token. False if it is not.
+    /// Renews the lease of an attempt in the journal. False if it is not in flight under this token.
     pub(crate) fn lengthen(&mut self, key: &Key, owner: &Owner, end: Timestamp) -> bool {
         match self.journal.get_mut(key.as_str()).map(|entry| &mut entry.unwritten) {
             Some(Unwritten {
@@ -317,12 +320,12 @@ impl Memory {
         }
     }
 
-    /// The store holds the claim of this key now: the entry has had its time.
+    /// The store has a claim on this key now, so the entry no longer counts.
     pub(crate) fn withdraw(&mut self, key: &Key) {
         self.drop_entry(key.as_str());
     }
 
-    /// An attempt without the store ended without an effect: the key is free again, unless another attempt has it.
+    /// An attempt without the store ended without an effect. The key is free again, unless another attempt has it.
     pub(crate) fn give_back(&mut self, key: &Key, owner: &Owner) {
         if self.journal.get(key.as_str()).is_some_and(|entry| entry.unwritten.owner == *owner) {
             self.drop_entry(key.as_str());
@@ -444,7 +447,7 @@ mod tests {
         assert!(memory.take_settled(&key("a")).is_none());
         assert_eq!(memory.next_settled(at(0)).unwrap().key.as_str(), "N#b");
         assert!(memory.next_settled(at(0)).is_none());
-        // Put back in line once, behind what is there, and only by whom it is.
+        // An entry goes back into the line once, at the end, and only with its own token.
         memory.not_written(&key("b"), &Owner::from("b"), false);
         memory.not_written(&taken.key, &Owner::from("somebody"), true);
         assert_eq!(memory.next_settled(at(0)).unwrap().key.as_str(), "N#b");

@@ -1,7 +1,7 @@
-//! What happened, told to one small trait.
+//! Reports what happens to one small trait.
 //!
-//! The library logs nothing and counts nothing itself: it tells an [`Observer`], synchronously and at the moment
-//! it happens, because an instance may be gone a moment later.
+//! The library itself writes no logs and no metrics. It tells an [`Observer`], synchronously and when it happens, because
+//! the instance may be gone a moment later.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::key::Key;
 use crate::record::StateKind;
 use crate::store;
 
-/// Which call it was.
+/// Which strength was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strength {
     Mark,
@@ -32,76 +32,53 @@ pub enum Decision {
     Duplicate,
 }
 
-/// Something worth knowing.
+/// Something that happened.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A call learnt whether it is the first. Once per call that got that far.
+    /// A call learned whether it is the first one. A call that waits for another one reports this for each
+    /// of its attempts to claim the key.
     Decided {
         key: &'a Key,
         strength: Strength,
         decision: Decision,
         /// Why: `absent`, `taken over`, `completed`, `in flight`, `failed`, `different payload`.
         reason: &'static str,
-        /// How long the store took; `None` if it was not asked.
+        /// How long the store took. `None` if it did not decide.
         store_latency: Option<Duration>,
         /// True if the local memory decided.
         fallback: bool,
     },
-    /// A former holder may have had its effect, and the probe, if there is one, is asked.
-    Doubted {
-        key: &'a Key,
-        fence: u64,
-    },
+    /// An earlier holder may have performed the effect. The probe is asked, if there is one.
+    Doubted { key: &'a Key, fence: u64 },
     /// The probe answered.
-    Probed {
-        key: &'a Key,
-        done: bool,
-    },
-    /// A claim ended: `completed`, `failed` or `released`.
-    Settled {
-        key: &'a Key,
-        state: StateKind,
-        store_latency: Option<Duration>,
-    },
-    /// A late worker tried to settle a claim that is no longer its own. Nothing was changed.
-    Fenced {
-        key: &'a Key,
-        fence: u64,
-    },
-    /// The store did not do what it was asked.
-    StoreFailed {
-        key: &'a Key,
-        operation: &'static str,
-        error: &'a store::Error,
-    },
+    Probed { key: &'a Key, done: bool },
+    /// A claim ended: it is completed, failed or released.
+    Settled { key: &'a Key, state: StateKind, store_latency: Option<Duration> },
+    /// A late worker tried to settle or renew a claim that it no longer holds. Nothing was changed.
+    Fenced { key: &'a Key, fence: u64 },
+    /// A call to the store failed.
+    StoreFailed { key: &'a Key, operation: &'static str, error: &'a store::Error },
+    /// Too many transient failures in a row: the store is not asked for a while.
     BreakerOpened,
+    /// The store answers again.
     BreakerClosed,
-    /// The store is down and the policy is open: this key was admitted by the local memory.
-    AdmittedWithoutStore {
-        key: &'a Key,
-    },
-    /// The effect happened, but the store could not be told so; it is in the journal.
-    Unrecorded {
-        key: &'a Key,
-    },
-    /// There is no room in the journal: the call was refused, or the outcome could not be kept.
-    JournalFull {
-        key: &'a Key,
-    },
-    /// A key of the journal was written to the store. `conflict`: another instance had it too.
-    Reconciled {
-        key: &'a Key,
-        conflict: bool,
-    },
+    /// The store does not answer and the policy is open: the local memory admitted this key.
+    AdmittedWithoutStore { key: &'a Key },
+    /// The effect happened, but the store does not have its outcome.
+    Unrecorded { key: &'a Key },
+    /// The journal is full: the call was refused, or its outcome could not be kept.
+    JournalFull { key: &'a Key },
+    /// A key of the journal is settled with the store. `conflict`: another instance had settled it before.
+    Reconciled { key: &'a Key, conflict: bool },
 }
 
-/// Is told what happens. Called on the path of every request: be quick, and do not block.
+/// Gets every event. It is called on the path of every request: be quick, and do not block.
 pub trait Observer: Send + Sync + 'static {
     fn observe(&self, event: &Event<'_>);
 }
 
-/// Looks away.
+/// Does nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ignore;
 

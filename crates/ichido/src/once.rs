@@ -1,4 +1,4 @@
-//! The front object: one per process, shared by all calls.
+//! [`Once`]: the entry point. One per process, shared by all calls.
 //!
 //! It holds what outlives a call: the store, the clock, the breaker and the local memory.
 
@@ -17,25 +17,25 @@ use crate::record::{Owner, Record};
 use crate::run::Run;
 use crate::store::{self, Store};
 
-/// The largest difference between the clocks of two machines that the promises allow for. A claim may be
-/// taken over only this long after its holder has stopped believing in it.
+/// The largest difference between the clocks of two machines for which the promises hold. Another call may take over a
+/// claim only this long after the end that its holder knows of.
 pub const MAX_CLOCK_SKEW: Duration = Duration::from_secs(2);
 
-/// How many journalled keys are written to the store with each later call.
+/// How many keys of the journal each later call writes to the store.
 pub const DEFAULT_RECONCILED_PER_CALL: usize = 4;
 
-/// What to do when the store does not answer. The policy, open or closed, is each namespace's own.
+/// What to do when the store does not answer. Whether to fail open or closed is a setting of each namespace.
 #[derive(Debug, Clone)]
 pub struct Outage {
-    /// Transient failures in a row that open the breaker.
+    /// How many transient failures in a row open the breaker.
     pub failures_to_open: u32,
     /// How long an open breaker waits before one call tries the store again.
     pub probe_interval: Duration,
-    /// How many keys are remembered of what the store said.
+    /// How many keys of the store are remembered.
     pub known_keys: usize,
-    /// How many keys may be admitted without the store before it is refused.
+    /// How many keys may be admitted without the store before more are refused.
     pub journal_keys: usize,
-    /// How many journalled keys are written to the store with each later call.
+    /// How many keys of the journal each later call writes to the store.
     pub reconciled_per_call: usize,
 }
 
@@ -51,7 +51,7 @@ impl Default for Outage {
     }
 }
 
-/// Makes things happen once. Cheap to clone; clones share everything.
+/// Makes effects happen once. Clones are cheap and share everything.
 pub struct Once<S>(pub(crate) Arc<Inner<S>>);
 
 pub(crate) struct Inner<S> {
@@ -60,7 +60,7 @@ pub(crate) struct Inner<S> {
     observer: Arc<dyn Observer>,
     owners: Arc<dyn Fn() -> Owner + Send + Sync>,
     pub(crate) reconciled_per_call: usize,
-    // Held for moments only, never across an await: plain mutexes are right.
+    // Locked only for moments and never across an await, so these are plain mutexes.
     breaker: Mutex<Breaker>,
     memory: Mutex<Memory>,
 }
@@ -77,7 +77,7 @@ impl<S> fmt::Debug for Once<S> {
     }
 }
 
-/// Makes a [`Once`].
+/// Builds a [`Once`].
 pub struct Builder<S> {
     store: S,
     clock: Option<Arc<dyn Clock>>,
@@ -103,7 +103,7 @@ impl<S: Store> Builder<S> {
         self
     }
 
-    /// Where owner tokens come from. They must be unique among all instances; simulations make them from a seed.
+    /// Where owner tokens come from. They must be unique among all instances. Simulations make them from a seed.
     pub fn owners(mut self, owners: impl Fn() -> Owner + Send + Sync + 'static) -> Self {
         self.owners = Arc::new(owners);
         self
@@ -120,7 +120,7 @@ impl<S: Store> Builder<S> {
         self.build_with(clock)
     }
 
-    /// Without the `tokio` feature there is no clock to fall back on.
+    /// Without the `tokio` feature there is no default clock.
     #[cfg(not(feature = "tokio"))]
     pub fn build(self, clock: impl Clock) -> Once<S> {
         self.build_with(Arc::new(clock))
@@ -141,7 +141,7 @@ impl<S: Store> Builder<S> {
 }
 
 impl<S: Store> Once<S> {
-    /// With the machine's clock, nobody watching and the default outage settings.
+    /// With the machine's clock, no observer and the default outage settings.
     #[cfg(feature = "tokio")]
     pub fn new(store: S) -> Self {
         Self::builder(store).build()
@@ -157,38 +157,38 @@ impl<S: Store> Once<S> {
         }
     }
 
-    /// At most once: one conditional write says whether this call is the first with its key.
+    /// At most once: one conditional write tells whether this call is the first one for the key. See [`Mark`].
     pub fn mark(&self, key: &Key) -> Mark<'_, S> {
         Mark::new(&self.0, key.clone())
     }
 
-    /// One recorded outcome: claims the key, does the work, records what it returned. See [`Run`].
+    /// One recorded outcome: claims the key, does the work, records what the work returned. See [`Run`].
     pub fn run(&self, key: &Key) -> Run<'_, S> {
         Run::new(&self.0, key.clone())
     }
 
-    /// What the store knows of a key, expired records included.
+    /// What the store knows about a key. Expired records are returned too.
     pub async fn look(&self, key: &Key) -> Result<Option<Record>, store::Error> {
         self.0.store.read(key).await
     }
 
-    /// What the clock says that all decisions are made by.
+    /// The time by which all decisions are made.
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
 
-    /// How many effects the store has yet to learn of. Not zero after an outage, until later calls have written them.
+    /// How many effects the store does not know yet. After an outage, later calls write them, until this is zero.
     pub fn unwritten(&self) -> usize {
         self.0.memory().journal_len()
     }
 
-    /// Is the store being left alone at the moment?
+    /// Is the breaker open, so that the store is not asked?
     pub fn is_cut_off(&self) -> bool {
         lock(&self.0.breaker).is_open()
     }
 }
 
-/// An answer of the store, and how long it took.
+/// The store's answer, and how long it took.
 pub(crate) struct Timed<T> {
     pub(crate) answer: T,
     pub(crate) latency: Duration,
@@ -207,12 +207,12 @@ impl<S: Store> Inner<S> {
         (self.owners)()
     }
 
-    /// When a record of this key that is settled `now` ends.
+    /// When a record of this key expires that is completed `now`.
     pub(crate) fn expiry(&self, key: &Key, now: Timestamp) -> Option<Timestamp> {
         key.namespace().retention_or_none().map(|retention| now + retention)
     }
 
-    /// When a record that is not completed ends: a claim, a failure, a release.
+    /// When a record expires that is not completed: a claim, a failure, a release.
     pub(crate) fn unfinished_expiry(&self, key: &Key, now: Timestamp, lease_until: Timestamp) -> Option<Timestamp> {
         key.namespace().unfinished_retention().map(|retention| (now + retention).max(lease_until))
     }
@@ -221,7 +221,7 @@ impl<S: Store> Inner<S> {
         lock(&self.breaker).gate(now)
     }
 
-    /// Asks the store, and lets the breaker and the observer know how it went.
+    /// Asks the store, and tells the breaker and the observer how it went.
     pub(crate) async fn ask<T>(
         &self,
         key: &Key,
@@ -252,7 +252,7 @@ impl<S: Store> Inner<S> {
         result.map(|answer| Timed { answer, latency: now.since(started) })
     }
 
-    /// The policy for a key whose admission the store did not answer: `Err` if it is closed.
+    /// `Ok` if the local memory may decide about this key, because its namespace fails open.
     pub(crate) fn may_decide_alone(&self, key: &Key, cause: Option<store::Error>) -> Result<(), store::Error> {
         match key.namespace().outage_policy() {
             OutagePolicy::Open => Ok(()),
@@ -265,7 +265,7 @@ impl<S: Store> Inner<S> {
         store::Error::Transient(Box::new(Full))
     }
 
-    /// Remembers an answer of the store.
+    /// Remembers what the store has about a key.
     pub(crate) fn remember(
         &self,
         key: &Key,
@@ -278,14 +278,14 @@ impl<S: Store> Inner<S> {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("the store did not answer lately and is left alone for a while")]
+#[error("the store failed too often in a row and is not asked for a while; try again later")]
 struct CutOff;
 
 #[derive(Debug, thiserror::Error)]
-#[error("too many keys were admitted without the store")]
+#[error("the journal is full: too many keys were admitted without the store")]
 struct Full;
 
-/// The data behind these mutexes is valid after every statement, so a panic elsewhere does not spoil it.
+/// The data behind these mutexes is valid after every statement, so a poisoned lock does no harm.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

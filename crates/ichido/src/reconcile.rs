@@ -1,4 +1,15 @@
-//! Reconciliation: the store learns what it missed.
+//! Reconciliation: writes to the store what happened while it did not answer.
+//!
+//! The keys wait in the journal of the local [memory](crate::memory). Each later call that the store answers writes a few of
+//! them. A key stays in the journal until the store has it, also if the call that writes it is dropped half-way.
+//!
+//! | the store has | what happens |
+//! |---|---|
+//! | nothing, or a record that can be claimed | the outcome is written |
+//! | the claim that this instance made, whose answer was lost | the claim is settled with the outcome |
+//! | another instance's claim or release | the key waits: the other instance may still record its outcome |
+//! | another instance's outcome | that one counts, and the conflict is reported: the key was admitted twice |
+//! | whatever it has, it refuses this request for good | the key leaves the journal, and only this instance remembers it |
 
 use crate::breaker::Gate;
 use crate::key::Key;
@@ -9,7 +20,7 @@ use crate::record::{Owner, Record, State};
 use crate::store::{self, Admit, Admitted, Settle, Settled, Store, Transition};
 
 impl<S: Store> Inner<S> {
-    /// Writes a few journalled keys to the store, which is known to answer just now.
+    /// Writes a few keys of the journal. The store has just answered another call.
     pub(crate) async fn reconcile(&self) {
         for _ in 0..self.reconciled_per_call {
             let next = self.memory().next_settled(self.clock.now());
@@ -20,11 +31,11 @@ impl<S: Store> Inner<S> {
         }
     }
 
-    /// Tries to write this key's journalled outcome, if it has one and the store may be asked.
+    /// Writes this key, if it is settled in the journal and the store may be asked.
     pub(crate) async fn reconcile_key(&self, key: &Key) {
         let settled = self.memory().take_settled(key);
         let Some(unwritten) = settled else { return };
-        // Asked only now: a call that has nothing to write must not use up the breaker's probe.
+        // The gate is asked only here: a call that has nothing to write must not use up the breaker's probe.
         if self.gate(self.clock.now()) == Gate::Pass {
             self.write(unwritten).await;
         } else {
@@ -32,7 +43,7 @@ impl<S: Store> Inner<S> {
         }
     }
 
-    /// Writes one journalled outcome. False if the store did not take it: it is the next in line again.
+    /// Writes one key of the journal. False if the store did not accept it now: the key is back in the line.
     async fn write(&self, unwritten: Unwritten) -> bool {
         let key = unwritten.key.clone();
         let now = self.clock.now();
@@ -43,9 +54,9 @@ impl<S: Store> Inner<S> {
             Known::Failed { reason } => {
                 (State::Failed { reason: reason.clone() }, Transition::Fail { reason: reason.clone() })
             }
-            Known::InFlight { .. } | Known::Uncertain => return true, // not settled: there is nothing to write
+            Known::InFlight { .. } | Known::Uncertain => return true, // it has no end yet, so there is nothing to write
         };
-        // From here on the entry is back in line unless it is written, also if this future is dropped.
+        // From here on, the entry goes back into the line unless it is written, also if this future is dropped.
         let mut writing = Writing { inner: self, key: &key, owner: &unwritten.owner, written: false, next: true };
         let admit = Admit {
             key: &key,
@@ -61,7 +72,7 @@ impl<S: Store> Inner<S> {
             && record.owner == unwritten.owner
             && matches!(record.state, State::Claimed { .. })
         {
-            // The write that was never answered had landed: settle the claim that it made.
+            // The store had made the claim whose answer was lost: settle it.
             let settle = Settle {
                 key: &key,
                 owner: unwritten.owner.clone(),
@@ -77,15 +88,15 @@ impl<S: Store> Inner<S> {
             };
         }
         let conflict = match answer {
-            // Somebody else is at it, died at it or gave it back. It was done here, so the store has to learn of it unless
-            // it learns of theirs: later.
+            // Another call holds, held or released the key. The effect happened here, so the store must get this outcome, unless
+            // the other call records one first: try again later.
             Ok(Admitted::Held(Record { state: State::Claimed { .. } | State::Released { .. }, .. })) => {
                 writing.next = false;
                 return false;
             }
             Ok(Admitted::Held(record)) if record.owner != unwritten.owner => Some(record),
             Ok(_) => None,
-            // This request alone will never be taken (`ask` has reported it); this instance at least remembers.
+            // The store will never accept this request, and `ask` has reported that. This instance at least remembers the key.
             Err(error) if error.kind() == store::Kind::Request => {
                 writing.done();
                 self.memory().write_through(&key, unwritten.remembered);
@@ -103,13 +114,13 @@ impl<S: Store> Inner<S> {
     }
 }
 
-/// An entry of the journal that is being written.
+/// An entry of the journal while it is being written.
 struct Writing<'a, S: Store> {
     inner: &'a Inner<S>,
     key: &'a Key,
     owner: &'a Owner,
     written: bool,
-    /// If it was not: is it the next in line again, or the last?
+    /// If it was not written: does it go to the front of the line, or to the end?
     next: bool,
 }
 

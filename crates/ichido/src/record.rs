@@ -1,4 +1,4 @@
-//! What is known of a key: the record behind a claim, whatever store holds it.
+//! The record of a key, in whatever store it is kept.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,22 +9,22 @@ use serde::de::DeserializeOwned;
 use crate::clock::Timestamp;
 use crate::digest::Digests;
 
-/// The format that this version of the crate writes. Records of a newer format are errors, not guesses.
+/// The format that this version of the crate writes. A record of a newer format is an error.
 pub const FORMAT: u64 = 1;
 
-/// The largest outcome that is kept with its value, in bytes of JSON. A larger one is recorded as done
-/// without it. DynamoDB takes 400 KB an item and bills each KB, on every completion and replay.
+/// The largest outcome whose value is kept, in bytes of JSON. A larger one is recorded without its value. DynamoDB allows
+/// 400 KB per item and bills each KB, on every completion and every replay.
 pub const MAX_OUTCOME_BYTES: usize = 64 * 1024;
 
 /// The longest reason of a failure that is kept, in bytes.
 pub const MAX_REASON_BYTES: usize = 512;
 
-/// Who made a record: a random token, made once per call. It tells a lost answer from a duplicate.
+/// Who made a record: a random token, one per call. It tells a lost answer from a duplicate.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Owner(Arc<str>);
 
 impl Owner {
-    /// A token that no other call has, from the system's randomness.
+    /// A token that no other call has, from the operating system's random numbers.
     pub fn random() -> Self {
         Self(uuid::Uuid::new_v4().simple().to_string().into())
     }
@@ -46,25 +46,25 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// What a work returned, as it is kept.
+/// What a work returned, as it is recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// JSON.
+    /// The value, as JSON.
     Value(Arc<str>),
-    /// Done, but the value is not kept: it was larger than [`MAX_OUTCOME_BYTES`].
+    /// Done, but the value is not kept: it is larger than [`MAX_OUTCOME_BYTES`], or cannot be written as JSON.
     NotKept,
-    /// Done, and there is nothing to keep: a mark.
+    /// Done, without a value. A mark has this outcome.
     Nothing,
 }
 
 impl Outcome {
-    /// The kept form of a value.
+    /// The outcome with this value.
     pub fn of<T: Serialize>(value: &T) -> Result<Self, Error> {
         let json = serde_json::to_string(value).map_err(Error::Outcome)?;
         Ok(if json.len() > MAX_OUTCOME_BYTES { Self::NotKept } else { Self::Value(json.into()) })
     }
 
-    /// The value again; `None` if it was not kept.
+    /// The value. `None` if it was not kept.
     pub fn value<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
         match self {
             Self::Value(json) => serde_json::from_str(json).map(Some).map_err(Error::Outcome),
@@ -73,17 +73,17 @@ impl Outcome {
     }
 }
 
-/// Where the effect of a key stands.
+/// What became of the effect of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// Somebody may be performing it. After `lease_until` anybody may take it over.
+    /// A worker holds the claim. From `lease_until` on, another call may take over.
     Claimed { lease_until: Timestamp },
-    /// It was performed.
+    /// The effect was performed.
     Completed { outcome: Outcome },
-    /// It cannot be performed, and trying again would not help.
+    /// The effect did not happen, and trying again would not help.
     Failed { reason: String },
-    /// It was given back to be tried again. `uncertain`: the effect may have happened all the same, so
-    /// the next holder asks its probe first.
+    /// The claim was given back, so that another call may try. `uncertain`: the effect may have happened, so the next holder
+    /// asks its probe first. In a table that `join` uses, this is a [tombstone](crate::dynamodb::Join::tombstone).
     Released { reason: String, uncertain: bool },
 }
 
@@ -130,16 +130,16 @@ impl StateKind {
     }
 }
 
-/// All that is known of a key.
+/// What the store knows about a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     pub state: State,
     pub owner: Owner,
-    /// Grows by one with each claim while the record exists; so it is also the number of the attempt.
+    /// Counts the claims while the record exists, so it is also the number of the attempt.
     pub fence: u64,
     /// When the state last changed.
     pub updated_at: Timestamp,
-    /// From when on the record counts as absent. `None`: never.
+    /// From this time on, the record counts as absent. `None`: never.
     pub expires_at: Option<Timestamp>,
     pub digests: Option<Digests>,
 }
@@ -149,7 +149,7 @@ impl Record {
         self.expires_at.is_some_and(|expiry| expiry <= now)
     }
 
-    /// May somebody else claim the key now? The condition that stores check with every claim.
+    /// May another call claim the key now? Stores check this condition with every claim.
     pub fn is_claimable(&self, now: Timestamp) -> bool {
         self.is_expired(now)
             || match &self.state {
@@ -159,7 +159,7 @@ impl Record {
             }
     }
 
-    /// Did a former holder perhaps perform the effect without being able to say so?
+    /// May an earlier holder have performed the effect without recording it?
     pub(crate) fn leaves_doubt(&self, now: Timestamp) -> bool {
         match &self.state {
             State::Claimed { .. } => !self.is_expired(now),
@@ -169,7 +169,7 @@ impl Record {
     }
 }
 
-/// Cuts a reason to its limit, at a character boundary.
+/// The text of an error, cut to [`MAX_REASON_BYTES`] at a character boundary.
 pub(crate) fn reason(error: &dyn fmt::Display) -> String {
     let mut text = error.to_string();
     if text.len() > MAX_REASON_BYTES {
@@ -186,15 +186,17 @@ pub(crate) fn reason(error: &dyn fmt::Display) -> String {
 /// Why a record could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the item has no {0:?}: it is not a record of this library")]
+    #[error("the item has no attribute {0:?}, so it is not a record of this library")]
     Missing(&'static str),
     #[error("attribute {name:?} of the record is not {expected}")]
     Malformed { name: String, expected: &'static str },
-    #[error("the record has format {found}; this version knows formats up to {FORMAT}: update before touching it")]
+    #[error(
+        "the record has format {found}, but this version of the library knows only formats up to {FORMAT}; update the library"
+    )]
     NewerFormat { found: u64 },
-    #[error("attribute {0:?} belongs to the library or the table and cannot be set by the caller")]
+    #[error("attribute {0:?} is reserved for the library or the table; choose another name")]
     ReservedAttribute(String),
-    #[error("the outcome is not the JSON that was expected")]
+    #[error("the outcome cannot be converted to or from JSON of the expected type")]
     Outcome(#[source] serde_json::Error),
 }
 
@@ -204,7 +206,7 @@ mod tests {
 
     #[test]
     fn an_outcome_above_the_limit_is_kept_without_its_value() {
-        // with the quotes of JSON just 64 KB
+        // exactly 64 KB with the quotes of JSON
         let fits = "x".repeat(65_534);
         assert_eq!(Outcome::of(&fits).unwrap().value::<String>().unwrap(), Some(fits));
         let large = "x".repeat(65_535);

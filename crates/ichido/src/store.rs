@@ -1,10 +1,10 @@
-//! The port to whatever keeps the records: three operations, each one call.
+//! The interface to whatever keeps the records: three operations, one call each.
 //!
 //! An implementation promises:
-//! - [`Store::admit`] is atomic: it writes the record if, at `now`, there is none, or one that
-//!   [is claimable](Record::is_claimable); otherwise it returns the one that is there, changed in nothing.
-//! - [`Store::settle`] is atomic: it changes the record if it is claimed by that very owner and fence.
-//! - [`Store::read`] sees every write that was answered before it began.
+//! - [`Store::admit`] is atomic. It writes the record if, at `now`, there is none or the one that is there
+//!   [is claimable](Record::is_claimable). Otherwise it changes nothing and returns the record that is there.
+//! - [`Store::settle`] is atomic. It changes the record only if it is claimed with this owner and this fence.
+//! - [`Store::read`] returns every write that was answered before the read began.
 
 use std::error::Error as StdError;
 use std::future::Future;
@@ -16,16 +16,16 @@ use crate::digest::Digests;
 use crate::key::Key;
 use crate::record::{self, Outcome, Owner, Record, State};
 
-/// The caller's own attributes, beside the library's. A `Null` is left out.
+/// The caller's attributes, stored beside the library's. A `Null` is not stored.
 pub type Attributes = Vec<(String, Value)>;
 
-/// A new record, to be written if the key is free.
+/// A request to write a new record if the key is free.
 #[derive(Debug, Clone)]
 pub struct Admit<'a> {
     pub key: &'a Key,
     pub owner: Owner,
     pub now: Timestamp,
-    /// `Claimed` for a work to come; `Completed` or `Failed` for what is settled already.
+    /// `Claimed` before a work; `Completed` or `Failed` if it is settled already.
     pub state: State,
     pub expires_at: Option<Timestamp>,
     pub digests: Option<&'a Digests>,
@@ -35,13 +35,13 @@ pub struct Admit<'a> {
 /// The answer to [`Admit`].
 #[derive(Debug, Clone)]
 pub enum Admitted {
-    /// The record is written. `previous`: what it replaced, if anything.
+    /// The record is written. `previous`: the record that it replaced, if the store knows it.
     Won { fence: u64, previous: Option<Record> },
-    /// The key is taken; this is by whom.
+    /// The key is not free. This is its record.
     Held(Record),
 }
 
-/// A change to a record by the holder of its claim.
+/// A request to change a record, by the holder of its claim.
 #[derive(Debug, Clone)]
 pub struct Settle<'a> {
     pub key: &'a Key,
@@ -52,7 +52,7 @@ pub struct Settle<'a> {
     pub expires_at: Option<Timestamp>,
 }
 
-/// What becomes of a claim.
+/// How a claim changes.
 #[derive(Debug, Clone)]
 pub enum Transition {
     Complete { outcome: Outcome },
@@ -62,7 +62,7 @@ pub enum Transition {
 }
 
 impl Transition {
-    /// The state that the record is in afterwards.
+    /// The state of the record after the change.
     pub fn into_state(self) -> State {
         match self {
             Self::Complete { outcome } => State::Completed { outcome },
@@ -77,7 +77,7 @@ impl Transition {
 #[derive(Debug, Clone)]
 pub enum Settled {
     Done,
-    /// The claim is somebody else's by now, or gone. Nothing was changed.
+    /// Another call has taken over the claim, or the claim has ended. Nothing was changed. `None`: there is no record.
     Lost(Option<Record>),
 }
 
@@ -88,34 +88,34 @@ pub trait Store: Send + Sync + 'static {
     fn read(&self, key: &Key) -> impl Future<Output = Result<Option<Record>, Error>> + Send;
 }
 
-/// A cause, as the store reported it.
+/// The cause, as the store reported it.
 pub type Source = Box<dyn StdError + Send + Sync>;
 
-/// Why the store did not do what it was asked to.
+/// Why a call to the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Throttling, a 5xx, a timeout, no connection. It may have been done all the same.
-    #[error("the store could not be reached or is overloaded")]
+    /// Throttling, a 5xx, a timeout, no connection. The store may have done what it was asked to.
+    #[error("the store did not answer or is overloaded; try again later")]
     Transient(#[source] Source),
-    /// The store refused this very request: another one may succeed.
-    #[error("the store refused the request")]
+    /// The store refused this request. Another one may succeed.
+    #[error("the store refused the request, and would refuse it again")]
     Request(#[source] Source),
-    /// A missing table, a missing permission: no request will succeed until somebody mends it.
-    #[error("the store is misconfigured")]
+    /// A missing table, a missing permission. No request will succeed until somebody mends it.
+    #[error("the store cannot be used as it is configured; check the table, the permissions and the credentials")]
     Configuration(#[source] Source),
     /// The record cannot be written or read.
     #[error(transparent)]
     Record(#[from] record::Error),
 }
 
-/// The kinds of [`Error`], for those who decide by them.
+/// The kinds of [`Error`], to decide by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// May pass by itself. Only this kind opens the breaker.
+    /// It may pass by itself. Only this kind opens the breaker.
     Transient,
-    /// Concerns this one request.
+    /// It concerns only this request.
     Request,
-    /// Concerns every request until somebody acts.
+    /// It concerns every request until somebody acts.
     Configuration,
 }
 

@@ -1,11 +1,11 @@
-//! Which kind of error is it?
+//! Tells the kind of an error of the DynamoDB client.
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 
 use crate::store::Error;
 
-/// The store is there, but not now: throttled, in conflict, or failing inside.
+/// The store is throttled, in conflict, or failing inside. It may pass.
 const TRANSIENT: &[&str] = &[
     "InternalServerError",
     "InternalServerErrorException",
@@ -25,7 +25,7 @@ const TRANSIENT: &[&str] = &[
     "TransactionInProgressException",
 ];
 
-/// Nothing will work until somebody mends it.
+/// No request works until somebody mends it.
 const CONFIGURATION: &[&str] = &[
     "AccessDeniedException",
     "ExpiredToken",
@@ -46,12 +46,12 @@ where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
 {
     match &error {
-        // Never sent: credentials, region, a request that cannot be built.
+        // The request was never sent: no credentials, no region, or it could not be built.
         SdkError::ConstructionFailure(_) => Error::Configuration(Box::new(error)),
         SdkError::ServiceError(context) => {
             let status = context.raw().status().as_u16();
             let code = context.err().code().unwrap_or_default();
-            // Error codes may come with their namespace in front.
+            // An error code may have its namespace in front.
             let code = code.rsplit('#').next().unwrap_or(code);
             if TRANSIENT.contains(&code) || status >= 500 || status == 429 {
                 Error::Transient(Box::new(error))
@@ -61,7 +61,7 @@ where
                 Error::Request(Box::new(error))
             }
         }
-        // Sent perhaps, and not answered, or not so that anybody could read it.
+        // It may have been sent, but there is no answer, or none that can be read.
         _ => Error::Transient(Box::new(error)),
     }
 }

@@ -1,20 +1,23 @@
-//! A record as an item.
+//! A record as a DynamoDB item.
 //!
 //! | attribute | type | what |
 //! |---|---|---|
-//! | the table's keys | S | the key's text; the sort key's fixed value |
-//! | `ttl` (or its name) | N | seconds since the epoch, rounded up; absent: for ever |
+//! | the table's keys | S | the text of the key; the fixed value of the sort key |
+//! | `ttl`, or the table's name for it | N | when it expires: seconds since the epoch, rounded up; absent: never |
 //! | `ichido_format` | N | [the format](crate::record::FORMAT) |
 //! | `ichido_state` | S | `claimed`, `completed`, `failed`, `released` |
-//! | `ichido_owner` | S | the token of the call that holds or held it |
+//! | `ichido_owner` | S | the token of the call that holds or held the claim |
 //! | `ichido_fence` | N | counts the claims |
-//! | `ichido_updated_at` | N | milliseconds since the epoch |
-//! | `ichido_lease_until` | N | claimed: milliseconds since the epoch |
-//! | `ichido_outcome` | S | completed: JSON; absent if there is none |
-//! | `ichido_outcome_kept` | BOOL | completed: false if there was an outcome, but too large a one |
+//! | `ichido_updated_at` | N | when the state last changed: milliseconds since the epoch |
+//! | `ichido_lease_until` | N | claimed: when another call may take over, in milliseconds since the epoch |
+//! | `ichido_outcome` | S | completed: the outcome as JSON; absent if there is none |
+//! | `ichido_outcome_kept` | BOOL | completed: false if there was an outcome that was too large to keep |
 //! | `ichido_reason` | S | failed, released: why |
 //! | `ichido_uncertain` | BOOL | released: the effect may have happened |
-//! | `ichido_digest_key`, `ichido_digests` | S, M of S | which digest key, and a digest a field |
+//! | `ichido_digest_key`, `ichido_digests` | S, M of S | the id of the digest key, and one digest per field |
+//!
+//! The constants of [`attr`] are the names that begin with `ichido_`. The JavaScript in `infra/appsync` writes records of
+//! this format too.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -31,7 +34,7 @@ use crate::store::{Admit, Attributes, Settle};
 /// An item, or the key of one.
 pub type Item = HashMap<String, AttributeValue>;
 
-/// The library's attributes.
+/// The names of the library's attributes.
 pub mod attr {
     pub const PREFIX: &str = "ichido_";
     pub const FORMAT: &str = "ichido_format";
@@ -62,7 +65,7 @@ pub(crate) fn new_record(request: &Admit<'_>, fence: u64) -> Record {
     }
 }
 
-/// The whole item of a record, with the caller's attributes.
+/// The whole item of a record: keys, library's attributes, caller's attributes.
 pub fn write(table: &Table, key: &Key, record: &Record, attributes: &Attributes) -> Result<Item, Error> {
     let mut item = table.primary_key(key);
     item.extend(caller_attributes(table, attributes)?);
@@ -77,7 +80,7 @@ pub fn record_attributes(table: &Table, record: &Record) -> Item {
     item
 }
 
-/// Reads a record. Any item whatever gives a record or an error.
+/// Reads a record. Any item gives a record or an error, never a panic.
 pub fn read(table: &Table, item: &Item) -> Result<Record, Error> {
     let format = match item.get(attr::FORMAT) {
         None => return Err(Error::Missing(attr::FORMAT)),
@@ -121,7 +124,7 @@ pub(crate) struct Update {
     pub(crate) values: Item,
 }
 
-/// The update that makes a claim: sets what a claim has, removes what other states have, counts up the fence.
+/// The update that makes a claim. It sets what a claim has, removes what other states have, and increments the fence.
 pub(crate) fn claim_update(table: &Table, request: &Admit<'_>) -> Result<Update, Error> {
     let record = new_record(request, 0);
     let mut update = Update { expression: String::new(), names: HashMap::new(), values: Item::new() };
@@ -132,7 +135,7 @@ pub(crate) fn claim_update(table: &Table, request: &Admit<'_>) -> Result<Update,
         remove.extend([attr::DIGEST_KEY.to_owned(), attr::DIGESTS.to_owned()]);
     }
     for (index, (name, value)) in caller_attributes(table, request.attributes)?.into_iter().enumerate() {
-        // The caller's names may be reserved words or contain anything.
+        // The caller's names may be reserved words or contain any character.
         update.names.insert(format!("#a{index}"), name);
         update.values.insert(format!(":a{index}"), value);
         set.push(format!("#a{index} = :a{index}"));
@@ -143,7 +146,7 @@ pub(crate) fn claim_update(table: &Table, request: &Admit<'_>) -> Result<Update,
     Ok(update)
 }
 
-/// The update that ends or lengthens a claim.
+/// The update that settles or renews a claim.
 pub(crate) fn settle_update(table: &Table, request: &Settle<'_>) -> Update {
     let record = Record {
         state: request.to.clone().into_state(),
@@ -163,7 +166,7 @@ pub(crate) fn settle_update(table: &Table, request: &Settle<'_>) -> Update {
     update
 }
 
-/// Sets the library's attributes of a record; returns those that it must not have.
+/// Sets the library's attributes of a record. Returns those that the record must not have.
 fn set_record(table: &Table, record: &Record, set: &mut Vec<String>, update: &mut Update) -> Vec<String> {
     let mut remove: Vec<String> = OF_STATES.iter().map(|name| (*name).to_owned()).collect();
     for (index, (name, value)) in library_attributes(table, record).enumerate() {
@@ -183,7 +186,7 @@ fn set_record(table: &Table, record: &Record, set: &mut Vec<String>, update: &mu
     remove
 }
 
-/// All of the library's attributes but the fence, which a claim counts up in the store.
+/// The library's attributes of a record, except the fence: a claim increments it in the store.
 fn library_attributes<'a>(
     table: &'a Table,
     record: &Record,

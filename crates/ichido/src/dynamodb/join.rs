@@ -1,9 +1,12 @@
 //! `join`: the record as one item of the caller's own `TransactWriteItems`.
 //!
-//! The record is written together with the caller's writes or not at all, so there is no lease, no fence and no
-//! probe: exactly once by construction. What remains is to understand a refusal, which [`Join::verdict`] does, and to
-//! be sure of one: an attempt whose answer was lost may be under way still and land after everybody looked. Whoever is
-//! about to tell its caller that it did not happen puts up a [fence](Join::tombstone) first.
+//! The record is written together with the caller's writes or not at all. So there is no lease and no probe, and no second
+//! claim to fence off: it is exactly once by construction. Two things remain:
+//!
+//! - to understand why a transaction was refused. [`Join::verdict`] does that.
+//! - to be sure that a refused one stays refused. An attempt whose answer was lost may still be under way and be committed
+//!   after everybody has looked. A caller that is about to report "it did not happen" writes a
+//!   [tombstone](Join::tombstone) first.
 //!
 //! `join` never fails open: without the store there is no transaction.
 
@@ -25,11 +28,12 @@ use crate::key::Key;
 use crate::record::{self, Outcome, Owner, Record, State};
 use crate::store::{self, Attributes};
 
-/// How long a fence stands. No request is under way that long: AWS refuses one whose signature is more than 15 minutes old.
+/// How long a tombstone is kept. No request is under way for so long: AWS refuses one whose signature is more than 15
+/// minutes old.
 pub const TOMBSTONE_RETENTION: Duration = Duration::from_secs(60 * 60);
 
-/// The record of a key, about to be part of a transaction. Make it once per request and use it for every attempt: its
-/// owner token is how a lost answer is recognised.
+/// The record of a key, as an item for a transaction. Make one per request and use it for every attempt: by its owner
+/// token, an attempt whose answer was lost is recognised.
 #[derive(Debug, Clone)]
 pub struct Join {
     table: Table,
@@ -43,24 +47,24 @@ pub struct Join {
     replaces: Option<Owner>,
 }
 
-/// What a transaction came to, as far as the record can tell.
+/// What the record says about a transaction.
 #[derive(Debug)]
 pub enum Verdict {
-    /// It was committed, by this attempt or by an earlier one whose answer was lost.
+    /// It was committed, by this attempt or by an earlier one of the same `Join` whose answer was lost.
     New,
     /// The same request was committed before. Nothing was written.
     Replay(Recorded),
     /// The key was used with a different request before. Nothing was written.
     Mismatch { fields: Vec<String>, recorded: Recorded },
-    /// Nothing was committed under this key, and this attempt never will be: there is a [fence](Join::tombstone) that it did
-    /// not know of. An item that [replaces](Join::replaces) the fence passes it.
+    /// Nothing was committed under this key, and this attempt never will be: there is a [tombstone](Join::tombstone) that it
+    /// does not know. An item that [replaces](Join::replaces) the tombstone can be committed.
     Tombstone(Recorded),
-    /// Not ours to judge: another item's condition, a conflict, an error of the store. If the outcome of the
-    /// transaction is uncertain, [`Join::look`] tells what is recorded.
+    /// The record did not decide it: another item's condition did, or a conflict, or an error of the store. If it is
+    /// uncertain whether the transaction was committed, [`Join::look`] tells what is recorded.
     NotOurs,
 }
 
-/// The record of a committed transaction.
+/// The record that was found, with its item.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     pub record: Record,
@@ -69,7 +73,7 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// The outcome that was fixed before the commit; `None` if it was too large to keep or there was none.
+    /// The outcome that was set before the commit. `None` if it was too large to keep, or if there was none.
     pub fn outcome<T: DeserializeOwned>(&self) -> Result<Option<T>, record::Error> {
         match &self.record.state {
             State::Completed { outcome } => outcome.value(),
@@ -77,7 +81,7 @@ impl Recorded {
         }
     }
 
-    /// The outcome's JSON, byte for byte as it was recorded.
+    /// The JSON of the outcome, byte for byte as it was recorded.
     pub fn outcome_json(&self) -> Option<&str> {
         match &self.record.state {
             State::Completed { outcome: Outcome::Value(json) } => Some(json),
@@ -101,44 +105,43 @@ impl Join {
         }
     }
 
-    /// The owner token; random unless it is given.
+    /// Sets the owner token. The default is a random one.
     pub fn owner(mut self, owner: Owner) -> Self {
         self.owner = owner;
         self
     }
 
-    /// Where the item stands in the transaction. First, unless this says otherwise.
+    /// The position of the item in the transaction. The default is 0, the first.
     pub fn position(mut self, position: usize) -> Self {
         self.position = position;
         self
     }
 
-    /// Refuses the same key with a different request. Without digests the payload does not matter.
+    /// Refuses the same key with a different request. Without digests, requests are not compared.
     pub fn digests(mut self, digests: Digests) -> Self {
         self.digests = Some(digests);
         self
     }
 
-    /// Puts an attribute of the caller's own beside the library's.
+    /// Stores an attribute of the caller beside the library's.
     pub fn attribute(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.attributes.push((name.into(), value.into()));
         self
     }
 
-    /// What is replayed to duplicates. It is fixed before the commit: nothing is written after it.
+    /// What duplicates get. It is set before the commit, because nothing is written after it.
     pub fn outcome<T: Serialize>(mut self, outcome: &T) -> Result<Self, record::Error> {
         self.outcome = Outcome::of(outcome)?;
         Ok(self)
     }
 
-    /// From when on the record counts as absent (`None`: never), instead of after the namespace's retention.
+    /// When the record expires (`None`: never). The default is the namespace's retention.
     pub fn expires_at(mut self, expiry: Option<Timestamp>) -> Self {
         self.expires_at = Some(expiry);
         self
     }
 
-    /// Also replaces this very record, though it has not expired: the caller looked at it and found that what it
-    /// stands for is over.
+    /// Also replaces this record, although it has not expired. The caller has read it and knows that it no longer counts.
     pub fn replaces(mut self, recorded: &Recorded) -> Self {
         self.replaces = Some(recorded.record.owner.clone());
         self
@@ -174,7 +177,7 @@ impl Join {
         Ok(TransactWriteItem::builder().put(put).build())
     }
 
-    /// Reads the answer to the transaction. Only an error in reading the record that stood in the way is an error.
+    /// Reads the answer to the transaction. The only error is a record that cannot be read.
     pub fn verdict(
         &self,
         answer: &Result<TransactWriteItemsOutput, SdkError<TransactWriteItemsError>>,
@@ -186,7 +189,7 @@ impl Join {
         let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) = error.as_service_error() else {
             return Ok(Verdict::NotOurs);
         };
-        // An item is shown with a failed condition, and with nothing else.
+        // DynamoDB returns an item only with a failed condition.
         let reason = cancelled.cancellation_reasons().get(self.position);
         match reason.and_then(|reason| reason.item()) {
             Some(item) => self.judge(item),
@@ -194,8 +197,8 @@ impl Join {
         }
     }
 
-    /// What is recorded now, by a consistent read. `None`: nothing, or what there is has expired. While a
-    /// write of ours may still be under way, that proves nothing.
+    /// What is recorded now, by a consistent read. `None`: nothing, or a record that has expired. As long as an attempt may
+    /// still be under way, `None` does not prove that it will not be committed.
     pub async fn look(&self, client: &Client, now: Timestamp) -> Result<Option<Verdict>, store::Error> {
         let get = client
             .get_item()
@@ -211,12 +214,12 @@ impl Join {
         }
     }
 
-    /// Makes a refusal final: `Ok(None)` says that nothing was committed under this key and that no attempt made so far,
-    /// by whomever, ever will be, though it may be under way still. `Ok(Some(…))` says what had been committed.
+    /// Makes a refusal final. `Ok(None)`: nothing was committed under this key, and no attempt that any caller has sent so
+    /// far ever will be, even if it is still under way. `Ok(Some(…))`: what was committed.
     ///
-    /// The fence is a record in the state `released` that stands for [`TOMBSTONE_RETENTION`]. It is no outcome: whoever meets it
-    /// ([`Verdict::Tombstone`]) may replace it, and only who has met it can. It costs one write, which is at the same time
-    /// the consistent look at the record. An error leaves things open, as before.
+    /// The tombstone is a record in the state `released`, kept for [`TOMBSTONE_RETENTION`]. It is not an outcome: an attempt
+    /// that has met it ([`Verdict::Tombstone`]) may replace it, and no other attempt can. It costs one write, which also
+    /// reads the record consistently. After an error, nothing is known.
     pub async fn tombstone(
         &self,
         client: &Client,
@@ -225,7 +228,7 @@ impl Join {
     ) -> Result<Option<Verdict>, store::Error> {
         let tombstone = Record {
             state: State::Released { reason: record::reason(&reason), uncertain: false },
-            // A new one each time: what may replace the fence before must not pass this one.
+            // A new token each time: an attempt that may replace an earlier tombstone must not replace this one.
             owner: Owner::random(),
             fence: 1,
             updated_at: now,
@@ -248,7 +251,7 @@ impl Join {
             Some(Some(item)) => Ok(Some(self.judge(item)?)),
             Some(None) => match self.look(client, now).await? {
                 Some(verdict) if !matches!(verdict, Verdict::Tombstone(_)) => Ok(Some(verdict)),
-                _ => Err(store::Error::Transient("the record vanished between the refusal and the look at it".into())),
+                _ => Err(store::Error::Transient(super::VANISHED.into())),
             },
             None => Err(classify(error)),
         }
@@ -277,8 +280,8 @@ impl Join {
     }
 }
 
-/// The condition under which a key is free for a transaction at `:now`: [`claimable`], except that what was given back is
-/// a fence here, and free only for those who name it.
+/// The condition under which a key is free for a transaction at `:now`. It is [`claimable`], except that a released record is
+/// a tombstone here: only an attempt that names it may replace it.
 fn free_for_a_transaction() -> String {
     format!(
         "attribute_not_exists(#pk) OR #ttl <= :now_secs OR ({version} <= :format AND {state} = :claimed AND {lease} <= :now)",

@@ -1,6 +1,6 @@
-//! Looking at a table's records from outside, as an operator's tool does: one by its stored text, or a few of them.
+//! Reads the records of a table for an operator's tool: one key, or a list of keys.
 //!
-//! Nothing here changes anything, and no application needs it: [`look_through`](DynamoDb::look_through) scans.
+//! Nothing here changes a record. Applications do not need it: [`look_through`](DynamoDb::look_through) scans the table.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,45 +13,45 @@ use crate::key::Key;
 use crate::record::{self, Record, StateKind};
 use crate::store::Error;
 
-/// Items that one request examines.
+/// How many items one request examines.
 const PAGE: i32 = 500;
 
-/// An item under a key.
+/// The item that is stored under a key.
 #[derive(Debug)]
 pub struct StoredItem {
     pub key: Key,
-    /// An error if the item is none of the library's, or of a newer format.
+    /// An error if the item is not a record of the library, or has a newer format.
     pub record: Result<Record, record::Error>,
-    /// What is not the library's, nor a key of the table.
+    /// The attributes that belong neither to the library nor to the table's keys.
     pub attributes: BTreeMap<String, Value>,
 }
 
 /// Which records to look for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wanted<'a> {
-    /// Keys that begin so.
+    /// Only keys that begin with this.
     pub prefix: &'a str,
     /// Only those in this state.
     pub state: Option<StateKind>,
 }
 
-/// What a look through a table found.
+/// What a scan of a table found.
 #[derive(Debug)]
 pub struct Listing {
     pub items: Vec<StoredItem>,
-    /// Items that were looked at.
+    /// How many items were examined.
     pub examined: usize,
-    /// Was that all of the table?
+    /// True if the whole table was examined and everything that was found is listed.
     pub whole: bool,
 }
 
 impl DynamoDb {
-    /// The item under a key, record or not, as it is now.
+    /// The item under a key as it is now, whether or not it is a record.
     pub async fn look(&self, key: &Key) -> Result<Option<StoredItem>, Error> {
         Ok(self.item(key).await?.map(|item| self.stored(key.clone(), &item)))
     }
 
-    /// Scans for up to `most` records, looking at `examine` items at most (rounded up to a page).
+    /// Scans for up to `most` records and examines at most `examine` items, rounded up to a page.
     pub async fn look_through(&self, wanted: Wanted<'_>, most: usize, examine: usize) -> Result<Listing, Error> {
         let mut listing = Listing { items: Vec::new(), examined: 0, whole: false };
         let mut start: Option<Item> = None;
@@ -105,7 +105,7 @@ impl DynamoDb {
     }
 }
 
-/// An attribute value as JSON; numbers that JSON's reader cannot hold stay text, binary is its size.
+/// An attribute value as JSON. A number that `serde_json` cannot hold becomes text, and a binary value becomes its size.
 fn json(value: &AttributeValue) -> Value {
     match value {
         AttributeValue::S(text) => Value::from(text.as_str()),

@@ -1,17 +1,19 @@
 //! The store on DynamoDB, and [`Join`]: the record as one item of the caller's own transaction.
 //!
-//! The table is the caller's: the names of its keys and of its `ttl` attribute are configuration, and the caller's
-//! attributes stand beside the library's, all of which begin with `ichido_`. See [`item`] for the format.
+//! The table belongs to the caller, who names its keys and its `ttl` attribute ([`Table`]). The library's attributes all begin
+//! with `ichido_`; the caller's attributes are stored beside them. [`item`] has the format.
 //!
-//! Each operation is one request. Retries are the SDK's own; [`bounded`] sets how many, and how long in all.
+//! Each operation is one request. The SDK retries it; [`bounded`] limits how often and for how long.
 //!
 //! ## Several regions
 //!
-//! On a global table of the eventually consistent kind, conditions are checked in one region only and the last
-//! writer wins: two regions can both win the claim of one key. Send all calls for a key to one region (route by
-//! key, or keep one region passive until the other is gone for longer than the longest lease), or use a global table with
-//! multi-Region strong consistency, where conditions hold everywhere (transactions, and so [`Join`], are
-//! not offered there).
+//! An eventually consistent global table checks conditions in one region only, and the last writer wins. So two regions can
+//! both win the claim on one key. There are two ways out:
+//!
+//! - Send all calls for a key to one region: route by key, or keep one region passive until the other has been gone for
+//!   longer than the longest lease.
+//! - Use a global table with multi-Region strong consistency, where conditions hold everywhere. It does not offer
+//!   transactions, and so no [`Join`].
 
 mod error;
 pub mod item;
@@ -37,23 +39,23 @@ use crate::record::{Record, State, StateKind};
 use crate::store::{Admit, Admitted, Error, Settle, Settled, Store};
 use item::{Item, attr};
 
-/// A table, and what its attributes are called.
+/// A table, and the names of its keys and its expiry attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     pub(crate) name: String,
     pub(crate) partition_key: String,
-    /// The sort key's name, and the value that all records have there.
+    /// The name of the sort key, and the value that all records have there.
     pub(crate) sort_key: Option<(String, String)>,
     pub(crate) ttl: String,
 }
 
 impl Table {
-    /// A table with this partition key, no sort key, and `ttl` as its expiry attribute.
+    /// A table with this partition key, without a sort key, and with `ttl` as its expiry attribute.
     pub fn new(name: impl Into<String>, partition_key: impl Into<String>) -> Self {
         Self { name: name.into(), partition_key: partition_key.into(), sort_key: None, ttl: "ttl".into() }
     }
 
-    /// The table has a sort key; records stand under this value of it.
+    /// The table has a sort key. All records have this value there.
     pub fn sort_key(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.sort_key = Some((name.into(), value.into()));
         self
@@ -78,7 +80,7 @@ impl Table {
         item
     }
 
-    /// Does this attribute belong to the table or the library?
+    /// Does this attribute belong to the table or to the library?
     pub(crate) fn is_reserved(&self, name: &str) -> bool {
         name == self.partition_key
             || name == self.ttl
@@ -87,7 +89,7 @@ impl Table {
     }
 }
 
-/// The same client with this many attempts at most, which together take this long at most.
+/// The same client, limited to this many attempts per operation and to this total time.
 pub fn bounded(client: &Client, attempts: u32, total: Duration) -> Client {
     let config = client
         .config()
@@ -105,12 +107,12 @@ pub struct DynamoDb {
     expressions: Expressions,
 }
 
-/// The expressions of every request, made once.
+/// The expressions that every request uses, made once.
 #[derive(Debug, Clone)]
 struct Expressions {
-    /// The key is absent, expired, given back, or its lease is over.
+    /// The record is absent, expired or released, or its lease has ended.
     claimable: String,
-    /// The record is claimed by this owner and fence.
+    /// The record is claimed with this owner and this fence.
     held: String,
 }
 
@@ -124,7 +126,7 @@ impl DynamoDb {
         &self.table
     }
 
-    /// A settled record replaces whatever expired or lapsed record there is: a put.
+    /// Writes a settled record. It replaces the whole item, so this is a put.
     async fn put(&self, request: &Admit<'_>) -> Result<Admitted, Error> {
         let record = item::new_record(request, 1);
         let item = item::write(&self.table, request.key, &record, request.attributes)?;
@@ -146,7 +148,7 @@ impl DynamoDb {
         }
     }
 
-    /// A claim counts up the fence of the record that it replaces: an update.
+    /// Writes a claim. It increments the fence of the record that it replaces, so this is an update.
     async fn claim(&self, request: &Admit<'_>) -> Result<Admitted, Error> {
         let update = item::claim_update(&self.table, request)?;
         let mut values = update.values;
@@ -168,7 +170,7 @@ impl DynamoDb {
             Ok(output) => match output.attributes {
                 None => Ok(Admitted::Won { fence: 1, previous: None }),
                 Some(old) => {
-                    // Whatever was there, the condition found it claimable. A foreign item that expired has no fence.
+                    // The condition found the old item claimable. An expired item that is not a record has no fence.
                     let previous = item::read(&self.table, &old).ok();
                     let fence = previous.as_ref().map_or(1, |record| record.fence + 1);
                     Ok(Admitted::Won { fence, previous })
@@ -181,7 +183,7 @@ impl DynamoDb {
         }
     }
 
-    /// What lies under a key now, record or not.
+    /// The item under a key, whether or not it is a record.
     async fn item(&self, key: &Key) -> Result<Option<Item>, Error> {
         let get = self
             .client
@@ -192,7 +194,7 @@ impl DynamoDb {
         Ok(get.send().await.map_err(classify)?.item)
     }
 
-    /// The record that stood in the way. Stores that do not return it with the refusal are asked for it.
+    /// The record because of which the write was refused. If it did not come with the refusal, it is read.
     async fn held(&self, key: &Key, old: Option<&Item>) -> Result<Admitted, Error> {
         let record = match old {
             Some(old) => Some(item::read(&self.table, old)?),
@@ -200,7 +202,7 @@ impl DynamoDb {
         };
         match record {
             Some(record) => Ok(Admitted::Held(record)),
-            None => Err(Error::Transient("the record vanished between the refusal and the look at it".into())),
+            None => Err(Error::Transient(VANISHED.into())),
         }
     }
 }
@@ -241,8 +243,11 @@ impl Store for DynamoDb {
     }
 }
 
-/// The condition under which a key is free at `:now`. An item of a newer format is never free, unless it expired: what
-/// `ttl` means is the table's, not the format's.
+/// Why a refused write may be tried again.
+const VANISHED: &str = "the record that refused the write was gone when it was read; try again";
+
+/// The condition under which a key is free at `:now`. An item of a newer format is free only if it has expired, because
+/// the meaning of `ttl` does not depend on the format.
 pub(crate) fn claimable() -> String {
     format!(
         "attribute_not_exists(#pk) OR #ttl <= :now_secs OR \
@@ -253,7 +258,7 @@ pub(crate) fn claimable() -> String {
     )
 }
 
-/// The table's own names may be reserved words (`ttl` is one).
+/// The table's names may be reserved words of DynamoDB, as `ttl` is.
 pub(crate) fn claimable_names(table: &Table) -> HashMap<String, String> {
     HashMap::from([("#pk".into(), table.partition_key.clone()), ("#ttl".into(), table.ttl.clone())])
 }
@@ -272,7 +277,7 @@ fn held() -> String {
     format!("{} = :owner AND {} = :fence AND {} = :claimed", attr::OWNER, attr::FENCE, attr::STATE)
 }
 
-/// `Some` if the condition refused the write; inside, the item that stood in the way.
+/// `Some` if the condition refused the write; inside, the item that is there, if DynamoDB returned it.
 fn refused_put(error: &SdkError<PutItemError>) -> Option<Option<&Item>> {
     match error.as_service_error()? {
         PutItemError::ConditionalCheckFailedException(refusal) => Some(refusal.item()),
