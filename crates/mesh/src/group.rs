@@ -1,22 +1,25 @@
-//! Groups and nodes as data: their names, their limits, their life.
+//! Groups and nodes as data: their limits, their life, and why a request about them is refused.
 
-use ichido::Timestamp;
-use serde::{Deserialize, Serialize};
+use ichido::{Timestamp, store};
+use uuid::Uuid;
 
 /// The longest domain, in characters of any script.
-pub const MAX_DOMAIN_CHARS: usize = 256;
+pub(crate) const MAX_DOMAIN_CHARS: usize = 256;
 /// The longest id of a node or host, in characters.
-pub const MAX_ID_CHARS: usize = 128;
+pub(crate) const MAX_ID_CHARS: usize = 128;
 /// The longest id that a publisher gives a message, in characters.
-pub const MAX_MESSAGE_ID_CHARS: usize = 100;
+pub(crate) const MAX_MESSAGE_ID_CHARS: usize = 100;
 /// The longest name of a group, in characters.
-pub const MAX_NAME_CHARS: usize = 128;
-/// The most living groups of a domain.
-pub const MAX_GROUPS_A_DOMAIN: usize = 100;
+pub(crate) const MAX_NAME_CHARS: usize = 128;
+/// How many living groups a domain may have.
+pub(crate) const MAX_GROUPS_PER_DOMAIN: usize = 100;
 
-/// Why a request is refused, in the words and under the type that the client sees.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+/// Where random ids come from. Each call returns another one.
+pub(crate) type Random = dyn Fn() -> Uuid + Send + Sync;
+
+/// Why a request is refused, in the words that the client sees.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
     #[error("{0}")]
     Validation(String),
     #[error("The group does not exist or has ended. Disconnect.")]
@@ -27,61 +30,55 @@ pub enum Refusal {
     Unauthorized(&'static str),
     #[error("Other requests were faster. Try again.")]
     Conflict,
+    /// The table could not be read or written. The cause is for the log, not for the client.
     #[error("The request could not be carried out. Try again.")]
-    Unavailable,
+    Unavailable(#[from] store::Error),
 }
 
-impl Refusal {
+impl Error {
     /// The `errorType` of the GraphQL error.
-    pub fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Validation(_) => "ValidationError",
             Self::GroupNotFound => "GroupNotFound",
             Self::NodeNotFound => "NodeNotFound",
             Self::Unauthorized(_) => "Unauthorized",
             Self::Conflict => "Conflict",
-            Self::Unavailable => "Unavailable",
+            Self::Unavailable(_) => "Unavailable",
         }
     }
 }
 
 /// Refuses a text that is empty or too long.
-pub fn check_length(what: &str, text: &str, most: usize) -> Result<(), Refusal> {
+pub(crate) fn check_length(what: &str, text: &str, most: usize) -> Result<(), Error> {
     let length = text.chars().count();
     if (1..=most).contains(&length) {
         return Ok(());
     }
-    Err(Refusal::Validation(format!("{what} has 1 to {most} characters, not {length}.")))
+    Err(Error::Validation(format!("{what} has 1 to {most} characters, not {length}.")))
 }
 
-/// A group as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Group {
-    pub group_id: String,
-    pub domain: String,
-    pub name: String,
-    pub host_id: String,
-    /// ISO 8601, with milliseconds.
-    pub created_at: String,
+/// A group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) group_id: String,
+    pub(crate) domain: String,
+    pub(crate) name: String,
+    pub(crate) host_id: String,
+    /// RFC 3339, with milliseconds.
+    pub(crate) created_at: String,
     /// Seconds since the epoch; fixed at creation.
-    pub expires_at: u64,
+    pub(crate) expires_at: u64,
     /// Seconds since the epoch: how long the host's last heartbeat lasts.
-    pub host_fresh_until: u64,
-    pub use_web_socket: bool,
+    pub(crate) host_fresh_until: u64,
+    pub(crate) use_web_socket: bool,
 }
 
 impl Group {
-    /// Is it neither at its end nor without its host?
-    pub fn is_alive(&self, now: Timestamp) -> bool {
+    /// A group lives until its end, and only while its host sends heartbeats.
+    pub(crate) fn is_alive(&self, now: Timestamp) -> bool {
         self.expires_at > now.as_secs() && self.host_fresh_until > now.as_secs()
     }
-}
-
-/// A moment as the API shows it.
-pub fn iso(at: Timestamp) -> String {
-    let millis = i64::try_from(at.as_millis()).unwrap_or(i64::MAX);
-    jiff::Timestamp::from_millisecond(millis).map_or_else(|_| String::new(), |at| format!("{at:.3}"))
 }
 
 #[cfg(test)]
@@ -95,7 +92,7 @@ mod tests {
             domain: "d".into(),
             name: "n".into(),
             host_id: "h".into(),
-            created_at: iso(Timestamp::from_secs(0)),
+            created_at: Timestamp::from_secs(0).to_string(),
             expires_at: 100,
             host_fresh_until: 50,
             use_web_socket: true,
@@ -111,10 +108,5 @@ mod tests {
         let refusal = check_length("domain", &"教".repeat(257), MAX_DOMAIN_CHARS).unwrap_err();
         assert_eq!(refusal.to_string(), "domain has 1 to 256 characters, not 257.");
         assert!(check_length("domain", "", MAX_DOMAIN_CHARS).is_err());
-    }
-
-    #[test]
-    fn times_are_shown_with_milliseconds() {
-        assert_eq!(iso(Timestamp::from_millis(1_700_000_000_123)), "2023-11-14T22:13:20.123Z");
     }
 }

@@ -1,8 +1,9 @@
-//! What the function needs to know, read once and judged as a whole.
+//! What the function reads from its environment. One error names everything that is missing or wrong.
 
 use std::time::Duration;
 
 use function::{Env, Error};
+use ichido::Timestamp;
 
 /// Every variable that the function reads.
 pub const VARIABLES: &[&str] = &[
@@ -14,8 +15,8 @@ pub const VARIABLES: &[&str] = &[
     "MESH_API_KEY_EXPIRES",
 ];
 
-/// A group or membership lasts this many heartbeats without one.
-pub const HEARTBEATS_UNTIL_GONE: u32 = 5;
+/// A group or a membership ends after this many missed heartbeats.
+pub(crate) const HEARTBEATS_UNTIL_GONE: u32 = 5;
 
 /// The function's settings.
 #[derive(Debug, Clone)]
@@ -25,14 +26,14 @@ pub struct Settings {
     pub longest: Duration,
     pub host_heartbeat: Duration,
     pub polling_interval: Duration,
-    /// How long messages, and publishes that are recognised again, are kept.
+    /// How long messages are kept, and the records by which repeated publishes are recognised.
     pub retention: Duration,
-    /// When the API key ends, in seconds since the epoch.
-    pub api_key_expires: Option<u64>,
+    /// When the API key expires.
+    pub api_key_expires: Option<Timestamp>,
 }
 
 impl Settings {
-    pub fn read(env: &Env) -> Result<Self, Error> {
+    pub(crate) fn read(env: &Env) -> Result<Self, Error> {
         let mut vars = env.reader();
         let table = vars.required("TABLE_NAME");
         let minutes: u64 = vars.parsed("MESH_MAX_CONNECTION_TIME_MINUTES", 50);
@@ -53,7 +54,7 @@ impl Settings {
             host_heartbeat: Duration::from_secs(heartbeat),
             polling_interval: Duration::from_secs(polling),
             retention: Duration::from_secs(retention),
-            api_key_expires: (key > 0).then_some(key),
+            api_key_expires: (key > 0).then(|| Timestamp::from_secs(key)),
         })
     }
 }

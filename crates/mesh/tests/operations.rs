@@ -1,12 +1,12 @@
 //! Every operation, success and each refusal, with the very files that are deployed.
 
-mod common;
+mod support;
 
 use std::time::Duration;
 
-use common::*;
 use futures::future::join_all;
 use serde_json::{Value, json};
+use support::*;
 
 #[tokio::test]
 async fn a_group_is_created_found_and_listed() {

@@ -1,13 +1,13 @@
 //! Requests that meet: what they leave behind is what one of them alone would have left, and nothing of what has ended.
 
-mod common;
+mod support;
 
 use std::time::Duration;
 
 use appsync::Response;
-use common::*;
 use futures::future::join_all;
 use serde_json::{Value, json};
+use support::*;
 use testkit::faults::{Fault, Lag, Rule};
 
 fn kind(response: &Response) -> String {

@@ -1,13 +1,13 @@
 //! Every resolver file by itself, in the engine: what it asks of DynamoDB, what it makes of the answer, what it refuses. The requests
 //! are snapshots: a change of one is a change of the table's traffic, and somebody should look at it.
 
-mod common;
+mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use appsync::engine::Ending;
-use common::{DOMAIN, Mesh};
 use serde_json::{Value, json};
+use support::{DOMAIN, Mesh};
 
 /// 2026-01-01T00:00:00Z, when the tests' clock begins.
 const NOW: u64 = 1_767_225_600;
@@ -692,7 +692,7 @@ fn no_file_is_without_a_case_for_either_of_its_handlers() {
         cases().into_iter().map(|(file, handler, _, _)| (file.to_owned(), handler.to_owned())).collect();
     let mut there = BTreeSet::new();
     for folder in ["functions", "resolvers"] {
-        let path = common::workspace().join("infra/appsync").join(folder);
+        let path = support::workspace().join("infra/appsync").join(folder);
         for entry in std::fs::read_dir(path).expect("the folder") {
             let name = entry.expect("an entry").file_name().into_string().expect("a name");
             there.extend(["request", "response"].map(|handler| (format!("{folder}/{name}"), handler.to_owned())));

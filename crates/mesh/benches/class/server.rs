@@ -11,6 +11,7 @@ use appsync::{Api, LambdaError};
 use ichido::SystemClock;
 use mesh::settings::Settings;
 use testkit::Dynamo;
+use uuid::Uuid;
 
 use super::Result;
 
@@ -30,7 +31,8 @@ pub(crate) async fn api() -> Result<(Api, Dynamo)> {
         retention: Duration::from_secs(120),
         api_key_expires: None,
     };
-    let handler = mesh::resolver::handler(settings, db.client(), Arc::new(SystemClock));
+    let handler =
+        mesh::function::resolver::handler(settings, db.client(), Arc::new(SystemClock), Arc::new(Uuid::new_v4));
     let seconds = HEARTBEAT.as_secs().to_string();
     let api = Api::builder()
         .template(std::fs::read_to_string(root.join("infra/templates/mesh.yaml"))?, &[])

@@ -2,13 +2,14 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use appsync::{Api, Caller, Response};
 use mesh::settings::Settings;
 use serde_json::{Value, json};
 use testkit::{Dynamo, ManualClock};
+use uuid::Uuid;
 
 pub const KEY: &str = "key-of-the-test";
 pub const DOMAIN: &str = "192.0.2.7";
@@ -23,6 +24,15 @@ pub fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// Random ids that are the same in every run.
+fn random_ids(seed: u64) -> Arc<dyn Fn() -> Uuid + Send + Sync> {
+    let random = Mutex::new(fastrand::Rng::with_seed(seed));
+    Arc::new(move || {
+        let bytes = random.lock().expect("not poisoned").u128(..).to_le_bytes();
+        uuid::Builder::from_random_bytes(bytes).into_uuid()
+    })
+}
+
 impl Mesh {
     pub async fn start() -> Self {
         let clock = ManualClock::new();
@@ -35,7 +45,7 @@ impl Mesh {
             retention: Duration::from_secs(120),
             api_key_expires: None,
         };
-        let handler = mesh::resolver::handler(settings, db.client(), Arc::new(clock.clone()));
+        let handler = mesh::function::resolver::handler(settings, db.client(), Arc::new(clock.clone()), random_ids(5));
         let yaml = std::fs::read_to_string(workspace().join("infra/templates/mesh.yaml")).expect("the template");
         let now = clock.clone();
         let api = Api::builder()

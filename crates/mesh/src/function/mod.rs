@@ -1,0 +1,3 @@
+//! The Lambda function of this application.
+
+pub mod resolver;

@@ -1,0 +1,181 @@
+//! `mesh-resolver`: gets a GraphQL field and its arguments, returns a value or a typed error.
+//!
+//! To a client of AppSync, all failures of a Lambda function look alike. So an error that a client should understand is
+//! an answer here, and `infra/appsync/resolvers/lambda.js` makes a GraphQL error of it.
+
+use std::sync::Arc;
+
+use aws_sdk_dynamodb::Client;
+use function::{Aws, Env, Error, Handler, Value};
+use ichido::{Clock, SystemClock, Timestamp};
+use serde::Deserialize;
+use serde_json::json;
+use telemetry::{causes, metric};
+use uuid::Uuid;
+
+use crate::group::{self, Group, Random};
+use crate::settings::Settings;
+use crate::table::Table;
+use crate::{create, dissolve, leave};
+
+const SECONDS_PER_DAY: u64 = 86_400;
+
+/// What `lambda.js` sends.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "field", content = "arguments")]
+enum Request {
+    #[serde(rename = "createGroup")]
+    Create(create::Arguments),
+    #[serde(rename = "leaveGroup")]
+    Leave(leave::Arguments),
+    #[serde(rename = "dissolveGroup")]
+    Dissolve(dissolve::Arguments),
+}
+
+/// What a call needs besides its arguments.
+struct Resolver {
+    settings: Settings,
+    table: Table,
+    clock: Arc<dyn Clock>,
+    random: Arc<Random>,
+}
+
+pub(crate) async fn build(env: Env, aws: Aws) -> Result<Handler, Error> {
+    let settings = Settings::read(&env)?;
+    aws.warm(&settings.table).await;
+    Ok(handler(settings, aws.dynamodb(), Arc::new(SystemClock), Arc::new(Uuid::new_v4)))
+}
+
+/// The handler over given settings, client, clock and source of random ids.
+pub fn handler(settings: Settings, client: Client, clock: Arc<dyn Clock>, random: Arc<Random>) -> Handler {
+    let table = Table::new(client, &settings.table);
+    let resolver = Arc::new(Resolver { settings, table, clock, random });
+    function::handler(move |event| {
+        let resolver = resolver.clone();
+        async move { resolver.answer(event.payload).await }
+    })
+}
+
+impl Resolver {
+    async fn answer(&self, payload: Value) -> Result<Value, Error> {
+        let started = self.clock.now();
+        if let Some(expiry) = self.settings.api_key_expires {
+            metric::MESH_API_KEY_DAYS_LEFT.add(expiry.as_secs().saturating_sub(started.as_secs()) / SECONDS_PER_DAY);
+        }
+        let request: Request = serde_json::from_value(payload).map_err(|error| Error::failed("Event", error))?;
+        let result = self.call(&request).await;
+        metric::MESH_LATENCY.took(self.clock.now().since(started));
+        Ok(match result {
+            Ok(value) => json!({ "value": value }),
+            Err(error) => {
+                metric::MESH_REFUSALS.add(1);
+                report(&request, &error);
+                json!({ "error": { "type": error.kind(), "message": error.to_string() } })
+            }
+        })
+    }
+
+    async fn call(&self, request: &Request) -> Result<Value, group::Error> {
+        let Self { settings, table, clock, random } = self;
+        let (clock, random) = (&**clock, &**random);
+        match request {
+            Request::Create(arguments) => {
+                let group = create::create(table, settings, clock, random, arguments).await?;
+                Ok(created(settings, &group))
+            }
+            Request::Leave(arguments) => {
+                leave::leave(table, clock, arguments).await?;
+                Ok(left(arguments))
+            }
+            Request::Dissolve(arguments) => {
+                let notice = dissolve::dissolve(table, settings, clock, random, arguments).await?;
+                Ok(dissolved(arguments, &notice))
+            }
+        }
+    }
+}
+
+/// Logs why a call was refused. What a user typed is in no message; a group's id was made here.
+fn report(request: &Request, error: &group::Error) {
+    let (field, group_id) = match request {
+        Request::Create(_) => ("createGroup", ""),
+        Request::Leave(leave::Arguments { group_id, .. }) => ("leaveGroup", group_id.as_str()),
+        Request::Dissolve(dissolve::Arguments { group_id, .. }) => ("dissolveGroup", group_id.as_str()),
+    };
+    let refusal = error.kind();
+    match error {
+        group::Error::Unavailable(cause) => {
+            let cause = causes(cause);
+            tracing::warn!(field, group_id, refusal, error = cause, "could not carry out {field}: {cause}");
+        }
+        _ => tracing::info!(field, group_id, refusal, "refused {field}: {error}"),
+    }
+}
+
+fn created(settings: &Settings, group: &Group) -> Value {
+    let Group { group_id, domain, name, host_id, created_at, expires_at, use_web_socket, .. } = group;
+    json!({
+        "id": group_id,
+        "domain": domain,
+        "fullId": format!("{group_id}@{domain}"),
+        "name": name,
+        "hostId": host_id,
+        "createdAt": created_at,
+        "expiresAt": Timestamp::from_secs(*expires_at).to_string(),
+        "heartbeatIntervalSeconds": settings.host_heartbeat.as_secs(),
+        "useWebSocket": use_web_socket,
+        "pollingIntervalSeconds": settings.polling_interval.as_secs(),
+    })
+}
+
+fn left(arguments: &leave::Arguments) -> Value {
+    let leave::Arguments { group_id, domain, node_id } = arguments;
+    json!({ "peerId": node_id, "groupId": group_id, "domain": domain, "message": "The node has left the group." })
+}
+
+fn dissolved(arguments: &dissolve::Arguments, notice: &dissolve::Notice) -> Value {
+    let dissolve::Arguments { group_id, domain, message_id, .. } = arguments;
+    let message = "The host has dissolved the group.";
+    // Without group and domain a message reaches no subscriber: a repeated publish is answered, not delivered again.
+    let (to_group, to_domain) = if notice.is_replay { (None, None) } else { (Some(group_id), Some(domain)) };
+    json!({
+        "groupId": to_group,
+        "domain": to_domain,
+        "sequence": notice.sequence,
+        "messageId": message_id,
+        "groupDissolve": { "groupId": group_id, "domain": domain, "message": message },
+        "message": message,
+        "timestamp": notice.at.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ichido::store;
+
+    #[test]
+    fn nothing_internal_is_in_a_refusal() {
+        let refusals = [
+            group::check_length("name", "", 128).unwrap_err(),
+            group::Error::GroupNotFound,
+            group::Error::NodeNotFound,
+            group::Error::Unauthorized("dissolve the group"),
+            group::Error::Conflict,
+            group::Error::Unavailable(store::Error::Transient("DynamoDB throttled the table".into())),
+        ];
+        for refusal in refusals {
+            let text = refusal.to_string().to_lowercase();
+            assert!(["dynamodb", "table", "pk", "sdk"].iter().all(|word| !text.contains(word)), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_shown_with_milliseconds() {
+        let arguments =
+            dissolve::Arguments { group_id: "g".into(), domain: "d".into(), host_id: "h".into(), message_id: None };
+        let at = Timestamp::from_millis(1_700_000_000_123);
+        let shown = dissolved(&arguments, &dissolve::Notice { sequence: 1, at, is_replay: false });
+        assert_eq!(shown["timestamp"], "2023-11-14T22:13:20.123Z");
+    }
+}

@@ -1,0 +1,157 @@
+//! What `createGroup` asks of the table.
+
+use aws_sdk_dynamodb::types::{ConditionCheck, Select, TransactWriteItem};
+use function::item::{Item, number, text};
+use ichido::dynamodb::{Join, Recorded, Verdict, classify};
+use ichido::record::Owner;
+use ichido::{Key, Timestamp, store};
+
+use super::{
+    ALIVE, Table, domain_partition, group_id_of, group_key, membership_key, node_key, seconds, status_key, write_group,
+};
+use crate::group::{Error, Group};
+
+/// What came of an attempt to make a group.
+pub(crate) enum Creation {
+    Made,
+    /// The host has a record already. It names a group; a tombstone names none.
+    Found {
+        group_id: Option<String>,
+        recorded: Recorded,
+    },
+    /// Another transaction touched the same items. Nothing was written.
+    Conflict,
+    /// The group was not made, or it is not known.
+    Failed(store::Error),
+}
+
+impl Table {
+    /// Makes the group, with the host as its first member and the host's record, in one transaction. `former` is the group that the host
+    /// is a member of now, `replaced` a record of the host whose group is over.
+    pub(crate) async fn create_group(
+        &self,
+        host: &Key,
+        group: &Group,
+        former: Option<&str>,
+        replaced: Option<&Recorded>,
+        owner: Owner,
+        now: Timestamp,
+    ) -> Result<Creation, store::Error> {
+        let mut join = Join::new(&self.host_records(), host)
+            .owner(owner)
+            .attribute("groupId", group.group_id.clone())
+            .expires_at(Some(Timestamp::from_secs(group.expires_at)));
+        if let Some(recorded) = replaced {
+            join = join.replaces(recorded);
+        }
+        let mut items = vec![join.item(now)?, self.put(write_group(group), Some("attribute_not_exists(pk)"), None)];
+        items.extend(self.host_as_member(group, former));
+        let answer = self.client.transact_write_items().set_transact_items(Some(items)).send().await;
+        Ok(match join.verdict(&answer)? {
+            Verdict::New => Creation::Made,
+            Verdict::Replay(recorded) | Verdict::Mismatch { recorded, .. } => {
+                Creation::Found { group_id: group_id_of(recorded.item.clone()), recorded }
+            }
+            // Nobody puts a tombstone there, because nobody refuses a group for good. If there is one, no group was made.
+            Verdict::Tombstone(recorded) => Creation::Found { group_id: None, recorded },
+            Verdict::NotOurs => match answer {
+                Err(error)
+                    if !error.as_service_error().is_some_and(|error| error.is_transaction_canceled_exception()) =>
+                {
+                    Creation::Failed(classify(error))
+                }
+                _ => Creation::Conflict,
+            },
+        })
+    }
+
+    /// Makes the host a member of its group again, if the group is alive and the host is still where it was.
+    pub(crate) async fn enter_group(&self, group: &Group, former: Option<&str>, now: Timestamp) -> Result<(), Error> {
+        let mut items = vec![self.check_alive(group, now)];
+        items.extend(self.host_as_member(group, former));
+        match self.client.transact_write_items().set_transact_items(Some(items)).send().await {
+            Ok(_) => Ok(()),
+            // The group has ended, or the host has joined another one, this very moment.
+            Err(error) if error.as_service_error().is_some_and(|error| error.is_transaction_canceled_exception()) => {
+                Err(Error::Conflict)
+            }
+            Err(error) => Err(classify(error).into()),
+        }
+    }
+
+    /// How many groups of the domain, made at `oldest` or later, are alive. Stops counting at `most`.
+    pub(crate) async fn living_groups(
+        &self,
+        domain: &str,
+        oldest: Timestamp,
+        now: Timestamp,
+        most: usize,
+    ) -> Result<usize, store::Error> {
+        let mut living = 0;
+        let mut from = None;
+        loop {
+            let query = self
+                .client
+                .query()
+                .table_name(&self.name)
+                .index_name("GSI1")
+                // Groups that ended long ago may still be in the table. They are not read.
+                .key_condition_expression("GSI1PK = :domain AND GSI1SK BETWEEN :from AND :to")
+                .filter_expression(ALIVE)
+                .expression_attribute_values(":domain", text(domain_partition(domain)))
+                .expression_attribute_values(":from", text(format!("GROUP#{oldest}")))
+                .expression_attribute_values(":to", text("GROUP#~"))
+                .expression_attribute_values(":now", seconds(now))
+                .select(Select::Count)
+                .set_exclusive_start_key(from);
+            let page = query.send().await.map_err(classify)?;
+            living += usize::try_from(page.count).unwrap_or(0);
+            from = page.last_evaluated_key;
+            if from.is_none() || living >= most {
+                return Ok(living);
+            }
+        }
+    }
+
+    /// The host as a member, and the end of its membership elsewhere.
+    fn host_as_member(&self, group: &Group, former: Option<&str>) -> Vec<TransactWriteItem> {
+        let Group { group_id, domain, host_id, expires_at, .. } = group;
+        let mut node = node_key(domain, group_id, host_id);
+        node.extend([
+            ("nodeId".into(), text(host_id)),
+            ("name".into(), text(host_id)),
+            ("groupId".into(), text(group_id)),
+            ("domain".into(), text(domain)),
+            // The host is a member for as long as the group lives: its own heartbeat keeps the group.
+            ("ttl".into(), number(expires_at)),
+        ]);
+        let mut membership = membership_key(domain, host_id);
+        membership.extend([
+            ("groupId".into(), text(group_id)),
+            ("domain".into(), text(domain)),
+            ("nodeId".into(), text(host_id)),
+            ("ttl".into(), number(expires_at)),
+        ]);
+        let (unchanged, values) = match former {
+            Some(former) => ("groupId = :former", Some(Item::from([(":former".to_owned(), text(former))]))),
+            None => ("attribute_not_exists(pk)", None),
+        };
+        let mut items = vec![self.put(membership, Some(unchanged), values), self.put(node, None, None)];
+        if let Some(former) = former {
+            items.push(self.delete(node_key(domain, former, host_id), None, None));
+            items.push(self.delete(status_key(domain, host_id), None, None));
+        }
+        items
+    }
+
+    fn check_alive(&self, group: &Group, now: Timestamp) -> TransactWriteItem {
+        let check = ConditionCheck::builder()
+            .table_name(&self.name)
+            .set_key(Some(group_key(&group.domain, &group.group_id)))
+            .condition_expression(format!("attribute_exists(pk) AND {ALIVE}"))
+            .expression_attribute_values(":now", seconds(now));
+        #[expect(clippy::expect_used, reason = "table name, key and condition are set above")]
+        let check = check.build().expect("table name, key and condition are set");
+        TransactWriteItem::builder().condition_check(check).build()
+    }
+}

@@ -1,0 +1,199 @@
+//! The one table: its keys, and the requests that `mesh-resolver` makes to it. The resolvers in `infra/appsync/` read and
+//! write the same items.
+//!
+//! | what | `pk` | `sk` | also |
+//! |---|---|---|---|
+//! | a group | `DOMAIN#{domain}` | `GROUP#{groupId}#METADATA` | `GSI1PK` = `DOMAIN#{domain}`, `GSI1SK` = `GROUP#{createdAt}` |
+//! | which group a host has (the library's record) | `HOST#{domain}#{hostId}` | `METADATA` | expires with the group |
+//! | a member | `GROUP#{groupId}@{domain}` | `NODE#{nodeId}` | |
+//! | a message, or a void number | `GROUP#{groupId}@{domain}` | `MESSAGE#{sequence}` | |
+//! | a publish that can be recognised (the library's record) | `GROUP#{groupId}@{domain}` | `PUBLISHED#{nodeId}#{messageId}` | |
+//! | which group a node is in | `NODE#{nodeId}@{domain}` | `MEMBERSHIP` | |
+//! | a node's last report | `NODE#{nodeId}@{domain}` | `STATUS#LATEST` | `GSI1PK` = the group, `GSI1SK` = `STATUS#{nodeId}` |
+//!
+//! The partition of a node names its domain, so two domains whose nodes chose the same id have two nodes. `%` and `@` in
+//! a node's id are escaped there, so that no two pairs of id and domain have the same key. For the same reason `%` and `#` are
+//! escaped in the key of a publish. The ids of groups are made here and contain none of these characters.
+
+pub(crate) mod create;
+pub(crate) mod dissolve;
+mod leave;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{Delete, Put, TransactWriteItem};
+use function::item::{Item, get_bool, get_number, get_text, number, text};
+use ichido::dynamodb::classify;
+use ichido::{Key, Namespace, Timestamp, key, store};
+
+use crate::group::Group;
+
+/// The condition under which a group is alive. `:now` is [`seconds`].
+const ALIVE: &str = "expiresAt > :now AND hostFreshUntil > :now";
+
+/// The table of the mesh.
+pub(crate) struct Table {
+    client: Client,
+    name: String,
+}
+
+impl Table {
+    pub(crate) fn new(client: Client, name: &str) -> Self {
+        Self { client, name: name.to_owned() }
+    }
+
+    /// Reads an item, consistently.
+    async fn get(&self, key: Item) -> Result<Option<Item>, store::Error> {
+        let get = self.client.get_item().table_name(&self.name).set_key(Some(key)).consistent_read(true);
+        get.send().await.map(|output| output.item).map_err(classify)
+    }
+
+    /// Reads a group, alive or not.
+    pub(crate) async fn group(&self, domain: &str, group_id: &str) -> Result<Option<Group>, store::Error> {
+        Ok(self.get(group_key(domain, group_id)).await?.as_ref().and_then(read_group))
+    }
+
+    /// The id of the group that a host's record names.
+    pub(crate) async fn group_of_host(&self, host: &Key) -> Result<Option<String>, store::Error> {
+        Ok(self.get(self.host_records().primary_key(host)).await?.and_then(group_id_of))
+    }
+
+    /// The id of the group that a node is in.
+    pub(crate) async fn group_of_node(&self, domain: &str, node_id: &str) -> Result<Option<String>, store::Error> {
+        Ok(self.get(membership_key(domain, node_id)).await?.and_then(group_id_of))
+    }
+
+    /// Is the node a member that has not expired?
+    pub(crate) async fn is_member(
+        &self,
+        domain: &str,
+        group_id: &str,
+        node_id: &str,
+        now: Timestamp,
+    ) -> Result<bool, store::Error> {
+        let node = self.get(node_key(domain, group_id, node_id)).await?;
+        Ok(node.and_then(|node| get_number::<u64>(&node, "ttl")).is_some_and(|ttl| ttl > now.as_secs()))
+    }
+
+    /// Where the library keeps the records of hosts.
+    fn host_records(&self) -> ichido::dynamodb::Table {
+        ichido::dynamodb::Table::new(&self.name, "pk").sort_key("sk", "METADATA")
+    }
+
+    fn put(&self, item: Item, condition: Option<&str>, values: Option<Item>) -> TransactWriteItem {
+        let put = Put::builder()
+            .table_name(&self.name)
+            .set_item(Some(item))
+            .set_condition_expression(condition.map(str::to_owned))
+            .set_expression_attribute_values(values);
+        #[expect(clippy::expect_used, reason = "table name and item are set above")]
+        TransactWriteItem::builder().put(put.build().expect("table name and item are set")).build()
+    }
+
+    fn delete(&self, key: Item, condition: Option<&str>, values: Option<Item>) -> TransactWriteItem {
+        let delete = Delete::builder()
+            .table_name(&self.name)
+            .set_key(Some(key))
+            .set_condition_expression(condition.map(str::to_owned))
+            .set_expression_attribute_values(values);
+        #[expect(clippy::expect_used, reason = "table name and key are set above")]
+        TransactWriteItem::builder().delete(delete.build().expect("table name and key are set")).build()
+    }
+}
+
+fn key(pk: String, sk: impl Into<String>) -> Item {
+    Item::from([("pk".into(), text(pk)), ("sk".into(), text(sk))])
+}
+
+fn domain_partition(domain: &str) -> String {
+    format!("DOMAIN#{domain}")
+}
+
+fn group_key(domain: &str, group_id: &str) -> Item {
+    key(domain_partition(domain), format!("GROUP#{group_id}#METADATA"))
+}
+
+/// The key of the record that says which group a host has.
+pub(crate) fn host_key(domain: &str, host_id: &str) -> Result<Key, key::Error> {
+    Namespace::new("HOST").key([domain, host_id])
+}
+
+fn group_partition(domain: &str, group_id: &str) -> String {
+    format!("GROUP#{group_id}@{domain}")
+}
+
+fn node_key(domain: &str, group_id: &str, node_id: &str) -> Item {
+    key(group_partition(domain, group_id), format!("NODE#{node_id}"))
+}
+
+fn publish_key(domain: &str, group_id: &str, node_id: &str, message_id: &str) -> Item {
+    let node_id = node_id.replace('%', "%25").replace('#', "%23");
+    key(group_partition(domain, group_id), format!("PUBLISHED#{node_id}#{message_id}"))
+}
+
+fn node_partition(domain: &str, node_id: &str) -> String {
+    format!("NODE#{}@{domain}", node_id.replace('%', "%25").replace('@', "%40"))
+}
+
+fn membership_key(domain: &str, node_id: &str) -> Item {
+    key(node_partition(domain, node_id), "MEMBERSHIP")
+}
+
+fn status_key(domain: &str, node_id: &str) -> Item {
+    key(node_partition(domain, node_id), "STATUS#LATEST")
+}
+
+/// A moment as `expiresAt`, `hostFreshUntil` and `ttl` are compared with it.
+fn seconds(now: Timestamp) -> aws_sdk_dynamodb::types::AttributeValue {
+    number(now.as_secs())
+}
+
+fn group_id_of(item: Item) -> Option<String> {
+    get_text(&item, "groupId").map(str::to_owned)
+}
+
+/// The group of an item; `None` if the item is not a group.
+fn read_group(item: &Item) -> Option<Group> {
+    let text = |name| get_text(item, name).map(str::to_owned);
+    Some(Group {
+        group_id: text("groupId")?,
+        domain: text("domain")?,
+        name: text("name")?,
+        host_id: text("hostId")?,
+        created_at: text("createdAt")?,
+        expires_at: get_number(item, "expiresAt")?,
+        host_fresh_until: get_number(item, "hostFreshUntil")?,
+        use_web_socket: get_bool(item, "useWebSocket").unwrap_or(true),
+    })
+}
+
+fn write_group(group: &Group) -> Item {
+    let mut item = group_key(&group.domain, &group.group_id);
+    item.extend([
+        ("GSI1PK".into(), text(domain_partition(&group.domain))),
+        ("GSI1SK".into(), text(format!("GROUP#{}", group.created_at))),
+        ("groupId".into(), text(&group.group_id)),
+        ("domain".into(), text(&group.domain)),
+        ("name".into(), text(&group.name)),
+        ("hostId".into(), text(&group.host_id)),
+        ("createdAt".into(), text(&group.created_at)),
+        ("expiresAt".into(), number(group.expires_at)),
+        ("hostFreshUntil".into(), number(group.host_fresh_until)),
+        ("useWebSocket".into(), aws_sdk_dynamodb::types::AttributeValue::Bool(group.use_web_socket)),
+        ("sequence".into(), number(0)),
+        ("ttl".into(), number(group.host_fresh_until.min(group.expires_at))),
+    ]);
+    item
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_pairs_of_node_and_domain_are_one_key() {
+        assert_ne!(membership_key("b@c", "a"), membership_key("c", "a@b"));
+        assert_ne!(membership_key("d", "a%40b"), membership_key("d", "a@b"));
+        assert_ne!(publish_key("d", "g", "a#b", "c"), publish_key("d", "g", "a", "b#c"));
+        assert_eq!(membership_key("192.168.1.1", "node-001")["pk"], text("NODE#node-001@192.168.1.1"));
+    }
+}
