@@ -1,28 +1,28 @@
 //! What happens to a file, once.
 //!
-//! [`Effect`] is the small trait to implement for something of your own; [`Reply`] is the default, a reply in the
-//! message's thread that says what was received. An effect promises:
-//! - [`perform`](Effect::perform) has its effect once a call, or says by its [`Failure`] whether it may have had it;
-//! - [`find`](Effect::find) tells the truth: it is asked whenever an earlier attempt may have had its effect, and
-//!   what it finds is not done again. If it cannot tell, it is an error, and nothing is done.
+//! [`Reply`] is the default: a reply in the message's thread that says what was received. To do something else, implement
+//! the trait [`Effect`]. An effect promises:
+//! - [`perform`](Effect::perform) has its effect once per call, or its [`Failure`] says whether the effect may have happened.
+//! - [`find`](Effect::find) tells the truth. It is asked whenever an earlier attempt may have had its effect, and what it
+//!   finds is not done again. If it cannot tell, it returns an error, and nothing is done.
 //!
 //! ```
 //! # use std::sync::Arc;
 //! # use function::{Aws, BoxFuture, Definition, Env};
 //! # use ichido::{Claim, Failure, Probed};
 //! # use serde_json::{Value, json};
-//! use slack::effect::{Effect, Error, Of, Reply};
+//! use slack::effect::{Effect, Error, Reply, UploadedFile};
 //!
-//! /// Replies with something else: `Reply` does the rest.
-//! fn greeting(of: Of<'_>) -> String {
-//!     format!("Thank you for {}!", of.file.name.as_deref().unwrap_or("the file"))
+//! /// Replies with another text. `Reply` does the rest.
+//! fn greeting(uploaded: UploadedFile<'_>) -> String {
+//!     format!("Thank you for {}!", uploaded.file.name.as_deref().unwrap_or("the file"))
 //! }
 //!
-//! /// The function `slack-files` with it: serve this definition in a binary of your own.
+//! /// The function `slack-files` with that text. Serve this definition in a binary of your own.
 //! const FILES: Definition = Definition {
 //!     name: "slack-files",
 //!     variables: slack::FILES.variables,
-//!     build: |env, aws| Box::pin(slack::files::build_with(env, aws, |slack, clock| {
+//!     build: |env, aws| Box::pin(slack::function::files::build_with(env, aws, |slack, clock| {
 //!         Arc::new(Reply::new(slack, clock).saying(greeting))
 //!     })),
 //! };
@@ -32,28 +32,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use ichido::{Claim, Clock, Failure, Probed, Timestamp};
+use ichido::{Claim, Clock, Failure, Probed};
 use serde_json::{Value, json};
 use telemetry::metric;
 
 use crate::event::{File, Upload};
-use crate::web_api::{self, Look, Metadata, Post, Slack};
+use crate::outside::web_api::{self, Look, Metadata, Post, Slack};
 
 /// The type of our replies' metadata.
-pub const METADATA_TYPE: &str = "ichido_file_received";
-/// How many parts of a thread a probe reads before it gives up: with 200 messages each, longer than threads get.
+const METADATA_TYPE: &str = "ichido_file_received";
+/// How many pages of a thread a probe reads before it gives up. With 200 messages each, threads do not get longer.
 const MAX_PAGES: usize = 50;
-/// What is kept of an invocation's time for telling the store how it went.
+/// The end of the lease that is reserved for writing the outcome to the store.
 const SETTLE_MARGIN: Duration = Duration::from_secs(3);
-/// A call to Slack with less time than this is not begun.
+/// With less time left than this, no call to Slack is begun.
 const SHORTEST_CALL: Duration = Duration::from_millis(500);
 
-/// Codes of Slack's after which no later attempt can succeed, because they are about this very reply.
+/// Slack's error codes that are about this one reply: no later attempt can succeed.
 const PERMANENT_CODES: [&str; 4] = ["cannot_reply_to_message", "metadata_too_large", "msg_too_long", "no_text"];
 
-/// One file, and the upload that it is of.
+/// One file, and the upload that it belongs to.
 #[derive(Debug, Clone, Copy)]
-pub struct Of<'a> {
+pub struct UploadedFile<'a> {
     pub upload: &'a Upload,
     pub file: &'a File,
 }
@@ -65,26 +65,30 @@ pub enum Error {
     Slack(#[from] web_api::Error),
     #[error("the thread has too many messages to look for the reply")]
     ThreadTooLong,
-    #[error("there was no time left to call Slack")]
+    #[error("too little of the invocation's time is left to call Slack")]
     NoTime,
-    /// Of an effect of one's own.
+    /// The error of an effect of your own.
     #[error("{0}")]
     Other(String),
 }
 
 /// What happens to a file.
 pub trait Effect: Send + Sync + 'static {
-    /// Performs it; what it returns is recorded.
-    fn perform<'a>(&'a self, of: Of<'a>, claim: &'a Claim) -> BoxFuture<'a, Result<Value, Failure<Error>>>;
-    /// Was it performed?
-    fn find<'a>(&'a self, of: Of<'a>, claim: &'a Claim) -> BoxFuture<'a, Result<Probed<Value>, Error>>;
+    /// Performs the effect. What it returns is recorded.
+    fn perform<'a>(
+        &'a self,
+        uploaded: UploadedFile<'a>,
+        claim: &'a Claim,
+    ) -> BoxFuture<'a, Result<Value, Failure<Error>>>;
+    /// Finds out whether the effect was performed.
+    fn find<'a>(&'a self, uploaded: UploadedFile<'a>, claim: &'a Claim) -> BoxFuture<'a, Result<Probed<Value>, Error>>;
 }
 
-/// A reply in the thread of the message, with invisible metadata by which it is found again.
+/// A reply in the thread of the message. Its metadata, which users do not see, makes it possible to find it again.
 pub struct Reply {
     slack: Arc<dyn Slack>,
     clock: Arc<dyn Clock>,
-    text: fn(Of<'_>) -> String,
+    text: fn(UploadedFile<'_>) -> String,
 }
 
 impl std::fmt::Debug for Reply {
@@ -94,19 +98,19 @@ impl std::fmt::Debug for Reply {
 }
 
 impl Reply {
-    /// Says what was received.
+    /// A reply that says what was received.
     pub fn new(slack: Arc<dyn Slack>, clock: Arc<dyn Clock>) -> Self {
         Self { slack, clock, text: received }
     }
 
-    /// Says this instead.
+    /// The same reply with another text.
     #[must_use]
-    pub fn saying(mut self, text: fn(Of<'_>) -> String) -> Self {
+    pub fn saying(mut self, text: fn(UploadedFile<'_>) -> String) -> Self {
         self.text = text;
         self
     }
 
-    /// How long a call may take now; `None`: too little is left to begin one.
+    /// How long a call may take now. `None`: too little time is left to begin one.
     fn time_left(&self, claim: &Claim) -> Option<Duration> {
         let left = claim.deadline().saturating_sub(SETTLE_MARGIN).since(self.clock.now());
         (left >= SHORTEST_CALL).then_some(left)
@@ -131,12 +135,12 @@ impl Reply {
         }
     }
 
-    async fn look(&self, of: Of<'_>, claim: &Claim) -> Result<Probed<Value>, Error> {
-        let wanted = metadata(of);
+    async fn look(&self, uploaded: UploadedFile<'_>, claim: &Claim) -> Result<Probed<Value>, Error> {
+        let wanted = metadata(uploaded);
         let mut look = Look {
-            channel: of.upload.channel.clone(),
-            thread_ts: of.upload.thread().to_owned(),
-            oldest: of.upload.ts.clone(),
+            channel: uploaded.upload.channel.clone(),
+            thread_ts: uploaded.upload.thread().to_owned(),
+            oldest: uploaded.upload.ts.clone(),
             cursor: None,
         };
         for _ in 0..MAX_PAGES {
@@ -155,18 +159,22 @@ impl Reply {
 }
 
 impl Effect for Reply {
-    fn perform<'a>(&'a self, of: Of<'a>, claim: &'a Claim) -> BoxFuture<'a, Result<Value, Failure<Error>>> {
+    fn perform<'a>(
+        &'a self,
+        uploaded: UploadedFile<'a>,
+        claim: &'a Claim,
+    ) -> BoxFuture<'a, Result<Value, Failure<Error>>> {
         Box::pin(async move {
-            let text = (self.text)(of);
-            let post = Post::plain(&of.upload.channel, of.upload.thread(), &text, metadata(of));
+            let text = (self.text)(uploaded);
+            let post = Post::plain(&uploaded.upload.channel, uploaded.upload.thread(), &text, metadata(uploaded));
             let ts = self.post(&post, claim).await?;
             metric::SLACK_REPLIES.add(1);
             Ok(outcome(&ts))
         })
     }
 
-    fn find<'a>(&'a self, of: Of<'a>, claim: &'a Claim) -> BoxFuture<'a, Result<Probed<Value>, Error>> {
-        Box::pin(self.look(of, claim))
+    fn find<'a>(&'a self, uploaded: UploadedFile<'a>, claim: &'a Claim) -> BoxFuture<'a, Result<Probed<Value>, Error>> {
+        Box::pin(self.look(uploaded, claim))
     }
 }
 
@@ -178,30 +186,24 @@ fn outcome(ts: &str) -> Value {
     json!({ "reply": ts })
 }
 
-/// What our reply to this file carries, and no other message: not that of another installation of ours either.
-pub fn metadata(of: Of<'_>) -> Metadata {
-    let mut event_payload = json!({ "message": of.upload.ts, "file": of.file.id });
-    if let Some(app) = &of.upload.app {
+/// The metadata of our reply to this file. No other message has it, not even one of another installation of this app.
+pub fn metadata(uploaded: UploadedFile<'_>) -> Metadata {
+    let mut event_payload = json!({ "message": uploaded.upload.ts, "file": uploaded.file.id });
+    if let Some(app) = &uploaded.upload.app {
         event_payload["app"] = app.as_str().into();
     }
     Metadata { event_type: METADATA_TYPE.to_owned(), event_payload }
 }
 
-/// The moment of a message's timestamp (`1700000000.000100`).
-pub(crate) fn moment(ts: &str) -> Option<Timestamp> {
-    let seconds = ts.split('.').next().unwrap_or(ts);
-    seconds.parse().ok().map(Timestamp::from_secs)
-}
-
 /// `Received report.pdf (application/pdf, 1.2 MB).`
-fn received(of: Of<'_>) -> String {
-    let File { name, mimetype, size, .. } = of.file;
+fn received(uploaded: UploadedFile<'_>) -> String {
+    let File { name, mimetype, size, .. } = uploaded.file;
     let details: Vec<String> = mimetype.iter().cloned().chain(size.map(human)).collect();
     let name = name.as_deref().unwrap_or("a file");
     if details.is_empty() { format!("Received {name}.") } else { format!("Received {name} ({}).", details.join(", ")) }
 }
 
-/// A size in the largest unit that leaves something before the point, rounded down.
+/// A size in the largest unit in which it is at least 1, rounded down.
 fn human(bytes: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
     let unit = UNITS.iter().find(|(_, unit)| bytes >= *unit);
@@ -231,7 +233,7 @@ mod tests {
     fn said(name: Option<&str>, mimetype: Option<&str>, size: Option<u64>) -> String {
         let (name, mimetype) = (name.map(str::to_owned), mimetype.map(str::to_owned));
         let upload = upload(File { id: "F1".into(), name, mimetype, size });
-        received(Of { upload: &upload, file: &upload.files[0] })
+        received(UploadedFile { upload: &upload, file: &upload.files[0] })
     }
 
     #[test]
@@ -249,16 +251,9 @@ mod tests {
     fn a_name_cannot_mention_anybody() {
         let text = said(Some("<!channel> & co.txt"), None, None);
         let upload = upload(File { id: "F1".into(), name: None, mimetype: None, size: None });
-        let of = Of { upload: &upload, file: &upload.files[0] };
-        let post = Post::plain("C1", "1.2", &text, metadata(of));
+        let uploaded = UploadedFile { upload: &upload, file: &upload.files[0] };
+        let post = Post::plain("C1", "1.2", &text, metadata(uploaded));
         assert_eq!(post.text, "Received &lt;!channel&gt; &amp; co.txt.");
         assert!(!post.mrkdwn);
-    }
-
-    #[test]
-    fn a_timestamp_is_a_moment() {
-        assert_eq!(moment("1700000000.000100"), Some(Timestamp::from_secs(1_700_000_000)));
-        assert_eq!(moment("1700000000"), Some(Timestamp::from_secs(1_700_000_000)));
-        assert_eq!(moment("yesterday"), None);
     }
 }

@@ -1,29 +1,30 @@
-//! What Slack sent: an envelope of the Events API, read for what matters to us.
+//! What Slack sent: an envelope of the Events API.
 //!
-//! Promise: any JSON object is read; fields and event types that are unknown, and fields of another type than
-//! expected, never fail. Only a body that is no JSON object, or a challenge without a challenge, is an [`Error`].
+//! Promise: every JSON object can be read. Unknown fields and event types, and fields of an unexpected type, never fail. Only
+//! a body that is not a JSON object, or a request for a challenge that has no challenge, is an [`Error`].
 //!
-//! A file event is a `message` with subtype `file_share`. `file_shared`, which Slack sends beside it, has no message
-//! timestamp and cannot be replied to: it is [`Ignored`], like everything else.
+//! A file event is a `message` with subtype `file_share`. Slack also sends `file_shared` for the same upload; that event has
+//! no message timestamp, so nobody can reply to it. It is [`Ignored`], like everything else.
 
+use ichido::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The longest name or type of a file that is passed on, in characters; the rest is cut off.
+/// The longest name or type of a file that is passed on, in characters. The rest is cut off.
 pub const MAX_LABEL_CHARS: usize = 255;
-/// Stands for the team where an envelope names none.
+/// Stands for the team if the envelope names none.
 const NO_TEAM: &str = "-";
 
-/// Why a body cannot be read.
+/// Why a body is not an envelope.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("the body is not a JSON object")]
     NotAnObject,
-    #[error("the request asks for a challenge and has none")]
+    #[error("the URL verification has no challenge")]
     NoChallenge,
 }
 
-/// Who we are: uploads of ours are not handled.
+/// The app's own ids. Its own uploads are not handled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Own {
     /// `B…`
@@ -32,71 +33,78 @@ pub struct Own {
     pub user_id: String,
 }
 
-/// What came.
+/// What the body of a request is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Received {
-    /// Slack asks whether this address is ours; it wants this text back.
+    /// Slack asks whether this address is ours. The answer is this text.
     Challenge(String),
-    /// Files to be handled.
+    /// A message with files to handle.
     Upload(Upload),
-    /// Nothing for us.
+    /// Nothing to handle.
     Ignored(Ignored),
 }
 
-/// Why something is acknowledged and not handled.
+/// Why an event is acknowledged and not handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ignored {
     /// Not a file event.
     Other,
-    /// `file_shared`: its `message` comes too.
+    /// `file_shared`: Slack also sends the `message`.
     FileShared,
-    /// Our own upload.
+    /// The app's own upload.
     Own,
     /// A file event that lacks its channel, its timestamp or its files.
     Incomplete,
 }
 
 impl Ignored {
-    /// The word for it in logs.
+    /// The reason in logs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Other => "not a file event",
-            Self::FileShared => "file_shared accompanies the message",
-            Self::Own => "our own upload",
+            Self::FileShared => "Slack also sends the message of this file_shared event",
+            Self::Own => "the app's own upload",
             Self::Incomplete => "incomplete file event",
         }
     }
 }
 
-/// One message with files: what the door hands over. Unknown fields are ignored, so that a version may be rolled back.
+/// One message with files: what `slack-events` hands over to `slack-files`. Unknown fields are ignored, so that a function can
+/// be rolled back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Upload {
-    /// The envelope's `event_id`, or `{file}_{ts}` where it has none.
+    /// The envelope's `event_id`, or `{file}_{ts}` if it has none.
     pub event_key: String,
     pub team: String,
     pub channel: String,
     /// The message's timestamp, which is its id within the channel.
     pub ts: String,
-    /// The thread in which the message stands, if it does.
+    /// The first message of the thread, if the message is in a thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_ts: Option<String>,
-    /// Our app's id: tells our replies from those of another installation in the same channel.
+    /// The app's id. It tells our replies from those of another installation in the same channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// Who uploaded it; bots have none.
+    /// Who uploaded it. Bots have no user id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     pub files: Vec<File>,
 }
 
 impl Upload {
-    /// The message that begins the thread which a reply belongs to.
+    /// The first message of the thread to reply in.
     pub fn thread(&self) -> &str {
         self.thread_ts.as_deref().unwrap_or(&self.ts)
     }
+
+    /// When the message was posted, if its timestamp (`1700000000.000100`) says so.
+    pub(crate) fn posted_at(&self) -> Option<Timestamp> {
+        let seconds = self.ts.split('.').next().unwrap_or(&self.ts);
+        seconds.parse().ok().map(Timestamp::from_secs)
+    }
 }
 
-/// One file of an upload. Slack leaves out what it does not want to tell (shared channels): only the id is certain.
+/// One file of an upload. Only the id is certain: for files in shared channels Slack leaves the rest out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct File {
     pub id: String,
@@ -155,7 +163,7 @@ fn file_share(envelope: &Value, event: &Value, own: &Own) -> Result<Upload, Igno
     })
 }
 
-/// The workspace; an installation for a whole organisation may name that instead.
+/// The workspace. If the app is installed for a whole organisation, Slack may name the organisation instead.
 fn team(envelope: &Value, event: &Value) -> String {
     let authorization = &envelope["authorizations"][0];
     let named = [
@@ -178,7 +186,32 @@ fn file(value: &Value) -> Option<File> {
     })
 }
 
-/// A text that says something.
+/// A text that is not empty.
 fn text(value: &Value) -> Option<String> {
     value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timestamp_is_a_moment() {
+        let posted_at = |ts: &str| {
+            let upload = Upload {
+                event_key: "Ev1".into(),
+                team: "T1".into(),
+                channel: "C1".into(),
+                ts: ts.into(),
+                thread_ts: None,
+                app: None,
+                user: None,
+                files: Vec::new(),
+            };
+            upload.posted_at()
+        };
+        assert_eq!(posted_at("1700000000.000100"), Some(Timestamp::from_secs(1_700_000_000)));
+        assert_eq!(posted_at("1700000000"), Some(Timestamp::from_secs(1_700_000_000)));
+        assert_eq!(posted_at("yesterday"), None);
+    }
 }

@@ -1,8 +1,9 @@
-//! Is it really Slack? `v0=` and the HMAC-SHA256 of `v0:{timestamp}:{raw body}` under the app's signing secret.
+//! Whether a request comes from Slack. Its signature is `v0=` and the HMAC-SHA256 of `v0:{timestamp}:{raw body}` under the
+//! app's signing secret.
 //!
-//! Promise: a request is accepted only if one of the valid secrets signed these very bytes within [`MAX_AGE`] of now,
-//! either way. The comparison takes the same time wherever the first difference is. Failure: an [`Error`] that says
-//! what was wrong and repeats nothing of the request.
+//! Promise: a request is accepted only if one of the valid secrets signed exactly these bytes, at most [`MAX_AGE`] before or
+//! after now. The comparison takes the same time wherever the first difference is. Failure: an [`Error`] that says what is
+//! wrong and repeats nothing of the request.
 
 use std::time::Duration;
 
@@ -15,12 +16,14 @@ use sha2::Sha256;
 pub const TIMESTAMP_HEADER: &str = "x-slack-request-timestamp";
 /// The header with the signature.
 pub const SIGNATURE_HEADER: &str = "x-slack-signature";
-/// How old, or how far ahead, a request may be: what keeps a recorded one from being played again later.
+/// How old, or how far in the future, a request may be. A recorded request cannot be replayed later than that.
 pub const MAX_AGE: Duration = Duration::from_secs(300);
 
-/// The signature's version: the only one there is.
+/// How many signing secrets may be valid at once: the old one and the new one, during a rotation.
+const MAX_SECRETS: usize = 2;
+/// The signature's version. Slack has no other.
 const VERSION: &str = "v0";
-/// Bytes of a SHA-256.
+/// The length of a SHA-256.
 const DIGEST_BYTES: usize = 32;
 
 /// Why a request is not taken for Slack's.
@@ -28,12 +31,19 @@ const DIGEST_BYTES: usize = 32;
 pub enum Error {
     #[error("the header {0} is missing")]
     Missing(&'static str),
-    #[error("the header {0} is not of its form")]
+    #[error("the header {0} is malformed")]
     Malformed(&'static str),
-    #[error("the request is too old, or from the future")]
+    #[error("the request is too old, or its time is in the future")]
     Stale,
     #[error("the signature is wrong")]
     Wrong,
+}
+
+/// The signing secrets in one value: one, or two separated by a comma during a rotation. `None`: none, or too many.
+pub fn secrets(value: &Secret) -> Option<Vec<Secret>> {
+    let secrets: Vec<Secret> =
+        value.expose().split([',', '\n']).map(str::trim).filter(|each| !each.is_empty()).map(Secret::new).collect();
+    (!secrets.is_empty() && secrets.len() <= MAX_SECRETS).then_some(secrets)
 }
 
 /// Accepts a request that one of `secrets` signed around `now`.
@@ -58,7 +68,7 @@ pub fn verify(
     if signed { Ok(()) } else { Err(Error::Wrong) }
 }
 
-/// The signature that Slack would send: for those who play Slack (the local platform, tests, benchmarks).
+/// The signature that Slack would send, for tests and benchmarks that play Slack.
 pub fn sign(secret: &str, timestamp: u64, body: &[u8]) -> String {
     let mac = mac(secret, &timestamp.to_string(), body).map(|mac| mac.finalize().into_bytes());
     let hex = mac.iter().flatten().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -93,8 +103,8 @@ fn digest_of(signature: &str) -> Option<[u8; DIGEST_BYTES]> {
 mod tests {
     use super::*;
 
-    // The example of Slack's documentation ("Verifying requests from Slack"). It is printed there for everybody, and
-    // in pieces here so that no scanner takes it for a secret.
+    // The example in Slack's documentation ("Verifying requests from Slack"). It is public there; it is in pieces here so
+    // that no scanner takes it for a secret.
     const SECRET: &str = concat!("8f742231b10e8888", "abcd99yyyzzz85a5");
     const AT: u64 = 1_531_420_618;
     const BODY: &str = concat!(
@@ -105,7 +115,7 @@ mod tests {
     );
     const SIGNATURE: &str = "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503";
 
-    // The example of slack-go's own tests, an event this time.
+    // The example in slack-go's tests: an event.
     const EVENT_SECRET: &str = concat!("e6b19c573432dcc6", "b075501d51b51bb8");
     const EVENT_AT: u64 = 1_531_431_954;
     const EVENT_BODY: &str = concat!(
@@ -117,8 +127,8 @@ mod tests {
     );
     const EVENT_SIGNATURE: &str = "v0=adada4ed31709aef585c2580ca3267678c6a8eaeb7e0c1aca3ee57b656886b2c";
 
-    fn secrets(all: &[&str]) -> Vec<Secret> {
-        all.iter().map(|secret| Secret::new(*secret)).collect()
+    fn all(values: &[&str]) -> Vec<Secret> {
+        values.iter().map(|secret| Secret::new(*secret)).collect()
     }
 
     fn check(secrets: &[Secret], timestamp: &str, signature: &str, body: &str, now: u64) -> Result<(), Error> {
@@ -126,9 +136,21 @@ mod tests {
     }
 
     #[test]
+    fn one_secret_or_two_and_never_more() {
+        let read = |value: &str| {
+            let secrets = secrets(&Secret::new(value))?;
+            Some(secrets.iter().map(|secret| secret.expose().to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(read("old"), Some(vec!["old".to_owned()]));
+        assert_eq!(read("new, old\n"), Some(vec!["new".to_owned(), "old".to_owned()]));
+        assert_eq!(read(" , "), None);
+        assert_eq!(read("a,b,c"), None);
+    }
+
+    #[test]
     fn the_published_examples_verify() {
-        assert_eq!(check(&secrets(&[SECRET]), &AT.to_string(), SIGNATURE, BODY, AT), Ok(()));
-        let event = check(&secrets(&[EVENT_SECRET]), &EVENT_AT.to_string(), EVENT_SIGNATURE, EVENT_BODY, EVENT_AT);
+        assert_eq!(check(&all(&[SECRET]), &AT.to_string(), SIGNATURE, BODY, AT), Ok(()));
+        let event = check(&all(&[EVENT_SECRET]), &EVENT_AT.to_string(), EVENT_SIGNATURE, EVENT_BODY, EVENT_AT);
         assert_eq!(event, Ok(()));
         assert_eq!(sign(SECRET, AT, BODY.as_bytes()), SIGNATURE);
         assert_eq!(sign(EVENT_SECRET, EVENT_AT, EVENT_BODY.as_bytes()), EVENT_SIGNATURE);
@@ -136,7 +158,7 @@ mod tests {
 
     #[test]
     fn five_minutes_either_way_and_not_a_second_more() {
-        let at = |now| check(&secrets(&[SECRET]), &AT.to_string(), SIGNATURE, BODY, now);
+        let at = |now| check(&all(&[SECRET]), &AT.to_string(), SIGNATURE, BODY, now);
         assert_eq!(at(AT + 300), Ok(()));
         assert_eq!(at(AT - 300), Ok(()));
         assert_eq!(at(AT + 301), Err(Error::Stale));
@@ -146,36 +168,36 @@ mod tests {
     #[test]
     fn another_body_time_or_secret_is_refused() {
         let now = AT.to_string();
-        assert_eq!(check(&secrets(&[SECRET]), &now, SIGNATURE, &format!("{BODY} "), AT), Err(Error::Wrong));
-        assert_eq!(check(&secrets(&[SECRET]), &(AT + 1).to_string(), SIGNATURE, BODY, AT), Err(Error::Wrong));
-        assert_eq!(check(&secrets(&["another"]), &now, SIGNATURE, BODY, AT), Err(Error::Wrong));
+        assert_eq!(check(&all(&[SECRET]), &now, SIGNATURE, &format!("{BODY} "), AT), Err(Error::Wrong));
+        assert_eq!(check(&all(&[SECRET]), &(AT + 1).to_string(), SIGNATURE, BODY, AT), Err(Error::Wrong));
+        assert_eq!(check(&all(&["another"]), &now, SIGNATURE, BODY, AT), Err(Error::Wrong));
         assert_eq!(check(&[], &now, SIGNATURE, BODY, AT), Err(Error::Wrong));
     }
 
     #[test]
     fn during_a_rotation_both_secrets_are_valid() {
-        let both = secrets(&["the next one", SECRET]);
+        let both = all(&["the next one", SECRET]);
         assert_eq!(check(&both, &AT.to_string(), SIGNATURE, BODY, AT), Ok(()));
         let next = sign("the next one", AT, BODY.as_bytes());
         assert_eq!(check(&both, &AT.to_string(), &next, BODY, AT), Ok(()));
     }
 
     #[test]
-    fn headers_that_are_missing_or_not_of_their_form_are_refused() {
+    fn headers_that_are_missing_or_malformed_are_refused() {
         let now = Timestamp::from_secs(AT);
         let missing = verify(&[], None, Some(SIGNATURE), b"", now);
         assert_eq!(missing, Err(Error::Missing(TIMESTAMP_HEADER)));
         assert_eq!(verify(&[], Some("1"), None, b"", now), Err(Error::Missing(SIGNATURE_HEADER)));
         for timestamp in ["", "soon", "-1", "1e9", "99999999999999999999"] {
-            let checked = check(&secrets(&[SECRET]), timestamp, SIGNATURE, BODY, AT);
+            let checked = check(&all(&[SECRET]), timestamp, SIGNATURE, BODY, AT);
             assert_eq!(checked, Err(Error::Malformed(TIMESTAMP_HEADER)), "{timestamp:?}");
         }
         for signature in ["", "v0=", "v1=00", "a2114d57", &SIGNATURE[..66], &format!("{SIGNATURE}0"), "v0=é"] {
-            let checked = check(&secrets(&[SECRET]), &AT.to_string(), signature, BODY, AT);
+            let checked = check(&all(&[SECRET]), &AT.to_string(), signature, BODY, AT);
             assert_eq!(checked, Err(Error::Malformed(SIGNATURE_HEADER)), "{signature:?}");
         }
         let not_hex = format!("v0={}", "zz".repeat(32));
-        let checked = check(&secrets(&[SECRET]), &AT.to_string(), &not_hex, BODY, AT);
+        let checked = check(&all(&[SECRET]), &AT.to_string(), &not_hex, BODY, AT);
         assert_eq!(checked, Err(Error::Malformed(SIGNATURE_HEADER)));
     }
 }

@@ -1,18 +1,18 @@
-//! One reply a file: what `slack-files` does when Slack, the store or Lambda misbehave.
+//! One reply per file: what `slack-files` does when Slack, the store or Lambda fail.
 
-mod common;
+mod support;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use common::{FILES_TIMEOUT, Trouble, World, envelope, upload};
 use ichido::Clock;
 use serde_json::{Value, json};
-use slack::config::Fallback;
-use slack::effect::{self, Of};
-use slack::files::{Error, Unfinished};
-use slack::records::{RETENTION, UNFINISHED_RETENTION};
-use slack::web_api::{self, Post};
+use slack::effect::{self, UploadedFile};
+use slack::function::files::{Error, Unfinished};
+use slack::outside::web_api::{self, Post};
+use slack::settings::Fallback;
+use slack::table::{RETENTION, UNFINISHED_RETENTION};
+use support::{FILES_TIMEOUT, Trouble, World, envelope, upload};
 use testkit::faults::{Fault, Rule};
 
 /// Later than the longest lease and the skew that is allowed for.
@@ -34,7 +34,7 @@ async fn every_file_of_an_upload_gets_one_threaded_reply() {
     let world = World::new().await;
     let upload = upload(&world.event("Ev1", &["F1", "F2", "F3"]));
     for _ in 0..3 {
-        world.invoke(&world.files(), &upload).await.expect("done");
+        world.invoke(&world.slack_files(), &upload).await.expect("done");
     }
     assert_eq!(world.slack.replies(), replies(&[("F1", 1), ("F2", 1), ("F3", 1)]));
     let post = &world.slack.posts()[0];
@@ -47,9 +47,9 @@ async fn every_file_of_an_upload_gets_one_threaded_reply() {
 async fn different_envelopes_of_one_upload_collapse() {
     let world = World::new().await;
     let ts = format!("{}.000100", world.clock.now().as_secs());
-    let (door, files) = (world.door(), world.files());
+    let (events, files) = (world.slack_events(), world.slack_files());
     for event_id in ["Ev1", "Ev2", "Ev3"] {
-        assert_eq!(world.deliver(&door, &envelope(event_id, &ts, &["F1"])).await, 200);
+        assert_eq!(world.deliver(&events, &envelope(event_id, &ts, &["F1"])).await, 200);
     }
     assert_eq!(world.queue.accepted(), 3);
     while let Some(upload) = world.queue.first() {
@@ -64,7 +64,7 @@ async fn a_reply_in_a_thread_stays_in_that_thread() {
     let world = World::new().await;
     let mut event = world.event("Ev1", &["F1"]);
     event["event"]["thread_ts"] = "1767225000.000001".into();
-    world.invoke(&world.files(), &upload(&event)).await.expect("done");
+    world.invoke(&world.slack_files(), &upload(&event)).await.expect("done");
     assert_eq!(world.slack.posts()[0].thread_ts, "1767225000.000001");
 }
 
@@ -74,15 +74,18 @@ async fn a_file_that_is_in_flight_elsewhere_fails_so_that_lambda_retries() {
     let upload = upload(&world.event("Ev1", &["F1"]));
     // The first invocation waits for Slack's permission while the second one comes.
     world.slack.trouble_posts([Trouble::RateLimit(Duration::from_secs(20))]);
-    let (first, second) = futures::future::join(async { world.invoke(&world.files(), &upload).await }, async {
+    let (first, second) = futures::future::join(async { world.invoke(&world.slack_files(), &upload).await }, async {
         while world.slack.tried_at().is_empty() {
             tokio::task::yield_now().await;
         }
-        world.invoke(&world.files(), &upload).await
+        world.invoke(&world.slack_files(), &upload).await
     })
     .await;
     first.expect("done");
-    assert!(matches!(only(&second.expect_err("in flight")), Error::InFlight(_)));
+    let second = second.expect_err("in flight");
+    let Error::InFlight(until) = only(&second) else { panic!("not in flight: {second}") };
+    let said = only(&second).to_string();
+    assert_eq!(said, format!("another invocation is working on it; its lease ends at {until}"));
     assert_eq!(world.slack.replies(), replies(&[("F1", 1)]));
 }
 
@@ -96,9 +99,9 @@ async fn a_lost_answer_is_found_in_the_thread_and_not_posted_again() {
         world.slack.put(Post::plain(&upload.channel, &upload.ts, "hello", metadata));
     }
     world.slack.trouble_posts([Trouble::Lose]);
-    let lost = world.invoke(&world.files(), &upload).await.expect_err("no answer");
+    let lost = world.invoke(&world.slack_files(), &upload).await.expect_err("no answer");
     assert!(matches!(only(&lost), Error::Effect(effect::Error::Slack(web_api::Error::Unanswered(_)))));
-    let found = world.invoke(&world.files(), &upload).await.expect("done");
+    let found = world.invoke(&world.slack_files(), &upload).await.expect("done");
     assert_eq!(found[0]["how"], "found in its thread");
     assert_eq!(world.slack.replies().get("F1"), Some(&1));
 }
@@ -109,13 +112,13 @@ async fn if_the_probe_is_refused_or_limited_nothing_is_posted() {
         let world = World::new().await;
         let upload = upload(&world.event("Ev1", &["F1"]));
         world.slack.trouble_posts([Trouble::Lose]);
-        world.invoke(&world.files(), &upload).await.expect_err("no answer");
+        world.invoke(&world.slack_files(), &upload).await.expect_err("no answer");
         world.slack.trouble_threads([trouble.clone(), trouble]);
         for _ in 0..2 {
-            let refused = world.invoke(&world.files(), &upload).await.expect_err("nobody can say");
+            let refused = world.invoke(&world.slack_files(), &upload).await.expect_err("nobody can say");
             assert!(matches!(only(&refused), Error::Probe(_)), "{refused}");
         }
-        world.invoke(&world.files(), &upload).await.expect("found");
+        world.invoke(&world.slack_files(), &upload).await.expect("found");
         assert_eq!(world.slack.replies(), replies(&[("F1", 1)]));
     }
 }
@@ -126,12 +129,12 @@ async fn another_installations_reply_is_not_taken_for_ours() {
     let upload = upload(&world.event("Ev1", &["F1"]));
     let mut theirs = upload.clone();
     theirs.app = Some("A0STAGING".into());
-    let metadata = effect::metadata(Of { upload: &theirs, file: &theirs.files[0] });
+    let metadata = effect::metadata(UploadedFile { upload: &theirs, file: &theirs.files[0] });
     world.slack.put(Post::plain(&upload.channel, &upload.ts, "Received F1.pdf.", metadata));
     world.slack.trouble_posts([Trouble::Refuse("not_in_channel"), Trouble::Lose]);
-    world.invoke(&world.files(), &upload).await.expect_err("refused");
-    world.invoke(&world.files(), &upload).await.expect_err("lost");
-    world.invoke(&world.files(), &upload).await.expect("found");
+    world.invoke(&world.slack_files(), &upload).await.expect_err("refused");
+    world.invoke(&world.slack_files(), &upload).await.expect_err("lost");
+    world.invoke(&world.slack_files(), &upload).await.expect("found");
     assert_eq!(world.slack.replies(), replies(&[("F1", 2)]), "theirs and ours");
 }
 
@@ -141,7 +144,7 @@ async fn a_rate_limit_is_honoured_within_the_invocation() {
     world
         .slack
         .trouble_posts([Trouble::RateLimit(Duration::from_secs(30)), Trouble::RateLimit(Duration::from_secs(2))]);
-    world.invoke(&world.files(), &upload(&world.event("Ev1", &["F1"]))).await.expect("done");
+    world.invoke(&world.slack_files(), &upload(&world.event("Ev1", &["F1"]))).await.expect("done");
     let tried = world.slack.tried_at();
     assert_eq!(tried[1].since(tried[0]), Duration::from_secs(30));
     assert_eq!(tried[2].since(tried[1]), Duration::from_secs(2));
@@ -153,10 +156,10 @@ async fn a_rate_limit_beyond_the_invocation_fails_without_waiting() {
     let upload = upload(&world.event("Ev1", &["F1"]));
     let started = world.clock.now();
     world.slack.trouble_posts([Trouble::RateLimit(FILES_TIMEOUT)]);
-    world.invoke(&world.files(), &upload).await.expect_err("limited");
+    world.invoke(&world.slack_files(), &upload).await.expect_err("limited");
     assert!(world.clock.now().since(started) < Duration::from_secs(1));
     // It is known not to have happened: the next attempt posts without asking.
-    world.invoke(&world.files(), &upload).await.expect("done");
+    world.invoke(&world.slack_files(), &upload).await.expect("done");
     assert_eq!((world.slack.looks(), world.slack.replies()), (0, replies(&[("F1", 1)])));
 }
 
@@ -165,10 +168,10 @@ async fn a_file_that_fails_does_not_keep_the_others_from_theirs() {
     let world = World::new().await;
     let upload = upload(&world.event("Ev1", &["F1", "F2", "F3"]));
     world.slack.trouble_posts([Trouble::Refuse("channel_not_found")]);
-    let unfinished = world.invoke(&world.files(), &upload).await.expect_err("one is missing");
+    let unfinished = world.invoke(&world.slack_files(), &upload).await.expect_err("one is missing");
     assert_eq!(unfinished.files().iter().map(|(file, _)| file.as_str()).collect::<Vec<_>>(), ["F1"]);
-    assert!(unfinished.to_string().contains("F1: Slack refused: channel_not_found"), "{unfinished}");
-    world.invoke(&world.files(), &upload).await.expect("done");
+    assert!(unfinished.to_string().contains("F1: Slack refused the call: channel_not_found"), "{unfinished}");
+    world.invoke(&world.slack_files(), &upload).await.expect("done");
     assert_eq!(world.slack.replies(), replies(&[("F1", 1), ("F2", 1), ("F3", 1)]));
 }
 
@@ -177,8 +180,8 @@ async fn what_can_never_succeed_is_recorded_as_failed() {
     let world = World::new().await;
     let upload = upload(&world.event("Ev1", &["F1"]));
     world.slack.trouble_posts([Trouble::Refuse("cannot_reply_to_message")]);
-    world.invoke(&world.files(), &upload).await.expect_err("refused");
-    let again = world.invoke(&world.files(), &upload).await.expect_err("recorded");
+    world.invoke(&world.slack_files(), &upload).await.expect_err("refused");
+    let again = world.invoke(&world.slack_files(), &upload).await.expect_err("recorded");
     assert!(matches!(only(&again), Error::Failed(_)), "{again}");
     assert_eq!(world.slack.tried_at().len(), 1);
 }
@@ -191,12 +194,12 @@ async fn a_dead_letter_sent_again_after_days_replies_to_what_is_owed_and_to_noth
     world.slack.trouble_posts([Trouble::Refuse("channel_not_found"), Trouble::Lose]);
     let mut reordered = upload.clone();
     reordered.files.rotate_left(1);
-    world.invoke(&world.files(), &reordered).await.expect_err("two are missing");
+    world.invoke(&world.slack_files(), &reordered).await.expect_err("two are missing");
     assert_eq!(world.slack.replies(), replies(&[("F1", 1), ("F3", 1)]));
     // 13 days later F1's record is gone, swept or not, and the others' are still there.
     world.clock.advance(Duration::from_secs(13 * 24 * 3600));
     assert_eq!(world.dynamo.sweep(world.clock.now()), 1);
-    world.invoke(&world.files(), &upload).await.expect("redriven");
+    world.invoke(&world.slack_files(), &upload).await.expect("redriven");
     assert_eq!(world.slack.replies(), replies(&[("F1", 1), ("F2", 1), ("F3", 1)]));
 }
 
@@ -211,7 +214,7 @@ async fn records_of_unfinished_work_outlive_the_on_failure_queue() {
 
     let world = World::new().await;
     world.slack.trouble_posts([Trouble::Lose]);
-    world.invoke(&world.files(), &upload(&world.event("Ev1", &["F1"]))).await.expect_err("lost");
+    world.invoke(&world.slack_files(), &upload(&world.event("Ev1", &["F1"]))).await.expect_err("lost");
     let (key, record) = world.records().pop_first().expect("a record");
     assert!(key.starts_with("FILE#T0TEAM#C0GENERAL#") && key.ends_with("#F1"), "{key}");
     let ttl: u64 = record["ttl"]["N"].as_str().expect("a number").parse().expect("a number");
@@ -222,20 +225,20 @@ async fn records_of_unfinished_work_outlive_the_on_failure_queue() {
 async fn after_expiry_the_same_event_is_new_with_and_without_the_sweep() {
     for sweep in [false, true] {
         let world = World::new().await;
-        let (door, event) = (world.door(), world.event("Ev1", &["F1"]));
-        assert_eq!(world.deliver(&door, &event).await, 200);
+        let (events, event) = (world.slack_events(), world.event("Ev1", &["F1"]));
+        assert_eq!(world.deliver(&events, &event).await, 200);
         world.clock.advance(RETENTION - Duration::from_secs(10));
-        assert_eq!(world.deliver(&door, &event).await, 200);
+        assert_eq!(world.deliver(&events, &event).await, 200);
         assert_eq!(world.queue.accepted(), 1, "known until its time is over");
         world.clock.advance(Duration::from_secs(20));
         if sweep {
             assert_eq!(world.dynamo.sweep(world.clock.now()), 1);
         }
-        assert_eq!(world.deliver(&door, &event).await, 200);
+        assert_eq!(world.deliver(&events, &event).await, 200);
         assert_eq!(world.queue.accepted(), 2, "new again; swept: {sweep}");
         // The file of it is not replied to again all the same: the thread is asked.
         while let Some(upload) = world.queue.first() {
-            world.invoke(&world.files(), &upload).await.expect("done");
+            world.invoke(&world.slack_files(), &upload).await.expect("done");
             world.queue.done();
         }
         assert_eq!(world.slack.replies(), replies(&[("F1", 1)]));
@@ -249,12 +252,12 @@ async fn without_the_store_the_thread_is_asked_before_anything_is_posted() {
     world.dynamo.faults().down();
     let mut how = Vec::new();
     for _ in 0..3 {
-        how.push(world.invoke(&world.files(), &upload).await.expect("done")[0]["how"].clone());
+        how.push(world.invoke(&world.slack_files(), &upload).await.expect("done")[0]["how"].clone());
     }
     assert_eq!(how, ["replied", "found in its thread", "found in its thread"], "three instances, one after another");
     assert_eq!(world.slack.replies(), replies(&[("F1", 1)]));
     world.slack.trouble_threads([Trouble::Refuse("missing_scope")]);
-    world.invoke(&world.files(), &upload).await.expect_err("nobody can say");
+    world.invoke(&world.slack_files(), &upload).await.expect_err("nobody can say");
 }
 
 #[tokio::test]
@@ -263,25 +266,24 @@ async fn closed_means_that_nothing_is_posted_without_the_store() {
     world.fallback = Fallback::Closed;
     let upload = upload(&world.event("Ev1", &["F1"]));
     world.dynamo.faults().down();
-    let refused = world.invoke(&world.files(), &upload).await.expect_err("no store");
+    let refused = world.invoke(&world.slack_files(), &upload).await.expect_err("no store");
     assert!(matches!(only(&refused), Error::Store(_)), "{refused}");
     assert_eq!(world.slack.posts(), []);
     // The store is lost between the reply and its record: the next one finds the reply.
     world.dynamo.faults().only(Rule::new(Fault::Down).calls(2..=u64::MAX));
-    world.invoke(&world.files(), &upload).await.expect_err("not recorded");
+    world.invoke(&world.slack_files(), &upload).await.expect_err("not recorded");
     world.dynamo.faults().heal();
     world.clock.advance(AFTER_THE_LEASE);
-    world.invoke(&world.files(), &upload).await.expect("found");
+    world.invoke(&world.slack_files(), &upload).await.expect("found");
     assert_eq!(world.slack.replies(), replies(&[("F1", 1)]));
 }
 
 #[tokio::test]
-async fn the_handler_takes_what_the_door_hands_over_and_names_what_failed() {
+async fn the_handler_takes_what_slack_events_hands_over_and_names_what_failed() {
     let world = World::new().await;
-    let handler = slack::files::handler(world.files());
+    let handler = slack::function::files::handler(world.slack_files());
     let invoke = async |payload: Value| {
-        let mut context = function::Context::default();
-        context.deadline = (world.clock.now() + FILES_TIMEOUT).as_millis();
+        let context = world.invocation("r", FILES_TIMEOUT);
         handler(function::LambdaEvent { payload, context }).await
     };
     let upload = upload(&world.event("Ev1", &["F1"]));
@@ -291,7 +293,7 @@ async fn the_handler_takes_what_the_door_hands_over_and_names_what_failed() {
     let error = invoke(payload.clone()).await.expect_err("refused");
     assert_eq!(
         (error.kind(), error.to_string().as_str()),
-        ("Slack", "1 of 1 files not done: F1: Slack refused: invalid_auth")
+        ("Slack", "1 of 1 files are not done: F1: Slack refused the call: invalid_auth")
     );
     let answer = invoke(payload).await.expect("done");
     assert_eq!(answer["files"][0]["how"], "replied");

@@ -1,6 +1,6 @@
 //! The hand-over against an Invoke API on loopback.
 
-mod common;
+mod support;
 
 use std::sync::{Arc, Mutex};
 
@@ -8,18 +8,18 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use common::{envelope, upload};
 use function::Aws;
 use serde_json::Value;
 use slack::event::Upload;
-use slack::hand_over::{Error, HandOver, Invocation};
+use slack::outside::hand_over::{AsyncInvoke, Error, HandOver};
+use support::{envelope, upload};
 use tokio::net::TcpListener;
 
 /// Path, invocation type and payload.
-type Seen = Arc<Mutex<Vec<(String, String, Value)>>>;
+type Invocations = Arc<Mutex<Vec<(String, String, Value)>>>;
 
-async fn invocation(answer: fn() -> Response) -> (Invocation, Seen) {
-    let seen = Seen::default();
+async fn invocation(answer: fn() -> Response) -> (AsyncInvoke, Invocations) {
+    let seen = Invocations::default();
     let note = seen.clone();
     let app = Router::new().fallback(move |uri: Uri, headers: HeaderMap, body: Bytes| {
         let kind = headers["x-amz-invocation-type"].to_str().expect("text").to_owned();
@@ -31,7 +31,7 @@ async fn invocation(answer: fn() -> Response) -> (Invocation, Seen) {
     let address = listener.local_addr().expect("an address");
     tokio::spawn(async move { axum::serve(listener, app).await });
     let lambda = Aws::at(&format!("http://{address}")).lambda();
-    (Invocation::new(&lambda, "slack-files-dev:live".into()), seen)
+    (AsyncInvoke::new(&lambda, "slack-files-dev:live".into()), seen)
 }
 
 fn event() -> Upload {
@@ -66,6 +66,6 @@ async fn nobody_there_is_unanswered() {
     let address = listener.local_addr().expect("an address");
     drop(listener);
     let lambda = Aws::at(&format!("http://{address}")).lambda();
-    let error = Invocation::new(&lambda, "slack-files".into()).hand_over(&event()).await.expect_err("nobody");
+    let error = AsyncInvoke::new(&lambda, "slack-files".into()).hand_over(&event()).await.expect_err("nobody");
     assert!(matches!(error, Error::Unanswered(_)), "{error}");
 }

@@ -1,14 +1,14 @@
-//! Both functions are stopped before and after each of their calls to the outside, and run again: one reply a file,
-//! none lost.
+//! Both functions are stopped before and after each of their calls to the outside, and run again: one reply per file, and
+//! none is lost.
 
-mod common;
+mod support;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::time::Duration;
 
-use common::{World, envelope};
 use serde_json::Value;
+use support::{Trouble, World, envelope};
 use testkit::{Outside, interrupt};
 
 /// Longer than both functions' leases and the skew that is allowed for.
@@ -20,19 +20,19 @@ fn event(files: &[&str]) -> Value {
 
 /// Slack delivers until it is acknowledged, then Lambda works its queue off. Every run is a new pair of instances.
 async fn run(world: &World, files: &[&str]) -> Result<(), String> {
-    let status = world.deliver(&world.door(), &event(files)).await;
+    let status = world.deliver(&world.slack_events(), &event(files)).await;
     if status != 200 {
-        return Err(format!("the door answered {status}"));
+        return Err(format!("slack-events answered {status}"));
     }
     while let Some(upload) = world.queue.first() {
-        world.invoke(&world.files(), &upload).await.map_err(|error| error.to_string())?;
+        world.invoke(&world.slack_files(), &upload).await.map_err(|error| error.to_string())?;
         world.queue.done();
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn stopped_at_each_call_to_the_outside_and_run_again_one_reply_a_file_and_none_lost() {
+async fn stopped_at_each_call_to_the_outside_and_run_again_one_reply_per_file_and_none_lost() {
     let files = ["F1", "F2"];
     let report = interrupt::at_every_call(
         async |outside: Outside| World::with(outside).await,
@@ -46,13 +46,12 @@ async fn stopped_at_each_call_to_the_outside_and_run_again_one_reply_a_file_and_
     )
     .await;
     let _ = writeln!(std::io::stderr(), "stopped at {} places, {} runs in all", report.stops, report.runs);
-    // Claim, hand-over, completion at the door; claim, post, completion a file: each before and after.
+    // Claim, hand-over and completion by slack-events; claim, post and completion per file. Each before and after.
     assert_eq!(report.stops, 2 * (3 + 3 * files.len()));
 }
 
 #[tokio::test]
-async fn stopped_at_each_call_while_slack_limits_and_loses_still_one_reply_a_file() {
-    use common::Trouble;
+async fn stopped_at_each_call_while_slack_limits_and_loses_still_one_reply_per_file() {
     let files = ["F1", "F2"];
     interrupt::at_every_call(
         async |outside: Outside| {

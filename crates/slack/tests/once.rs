@@ -1,18 +1,18 @@
 //! A thousand deliveries of one event over many instances: one reply; while the store fails, at most one more for each
 //! instance that had to decide alone. (The SDK's backoff has a jitter of its own, so counts under faults are bounds.)
 //!
-//! Invariant 4: while the store is down and the policy is open, a key is admitted at most once an instance, and every
-//! admission is reported as it happens.
+//! Invariant 4: while the store is down and the policy is open, each instance admits a key at most once and reports every
+//! admission as it happens.
 
-mod common;
+mod support;
 
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{World, upload};
 use serde_json::Value;
-use slack::door::Door;
+use slack::function::events::SlackEvents;
+use support::{World, upload};
 use testkit::faults::{Fault, Rule};
 use tokio::task::JoinSet;
 
@@ -27,17 +27,17 @@ fn print(line: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Delivers the event `count` times, [`AT_ONCE`] at once, over all doors; repeats what is refused as Slack does.
+/// Delivers the event `count` times, [`AT_ONCE`] at once, over all instances. Repeats what is refused, as Slack does.
 /// Returns how many were acknowledged.
-async fn deliver(world: &World, doors: &[Arc<Door>], event: &Value, count: usize) -> usize {
+async fn deliver(world: &World, instances: &[Arc<SlackEvents>], event: &Value, count: usize) -> usize {
     let mut acknowledged = 0;
     for wave in 0..count.div_ceil(AT_ONCE) {
         let mut deliveries = JoinSet::new();
         for n in wave * AT_ONCE..count.min((wave + 1) * AT_ONCE) {
-            let (world, door, event) = (world.clone(), doors[n % doors.len()].clone(), event.clone());
+            let (world, events, event) = (world.clone(), instances[n % instances.len()].clone(), event.clone());
             deliveries.spawn(async move {
                 for _ in 0..=REPEATS {
-                    if world.deliver(&door, &event).await == 200 {
+                    if world.deliver(&events, &event).await == 200 {
                         return true;
                     }
                 }
@@ -53,7 +53,7 @@ async fn deliver(world: &World, doors: &[Arc<Door>], event: &Value, count: usize
 async fn drain(world: &World) {
     let mut attempts = 0;
     while let Some(upload) = world.queue.first() {
-        match world.invoke(&world.files(), &upload).await {
+        match world.invoke(&world.slack_files(), &upload).await {
             Ok(_) => world.queue.done(),
             Err(error) => {
                 attempts += 1;
@@ -64,8 +64,8 @@ async fn drain(world: &World) {
     }
 }
 
-fn doors(world: &World) -> Vec<Arc<Door>> {
-    (0..INSTANCES).map(|_| world.door()).collect()
+fn instances(world: &World) -> Vec<Arc<SlackEvents>> {
+    (0..INSTANCES).map(|_| world.slack_events()).collect()
 }
 
 /// How many instances admitted the event, or its file, without the store.
@@ -89,11 +89,11 @@ fn check_bound(world: &World, name: &str) {
     for ((instance, key), times) in world.admissions.by_instance_and_key() {
         assert_eq!(times, 1, "instance {instance} admitted {key} {times} times");
     }
-    let at_the_door = admitted_without_store(world, "Ev1");
-    assert!(at_the_door <= INSTANCES);
+    let of_events = admitted_without_store(world, "Ev1");
+    assert!(of_events <= INSTANCES);
     print(format_args!(
         "{name}: {DELIVERIES} deliveries over {INSTANCES} instances: {} hand-overs, {} replies, {} admissions without the store, \
-         {at_the_door} of them at the door (bound: {INSTANCES}), {} reconciled",
+         {of_events} of them by slack-events (bound: {INSTANCES}), {} reconciled",
         world.queue.accepted(),
         world.slack.posts().len(),
         world.admissions.total(),
@@ -105,7 +105,7 @@ fn check_bound(world: &World, name: &str) {
 async fn a_thousand_deliveries_over_many_instances_make_one_hand_over_and_one_reply() {
     let world = World::new().await;
     let event = world.event("Ev1", &["F1"]);
-    assert_eq!(deliver(&world, &doors(&world), &event, DELIVERIES).await, DELIVERIES, "all are acknowledged");
+    assert_eq!(deliver(&world, &instances(&world), &event, DELIVERIES).await, DELIVERIES, "all are acknowledged");
     assert_eq!(world.queue.accepted(), 1);
     drain(&world).await;
     assert_eq!(world.slack.posts().len(), 1);
@@ -113,10 +113,10 @@ async fn a_thousand_deliveries_over_many_instances_make_one_hand_over_and_one_re
 }
 
 #[tokio::test]
-async fn a_thousand_hand_overs_of_one_upload_make_one_reply_a_file() {
+async fn a_thousand_hand_overs_of_one_upload_make_one_reply_per_file() {
     let world = World::new().await;
     let upload = Arc::new(upload(&world.event("Ev1", &["F1", "F2"])));
-    let instances: Vec<_> = (0..INSTANCES).map(|_| world.files()).collect();
+    let instances: Vec<_> = (0..INSTANCES).map(|_| world.slack_files()).collect();
     let mut done = 0;
     for _ in 0..DELIVERIES / AT_ONCE {
         let mut invocations = JoinSet::new();
@@ -137,7 +137,7 @@ async fn under_throttling_nothing_is_lost_and_the_bound_holds() {
         world.dynamo.faults().seed(seed);
         let event = world.event("Ev1", &["F1"]);
         world.dynamo.faults().only(Rule::new(Fault::Throttle).rate(rate));
-        let acknowledged = deliver(&world, &doors(&world), &event, DELIVERIES).await;
+        let acknowledged = deliver(&world, &instances(&world), &event, DELIVERIES).await;
         assert_eq!(acknowledged, DELIVERIES, "seed {seed}, rate {rate}");
         drain(&world).await;
         assert!((1..=most_hand_overs(&world)).contains(&world.queue.accepted()), "seed {seed}");
@@ -150,17 +150,17 @@ async fn under_throttling_nothing_is_lost_and_the_bound_holds() {
 async fn with_the_store_going_down_and_coming_back_the_bound_holds() {
     for healthy_first in [true, false] {
         let world = World::new().await;
-        let (doors, event) = (doors(&world), world.event("Ev1", &["F1"]));
+        let (instances, event) = (instances(&world), world.event("Ev1", &["F1"]));
         let mut acknowledged = 0;
         if healthy_first {
-            acknowledged += deliver(&world, &doors, &event, 300).await;
+            acknowledged += deliver(&world, &instances, &event, 300).await;
             assert_eq!(world.queue.accepted(), 1);
         }
         world.dynamo.faults().down();
-        acknowledged += deliver(&world, &doors, &event, if healthy_first { 400 } else { 700 }).await;
+        acknowledged += deliver(&world, &instances, &event, if healthy_first { 400 } else { 700 }).await;
         world.dynamo.faults().heal();
         world.clock.advance(Duration::from_secs(61)); // the breakers try again
-        acknowledged += deliver(&world, &doors, &event, 300).await;
+        acknowledged += deliver(&world, &instances, &event, 300).await;
         assert_eq!(acknowledged, DELIVERIES, "nothing is refused");
         // An instance that had the store's answer before the outage admits nothing; the others once each.
         let accepted = world.queue.accepted();
@@ -176,11 +176,11 @@ async fn with_the_store_going_down_and_coming_back_the_bound_holds() {
 }
 
 #[tokio::test]
-async fn with_both_functions_cut_off_at_once_a_file_is_replied_to_at_most_once_an_instance() {
+async fn with_both_functions_cut_off_at_once_each_instance_replies_to_a_file_at_most_once() {
     let world = World::new().await;
     let upload = Arc::new(upload(&world.event("Ev1", &["F1"])));
     world.dynamo.faults().down();
-    let instances: Vec<_> = (0..INSTANCES).map(|_| world.files()).collect();
+    let instances: Vec<_> = (0..INSTANCES).map(|_| world.slack_files()).collect();
     let mut invocations = JoinSet::new();
     for n in 0..DELIVERIES {
         let (world, files, upload) = (world.clone(), instances[n % INSTANCES].clone(), upload.clone());

@@ -1,13 +1,11 @@
-//! Nothing that a user typed and no secret is in a log line or a metric; what is to be there is.
+//! Nothing that a user typed and no secret is in a log line or a metric. What belongs there is there.
 
-mod common;
+mod support;
 
 use std::sync::{Arc, Mutex};
 
-use common::{SIGNING_SECRET, World, upload};
-use ichido::Clock;
 use serde_json::Value;
-use slack::door::Asked;
+use support::{EVENTS_TIMEOUT, SIGNING_SECRET, Trouble, World, upload};
 use telemetry::trace::Trace;
 use telemetry::{Invocation, Level};
 
@@ -49,18 +47,18 @@ fn event(world: &World) -> Value {
 }
 
 #[tokio::test]
-async fn the_door_measures_retries_refusals_and_hand_overs_and_repeats_nothing_that_was_typed() {
+async fn slack_events_measures_retries_refusals_and_hand_overs_and_repeats_nothing_that_was_typed() {
     let world = World::new().await;
     let lines = lines(async {
-        let door = world.door();
+        let events = world.slack_events();
         let mut request = world.signed(&event(&world));
         request.headers.insert("x-slack-retry-num".into(), "1".into());
         request.headers.insert("x-slack-retry-reason".into(), "http_timeout".into());
-        let asked = Asked { request_id: "request-1", deadline: world.clock.now() + common::DOOR_TIMEOUT };
-        door.answer(&request, asked).await.expect("an answer");
+        let invocation = world.invocation("request-1", EVENTS_TIMEOUT);
+        events.answer(&request, &invocation).await.expect("an answer");
         request.body.push(b' ');
-        door.answer(&request, asked).await.expect("an answer");
-        world.deliver(&door, &serde_json::json!({"type": "event_callback", "event": {"type": "secret-plans"}})).await;
+        events.answer(&request, &invocation).await.expect("an answer");
+        world.deliver(&events, &serde_json::json!({"type": "event_callback", "event": {"type": "secret-plans"}})).await;
     })
     .await;
     assert_eq!(metric(&lines, "SlackRetries"), [1.0]);
@@ -70,13 +68,14 @@ async fn the_door_measures_retries_refusals_and_hand_overs_and_repeats_nothing_t
     assert_eq!(metric(&lines, "DoorLatency").len(), 3);
     assert_eq!(metric(&lines, "NewKeys"), [1.0]);
     assert_eq!(metric(&lines, "StoreLatency").len(), 2, "a claim and a completion");
-    let check = lines.iter().find(|line| line["message"] == "Deduplication check").expect("seed 1's line");
+    let check = lines.iter().find(|line| line["message"] == "Deduplication check").expect("the library's line");
     assert_eq!(
         (&check["eventKey"], &check["result"], &check["fallbackMode"]),
         (&"Ev1".into(), &"new".into(), &false.into())
     );
     assert!(check["dynamodbLatency"].is_number());
-    let repeated = lines.iter().find(|line| line["message"] == "Slack repeats").expect("a line");
+    let repeated = lines.iter().find(|line| line.get("retryNum").is_some()).expect("a line");
+    assert_eq!(repeated["message"], "Slack sent an event again (retry 1, reason: http_timeout)");
     assert_eq!((&repeated["retryNum"], &repeated["retryReason"]), (&1.into(), &"http_timeout".into()));
 }
 
@@ -85,10 +84,10 @@ async fn duplicates_store_errors_and_admissions_without_the_store_are_measured()
     let world = World::new().await;
     let lines = lines(async {
         let event = event(&world);
-        world.deliver(&world.door(), &event).await;
-        world.deliver(&world.door(), &event).await;
+        world.deliver(&world.slack_events(), &event).await;
+        world.deliver(&world.slack_events(), &event).await;
         world.dynamo.faults().down();
-        world.deliver(&world.door(), &event).await;
+        world.deliver(&world.slack_events(), &event).await;
     })
     .await;
     assert_eq!((metric(&lines, "NewKeys").len(), metric(&lines, "Duplicates").len()), (2, 1));
@@ -98,18 +97,20 @@ async fn duplicates_store_errors_and_admissions_without_the_store_are_measured()
 }
 
 #[tokio::test]
-async fn the_effect_names_files_by_their_ids_only() {
+async fn slack_files_names_files_by_their_ids_only() {
     let world = World::new().await;
     let upload = upload(&event(&world));
     let lines = lines(async {
-        let files = world.files();
-        world.slack.trouble_posts([common::Trouble::Refuse("invalid_auth")]);
+        let files = world.slack_files();
+        world.slack.trouble_posts([Trouble::Refuse("invalid_auth")]);
         let error = world.invoke(&files, &upload).await.expect_err("refused").to_string();
         assert!(!error.contains("secret-plans"), "{error}");
         world.invoke(&files, &upload).await.expect("done");
     })
     .await;
     assert_eq!(metric(&lines, "SlackReplies"), [1.0]);
-    assert!(lines.iter().any(|line| line["message"] == "file handled" && line["fileId"] == "F1"));
+    assert!(
+        lines.iter().any(|line| line["message"] == "handled file F1 of event Ev1: replied" && line["fileId"] == "F1")
+    );
     assert_eq!(world.slack.posts()[0].text, "Received secret-plans.pdf (application/pdf, 1.2 MB).");
 }

@@ -1,4 +1,4 @@
-//! A function starts with a complete configuration, or says everything that is wrong with it at once.
+//! A function starts with complete settings, or one error names everything that is wrong with them.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn env(variables: &[(&str, &str)]) -> Env {
 }
 
 #[tokio::test]
-async fn the_door_names_everything_that_is_missing_or_still_a_placeholder() {
+async fn slack_events_names_everything_that_is_missing_or_still_a_placeholder() {
     let aws = ssm(&[("/slack/signing", "changeme")]).await;
     let env = env(&[
         ("SLACK_BOT_ID", "<your bot id>"),
@@ -47,7 +47,7 @@ async fn the_door_names_everything_that_is_missing_or_still_a_placeholder() {
         "SLACK_BOT_ID is still a placeholder",
         "SLACK_BOT_USER_ID is missing",
         "SLACK_FILES_FUNCTION is missing",
-        "DEDUP_FALLBACK is invalid (one of open, closed)",
+        "DEDUP_FALLBACK is invalid (must be one of open, closed)",
         "SLACK_SIGNING_SECRET_PARAMETER is invalid (the secret that it names is empty or still a placeholder)",
     ] {
         assert!(error.contains(part), "{part:?} in {error:?}");
@@ -55,14 +55,14 @@ async fn the_door_names_everything_that_is_missing_or_still_a_placeholder() {
 }
 
 #[tokio::test]
-async fn the_effect_names_everything_that_is_missing_or_invalid() {
+async fn slack_files_names_everything_that_is_missing_or_invalid() {
     let aws = ssm(&[]).await;
     let env = env(&[("SLACK_API_URL", "slack.com"), ("SLACK_BOT_TOKEN_PARAMETER", "/slack/token")]);
     let error = slack::FILES.start(env, aws).await.err().expect("an error").to_string();
     for part in [
         "DEDUP_TABLE_NAME is missing",
         "SLACK_API_URL is invalid",
-        "SLACK_BOT_TOKEN_PARAMETER is invalid (the secret /slack/token could not be read",
+        "SLACK_BOT_TOKEN_PARAMETER is invalid (could not read the secret /slack/token",
     ] {
         assert!(error.contains(part), "{part:?} in {error:?}");
     }

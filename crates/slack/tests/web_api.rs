@@ -9,18 +9,18 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use function::Secret;
+use function::secret::Source;
 use serde_json::{Value, json};
-use slack::secrets::Source;
-use slack::web_api::{Error, Look, Metadata, Post, Slack, WebApi};
+use slack::outside::web_api::{Error, Look, Metadata, Post, Slack, WebApi};
 use tokio::net::TcpListener;
 
 const WITHIN: Duration = Duration::from_secs(20);
 
 /// Method, path and query, authorization, body.
-type Seen = Arc<Mutex<Vec<(String, String, String, Value)>>>;
+type Requests = Arc<Mutex<Vec<(String, String, String, Value)>>>;
 
-async fn serve(answer: impl Fn() -> Response + Clone + Send + Sync + 'static) -> (WebApi, Seen, SocketAddr) {
-    let seen = Seen::default();
+async fn serve(answer: impl Fn() -> Response + Clone + Send + Sync + 'static) -> (WebApi, Requests, SocketAddr) {
+    let seen = Requests::default();
     let note = seen.clone();
     let app = Router::new().fallback(move |request: Request| {
         let (answer, note) = (answer.clone(), note.clone());

@@ -51,7 +51,7 @@ test('an event is traced from the door to its reply, and its keys are shown', { 
   assert.deepEqual([event.state, event.attempts, event.attributes.file_id], ['completed', 1, 'F000OPERATOR']);
   const story = await until(EFFECT_MS, async () => {
     const told = await json('trace', 'Ev000OPERATOR');
-    return told.lines.some((line: any) => line.message === 'file handled') && told;
+    return told.lines.some((line: any) => line.message === 'handled file F000OPERATOR of event Ev000OPERATOR: replied') && told;
   });
   assert.deepEqual([...new Set(story.lines.map((line: any) => line.function))].sort(), ['slack-events-local', 'slack-files-local']);
   assert.deepEqual(story.records.map((r: any) => r.key), ['Ev000OPERATOR', key]);

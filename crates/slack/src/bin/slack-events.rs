@@ -1,4 +1,4 @@
-//! The door: accepts Slack's events, each once, and hands their files over.
+//! Accepts Slack's events, each once, and hands their files over.
 
 use std::process::ExitCode;
 

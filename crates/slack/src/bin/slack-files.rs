@@ -1,4 +1,4 @@
-//! The effect: replies once to each file that was handed over.
+//! Replies once to each file that was handed over.
 
 use std::process::ExitCode;
 

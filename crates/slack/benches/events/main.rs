@@ -1,12 +1,12 @@
-//! The door against a Node handler with seed 1's logic: the same load, the same store, in one run.
+//! `slack-events` compared with a handler in Node (`bench/slack/handler.mjs`): the same load and the same store, in one run.
 //!
-//! Each is a Lambda instance: a process that takes one event at a time from a Runtime API. The store (embedded
-//! DynamoDB), SSM and the Invoke API are served from here over HTTP on loopback; their time counts for both, their CPU
-//! for neither: `bench/slack/run` keeps this process on one core, and the instances have another to themselves.
-//! Latency and CPU are those of one instance at a steady rate; the highest rate is that of [`INSTANCES`] which share
-//! their core, as concurrent invocations do. Half of the deliveries are duplicates.
+//! Each is a Lambda instance: a process that takes one event at a time from a Runtime API. This process serves the store
+//! (embedded DynamoDB), SSM and the Invoke API over HTTP on loopback. Their time counts for both, their CPU for neither:
+//! `bench/slack/run` keeps this process on one core, and the instances have another one to themselves.
+//! Latency and CPU are measured on one instance at a steady rate. The highest rate is that of [`INSTANCES`] instances that
+//! share their core, as concurrent invocations do. Half of the deliveries are duplicates.
 //!
-//! `door start DIRECTORY` compares cold starts instead (`bench/cold-start/run`).
+//! With the arguments `start DIRECTORY` it compares cold starts instead (`bench/cold-start/run`).
 
 mod standins;
 mod start;
@@ -23,35 +23,35 @@ use standins::{Surroundings, TABLE};
 use start::Tls;
 use tokio::sync::oneshot;
 
-/// Deliveries a second of the first part.
+/// Deliveries per second of the first part.
 const RATE: u32 = 200;
-/// How many parts of it CPU is measured in.
+/// CPU is measured in so many sections of it.
 const PARTS: usize = 5;
 const WARM_UP: usize = 300;
 const WARM_UP_FOR: Duration = Duration::from_secs(2);
-/// Beyond every number that was delivered before.
+/// Larger than every number that was delivered before.
 const FAR: usize = 1_000_000;
-/// How many instances share a core when they take as much as they can: one waits for the store while another works.
+/// How many instances share a core when they take as much as they can. One waits for the store while another works.
 const INSTANCES: usize = 4;
-/// The core of the instances; this process is on the first.
+/// The core of the instances. This process is on the first core.
 const CORE: &str = "1";
 /// How long each part lasts, unless `BENCH_SECONDS` says otherwise.
 const SECONDS: u64 = 10;
 /// What is promised.
 const RATE_FACTOR: f64 = 3.0;
 const CPU_FACTOR: f64 = 4.0;
-/// Clock ticks of `/proc/PID/stat` a second, on every Linux that matters.
+/// Clock ticks per second in `/proc/PID/stat`, on every usual Linux.
 const TICKS: f64 = 100.0;
 
 struct Instance {
     child: Child,
-    /// When the process was started, everything around it being there.
+    /// When the process was started. Everything that it talks to was running by then.
     begun: Instant,
     surroundings: Surroundings,
 }
 
 impl Instance {
-    /// With `tls` it speaks TLS to the store, and trusts whoever vouches for its certificate.
+    /// With `tls` it speaks TLS to the store and trusts that authority.
     async fn start(mut command: Command, tls: Option<&Tls>) -> Self {
         let surroundings = Surroundings::new(tls.map(|tls| tls.acceptor.clone())).await;
         let scheme = if tls.is_some() { "https" } else { "http" };
@@ -88,7 +88,7 @@ impl Instance {
         self.surroundings.deliver(number)
     }
 
-    /// Seconds of CPU so far.
+    /// CPU time so far, in seconds.
     fn cpu(&self) -> f64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("a running process");
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -124,11 +124,11 @@ struct Measured {
     start_ms: f64,
     p50_ms: f64,
     p99_ms: f64,
-    /// CPU milliseconds a delivery at [`RATE`].
+    /// CPU milliseconds per delivery at [`RATE`].
     cpu_ms: f64,
-    /// Deliveries a second, as fast as it goes.
+    /// Deliveries per second, as fast as possible.
     rate: f64,
-    /// CPU milliseconds a delivery at that rate.
+    /// CPU milliseconds per delivery at that rate.
     busy_cpu_ms: f64,
     memory_mb: f64,
 }
@@ -141,7 +141,7 @@ async fn accepted(answer: oneshot::Receiver<Value>) {
     assert_eq!(answer["statusCode"], 200, "{answer}");
 }
 
-/// Delivers one after the other until then, numbered from `first` on. Returns how many were accepted.
+/// Delivers events one after another until `until`, numbered from `first`. Returns how many were accepted.
 async fn busy(instance: Arc<Instance>, first: usize, until: Instant) -> usize {
     let mut taken = 0;
     let mut in_line = instance.deliver(first);
@@ -163,8 +163,8 @@ async fn measure(command: &[&str], length: Duration) -> Measured {
         accepted(instance.deliver(number)).await;
         number += 1;
     }
-    // At the given rate: the latency counts from the moment at which a delivery was due, waiting included.
-    // CPU is the median of several parts: one during which the machine was busy with something else does not count.
+    // At the given rate. The latency counts from the moment at which a delivery was due, so it includes waiting.
+    // CPU is the median of several sections, so that one in which the machine was busy with something else does not count.
     let part = RATE as usize * usize::try_from(length.as_secs()).unwrap_or(1) / PARTS;
     let count = part * PARTS;
     let mut cpu = Vec::new();
@@ -191,7 +191,7 @@ async fn measure(command: &[&str], length: Duration) -> Measured {
     latencies.sort_unstable();
     let percentile = |share: f64| latencies[((count - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
     let memory_mb = instance.memory();
-    // As fast as it goes: the next one waits in line already.
+    // As fast as possible: the next delivery is already waiting.
     let mut instances = vec![instance];
     while instances.len() < INSTANCES {
         instances.push(Arc::new(Instance::start(on_its_core(command), None).await));
@@ -231,9 +231,9 @@ fn main() -> ExitCode {
         ("first answer, ms (start included)", |measured| measured.start_ms),
         ("p50 at 200/s, ms", |measured| measured.p50_ms),
         ("p99 at 200/s, ms", |measured| measured.p99_ms),
-        ("CPU at 200/s, ms a delivery", |measured| measured.cpu_ms),
-        ("accepted deliveries a second a core", |measured| measured.rate),
-        ("CPU at that rate, ms a delivery", |measured| measured.busy_cpu_ms),
+        ("CPU at 200/s, ms per delivery", |measured| measured.cpu_ms),
+        ("accepted deliveries per second and core", |measured| measured.rate),
+        ("CPU at that rate, ms per delivery", |measured| measured.busy_cpu_ms),
         ("memory, MB", |measured| measured.memory_mb),
     ];
     let _ = writeln!(table, "{:<40}{:>12}{:>12}{:>10}", "one instance, half duplicates", "ichido", "Node", "");

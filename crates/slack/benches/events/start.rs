@@ -1,7 +1,8 @@
-//! Cold starts: process start to first response, over TLS, of the deployed door and of a Node handler of the same shape.
+//! Cold starts: the time from process start to first response, over TLS, of the deployed `slack-events` and of the handler in
+//! Node.
 //!
-//! Both get the same signed event and read their secret from SSM. Ours then claims, hands over and completes; Node, which has
-//! the seed's logic, marks and hands over: one call less. Nothing is kept between two starts.
+//! Both get the same signed event and read their secret from SSM. `slack-events` then claims, hands over and completes. The
+//! handler in Node marks and hands over, which is one call less. Nothing is kept between two starts.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ const MEGABYTES: f64 = 12.0;
 /// Starts of each, unless `RUNS` says otherwise.
 const RUNS: usize = 30;
 
-/// The store's certificate, and who vouches for it.
+/// The store's certificate, and the authority that signed it.
 pub(crate) struct Tls {
     pub(crate) acceptor: TlsAcceptor,
     pub(crate) authority: PathBuf,
@@ -38,7 +39,7 @@ impl Tls {
             .with_no_client_auth()
             .with_single_cert(vec![certificate], key)
             .expect("a key that fits the certificate");
-        // as DynamoDB has it
+        // The same as DynamoDB's.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let authority = directory.join("ca.pem").canonicalize().expect("ca.pem");
         Self { acceptor: TlsAcceptor::from(Arc::new(config)), authority }
@@ -58,7 +59,7 @@ async fn start(command: &[&str], tls: &Tls) -> Start {
     Start { ms: instance.begun.elapsed().as_secs_f64() * 1e3, megabytes: instance.memory() }
 }
 
-/// The number at this share of all of them.
+/// A percentile of one measurement over all starts.
 fn percentile(starts: &[Start], share: f64, of: fn(&Start) -> f64) -> f64 {
     let mut numbers: Vec<f64> = starts.iter().map(of).collect();
     numbers.sort_by(f64::total_cmp);
@@ -75,7 +76,7 @@ pub(crate) fn compare(directory: &str) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let contenders: [(&str, Vec<&str>); 2] = [("ichido", vec![&binary]), ("Node", vec!["node", &handler])];
     let mut starts: [Vec<Start>; 2] = Default::default();
-    // They take turns; the first one only warms the page cache.
+    // They take turns. The first run of each only warms the page cache.
     for run in 0..=runs {
         for ((_, command), starts) in contenders.iter().zip(&mut starts) {
             let measured = runtime.block_on(start(command, &tls));
@@ -95,10 +96,10 @@ pub(crate) fn compare(directory: &str) -> ExitCode {
     let times = percentile(&starts[1], 0.5, |start| start.ms) / percentile(&starts[0], 0.5, |start| start.ms);
     let megabytes = percentile(&starts[0], 0.5, |start| start.megabytes);
     let kept = times >= TIMES && megabytes < MEGABYTES;
-    let verdict = if kept { "kept" } else { "NOT KEPT" };
+    let result = if kept { "kept" } else { "NOT KEPT" };
     let _ = writeln!(
         out,
-        "{verdict}: {times:.1} times faster (promised: {TIMES}) in {megabytes:.1} MB (promised: under {MEGABYTES})"
+        "{result}: {times:.1} times faster (promised: {TIMES}) in {megabytes:.1} MB (promised: under {MEGABYTES})"
     );
     if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

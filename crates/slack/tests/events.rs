@@ -1,22 +1,22 @@
-//! What the door lets in, what it answers, and what it leaves alone.
+//! What `slack-events` accepts, what it answers, and what it ignores.
 
-mod common;
+mod support;
 
 use std::time::Duration;
 
-use common::{DOOR_TIMEOUT, World, own};
+use function::LambdaEvent;
 use function::http::{Request, Response};
-use function::{Context, LambdaEvent};
 use ichido::Clock;
 use serde_json::{Value, json};
-use slack::config::Fallback;
-use slack::door::{self, Asked};
-use slack::hand_over::Error::{Refused, Unanswered};
+use slack::function::events;
+use slack::outside::hand_over::Error::{Refused, Unanswered};
+use slack::settings::Fallback;
+use support::{EVENTS_TIMEOUT, World, own};
 use testkit::faults::{Fault, Rule};
 
 async fn status(world: &World, request: &Request) -> u16 {
-    let asked = Asked { request_id: "r", deadline: world.clock.now() + DOOR_TIMEOUT };
-    world.door().answer(request, asked).await.map_or(500, |response| response.status)
+    let invocation = world.invocation("r", EVENTS_TIMEOUT);
+    world.slack_events().answer(request, &invocation).await.map_or(500, |response| response.status)
 }
 
 #[tokio::test]
@@ -52,8 +52,8 @@ async fn what_is_signed_and_no_event_is_refused_and_never_touches_the_store() {
 async fn a_challenge_is_answered_with_itself() {
     let world = World::new().await;
     let request = world.signed(&json!({"type": "url_verification", "token": "t", "challenge": "3eZbrw1aB"}));
-    let asked = Asked { request_id: "r", deadline: world.clock.now() + DOOR_TIMEOUT };
-    let answer = world.door().answer(&request, asked).await.expect("an answer");
+    let invocation = world.invocation("r", EVENTS_TIMEOUT);
+    let answer = world.slack_events().answer(&request, &invocation).await.expect("an answer");
     assert_eq!(answer.status, 200);
     assert_eq!(serde_json::from_slice::<Value>(&answer.body).expect("JSON"), json!({"challenge": "3eZbrw1aB"}));
     assert_eq!(world.dynamo.calls().total(), 0);
@@ -66,7 +66,7 @@ async fn everything_that_is_no_file_event_of_others_is_acknowledged_and_left_alo
     own_upload["event"]["bot_id"] = own().bot_id.into();
     let mut own_user = world.event("Ev3", &["F1"]);
     own_user["event"]["user"] = own().user_id.into();
-    let events = [
+    let ignored = [
         json!({"type": "event_callback", "event_id": "Ev1", "event": {"type": "file_shared", "file_id": "F1"}}),
         json!({"type": "event_callback", "event": {"type": "message", "text": "hello", "ts": "1.2", "channel": "C"}}),
         json!({"type": "event_callback", "event": {"type": "a_type_of_next_year", "payload": [1, 2]}}),
@@ -75,7 +75,7 @@ async fn everything_that_is_no_file_event_of_others_is_acknowledged_and_left_alo
         own_upload,
         own_user,
     ];
-    for event in events {
+    for event in ignored {
         assert_eq!(status(&world, &world.signed(&event)).await, 200, "{event}");
     }
     assert_eq!(world.dynamo.calls().total(), 0);
@@ -88,7 +88,7 @@ async fn another_bots_upload_without_a_user_is_handed_over() {
     let mut event = world.event("Ev1", &["F1", "F2"]);
     event["event"]["bot_id"] = "B0OTHER".into();
     event["event"].as_object_mut().expect("an object").remove("user");
-    assert_eq!(world.deliver(&world.door(), &event).await, 200);
+    assert_eq!(world.deliver(&world.slack_events(), &event).await, 200);
     let upload = world.queue.first().expect("an upload");
     assert_eq!(upload.user, None);
     assert_eq!(upload.files.iter().map(|file| file.id.as_str()).collect::<Vec<_>>(), ["F1", "F2"]);
@@ -96,10 +96,10 @@ async fn another_bots_upload_without_a_user_is_handed_over() {
 }
 
 #[tokio::test]
-async fn a_record_has_the_attributes_that_the_seed_names() {
+async fn a_record_says_who_uploaded_what_where_and_when() {
     let world = World::new().await;
     let now = world.clock.now().as_secs();
-    assert_eq!(world.deliver(&world.door(), &world.event("Ev1", &["F1"])).await, 200);
+    assert_eq!(world.deliver(&world.slack_events(), &world.event("Ev1", &["F1"])).await, 200);
     let record = &world.records()["Ev1"];
     assert_eq!(record["event_key"], json!({"S": "Ev1"}));
     assert_eq!(record["processed_at"], json!({"N": now.to_string()}));
@@ -114,10 +114,10 @@ async fn a_record_has_the_attributes_that_the_seed_names() {
 #[tokio::test]
 async fn without_an_event_id_the_key_is_the_file_and_the_timestamp() {
     let world = World::new().await;
-    let mut event = common::envelope("", "1767225600.000100", &["F1"]);
-    assert_eq!(world.deliver(&world.door(), &event).await, 200);
+    let mut event = support::envelope("", "1767225600.000100", &["F1"]);
+    assert_eq!(world.deliver(&world.slack_events(), &event).await, 200);
     event.as_object_mut().expect("an object").remove("event_id");
-    assert_eq!(world.deliver(&world.door(), &event).await, 200);
+    assert_eq!(world.deliver(&world.slack_events(), &event).await, 200);
     assert_eq!(world.records().keys().collect::<Vec<_>>(), ["F1_1767225600.000100"]);
     assert_eq!(world.queue.accepted(), 1);
 }
@@ -125,13 +125,13 @@ async fn without_an_event_id_the_key_is_the_file_and_the_timestamp() {
 #[tokio::test]
 async fn a_refused_hand_over_is_an_error_and_slacks_repeat_gets_through() {
     let world = World::new().await;
-    let (door, event) = (world.door(), world.event("Ev1", &["F1"]));
+    let (events, event) = (world.slack_events(), world.event("Ev1", &["F1"]));
     world.queue.trouble([Refused("TooManyRequestsException".into())]);
-    assert_eq!(world.deliver(&door, &event).await, 500);
+    assert_eq!(world.deliver(&events, &event).await, 500);
     assert_eq!(world.queue.accepted(), 0);
     // At once, at the same instance or at another one.
-    assert_eq!(world.deliver(&world.door(), &event).await, 200);
-    assert_eq!(world.deliver(&door, &event).await, 200);
+    assert_eq!(world.deliver(&world.slack_events(), &event).await, 200);
+    assert_eq!(world.deliver(&events, &event).await, 200);
     assert_eq!(world.queue.accepted(), 1);
 }
 
@@ -140,8 +140,8 @@ async fn an_unanswered_hand_over_is_made_again_rather_than_believed() {
     let world = World::new().await;
     let event = world.event("Ev1", &["F1"]);
     world.queue.trouble([Unanswered("timeout".into())]);
-    assert_eq!(world.deliver(&world.door(), &event).await, 500);
-    assert_eq!(world.deliver(&world.door(), &event).await, 200);
+    assert_eq!(world.deliver(&world.slack_events(), &event).await, 500);
+    assert_eq!(world.deliver(&world.slack_events(), &event).await, 200);
     assert_eq!(world.queue.accepted(), 2, "harmless: the files have keys of their own");
 }
 
@@ -149,9 +149,9 @@ async fn an_unanswered_hand_over_is_made_again_rather_than_believed() {
 async fn a_duplicate_costs_one_call_to_the_store_and_no_hand_over() {
     let world = World::new().await;
     let event = world.event("Ev1", &["F1"]);
-    assert_eq!(world.deliver(&world.door(), &event).await, 200);
+    assert_eq!(world.deliver(&world.slack_events(), &event).await, 200);
     assert_eq!(world.dynamo.reset_calls().total(), 2, "a claim and a completion");
-    assert_eq!(world.deliver(&world.door(), &event).await, 200);
+    assert_eq!(world.deliver(&world.slack_events(), &event).await, 200);
     assert_eq!(world.dynamo.calls().total(), 1);
     assert_eq!(world.queue.accepted(), 1);
 }
@@ -184,9 +184,9 @@ async fn an_answer_comes_in_time_whatever_the_store_does() {
             world.dynamo.faults().put(Rule::new(fault));
             let event = world.event("Ev1", &["F1"]);
             let started = world.clock.now();
-            let answer = world.deliver(&world.door(), &event).await;
+            let answer = world.deliver(&world.slack_events(), &event).await;
             let took = world.clock.now().since(started);
-            assert!(took <= door::ANSWER_WITHIN, "{fault:?}, {fallback:?}: {took:?}");
+            assert!(took <= events::ANSWER_WITHIN, "{fault:?}, {fallback:?}: {took:?}");
             match fallback {
                 Fallback::Open => assert_eq!((answer, world.queue.accepted()), (200, 1), "{fault:?}"),
                 // Slow is not down; a lost answer is recognised as one's own.
@@ -202,7 +202,7 @@ async fn a_missing_table_is_loud_and_opens_no_fallback() {
     for fault in [Fault::Missing, Fault::Denied] {
         let world = World::new().await;
         world.dynamo.faults().put(Rule::new(fault));
-        assert_eq!(world.deliver(&world.door(), &world.event("Ev1", &["F1"])).await, 500);
+        assert_eq!(world.deliver(&world.slack_events(), &world.event("Ev1", &["F1"])).await, 500);
         assert_eq!((world.queue.accepted(), world.admissions.total()), (0, 0), "{fault:?}");
     }
 }
@@ -210,11 +210,10 @@ async fn a_missing_table_is_loud_and_opens_no_fallback() {
 #[tokio::test]
 async fn the_handler_takes_what_api_gateway_sends_base64_included() {
     let world = World::new().await;
-    let handler = door::handler(world.door());
+    let handler = events::handler(world.slack_events());
     let mut request = world.signed(&world.event("Ev1", &["F1"]));
     let invoke = async |payload: Value| {
-        let mut context = Context::default();
-        context.deadline = (world.clock.now() + DOOR_TIMEOUT).as_millis();
+        let context = world.invocation("r", EVENTS_TIMEOUT);
         let answer = handler(LambdaEvent { payload, context }).await.expect("an answer");
         Response::from_value(&answer).expect("an HTTP answer").status
     };

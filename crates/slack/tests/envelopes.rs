@@ -1,11 +1,11 @@
-//! Whatever Slack sends, or will send one day, is read: unknown fields and types never fail.
+//! Whatever Slack sends, now or in the future, can be read: unknown fields and types never fail.
 
-mod common;
+mod support;
 
-use common::{envelope, own, upload};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use slack::event::{Error, Ignored, MAX_LABEL_CHARS, Received, read};
+use support::{envelope, own, upload};
 
 fn received(envelope: &Value) -> Received {
     read(envelope.to_string().as_bytes(), &own()).expect("any object is read")

@@ -1,49 +1,48 @@
 //! Slack's Web API: the two methods that we call.
 //!
-//! Promise: every call ends within the time that it is given, and its error says whether the call can have had its
-//! effect ([`Error::may_have_happened`]): that decides whether the next try has to ask first. No error holds the token
-//! or anything that a user typed.
+//! Promise: every call ends within the time that it is given. Its error says whether the call may have had its effect
+//! ([`Error::may_have_happened`]); if so, the next attempt asks first. No error contains the token or anything that a user
+//! typed.
 
 use std::fmt;
 use std::time::Duration;
 
+use function::secret::Source;
 use futures::future::BoxFuture;
+use http_client::NoAnswer;
 use reqwest::header::RETRY_AFTER;
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::describe;
-use crate::secrets::Source;
-
-/// The longest that one call takes, however much time there is.
+/// The longest time for one call, however much there is.
 const CALL_WITHIN: Duration = Duration::from_secs(10);
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
-/// How long to leave Slack alone when it limits the rate without saying for how long.
+/// How long to wait if Slack limits the rate and does not say for how long.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How many messages of a thread to ask for at once. Slack gives less where it wants to.
+/// How many messages of a thread to ask for at once. Slack may return fewer.
 const PAGE_MESSAGES: u32 = 200;
 
-/// Errors of Slack's after which, it says, some of the operation may have succeeded.
+/// Slack's error codes after which, it says, a part of the operation may have succeeded.
 const UNCERTAIN_CODES: [&str; 4] = ["fatal_error", "internal_error", "request_timeout", "service_unavailable"];
 
-/// Why a call has no result.
+/// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    #[error("Slack limits the rate: try again in {} s", .after.as_secs())]
+    #[error("Slack limits the rate; it allows the next call in {} s", .after.as_secs())]
     RateLimited { after: Duration },
     /// Slack's error code: `not_in_channel`, `invalid_auth`, …
-    #[error("Slack refused: {code}")]
+    #[error("Slack refused the call: {code}")]
     Refused { code: String },
-    #[error("Slack could not be reached: {0}")]
+    #[error("could not reach Slack: {0}")]
     Unreachable(String),
-    /// It may have been done.
-    #[error("Slack did not answer: {0}")]
+    /// The call may have had its effect.
+    #[error("Slack did not answer ({0}); it may have performed the call")]
     Unanswered(String),
 }
 
 impl Error {
-    /// Did the call perhaps have its effect?
+    /// Whether the call may have had its effect.
     pub fn may_have_happened(&self) -> bool {
         matches!(self, Self::Unanswered(_))
     }
@@ -57,14 +56,14 @@ pub struct Post {
     /// With `&`, `<` and `>` escaped: see [`escape`].
     pub text: String,
     pub metadata: Metadata,
-    /// Names of files are no markup.
+    /// `false`: the name of a file is not markup.
     pub mrkdwn: bool,
     pub unfurl_links: bool,
     pub unfurl_media: bool,
 }
 
 impl Post {
-    /// Plain text: nothing in it is interpreted.
+    /// A reply in plain text: Slack interprets nothing in it.
     pub fn plain(channel: &str, thread_ts: &str, text: &str, metadata: Metadata) -> Self {
         Self {
             channel: channel.to_owned(),
@@ -78,53 +77,53 @@ impl Post {
     }
 }
 
-/// What a message carries beside its text, invisibly.
+/// What a message carries beside its text. Users do not see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata {
     pub event_type: String,
     pub event_payload: Value,
 }
 
-/// `conversations.replies`: where to look in a thread.
+/// `conversations.replies`: which part of a thread to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
     pub channel: String,
-    /// The message that begins the thread.
+    /// The first message of the thread.
     pub thread_ts: String,
-    /// Older messages are of no interest.
+    /// Older messages are left out.
     pub oldest: String,
     pub cursor: Option<String>,
 }
 
-/// A part of a thread.
+/// One page of a thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
     pub messages: Vec<Message>,
-    /// Where the next part begins, if there is one.
+    /// The cursor of the next page, if there is one.
     pub next: Option<String>,
 }
 
-/// A message of a thread, as far as a probe looks at it.
+/// What a probe reads of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     pub ts: String,
     pub metadata: Option<Metadata>,
 }
 
-/// Slack, as far as we need it.
+/// The methods of Slack that we need.
 pub trait Slack: Send + Sync + 'static {
     /// Posts a reply and returns its timestamp.
     fn post<'a>(&'a self, post: &'a Post, within: Duration) -> BoxFuture<'a, Result<String, Error>>;
-    /// Reads a part of a thread, metadata included.
+    /// Reads one page of a thread, with metadata.
     fn thread<'a>(&'a self, look: &'a Look, within: Duration) -> BoxFuture<'a, Result<Page, Error>>;
 }
 
-/// Makes a text that Slack shows as it is: no mention, no link.
+/// Escapes a text, so that Slack shows it as it is: no mention, no link.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The real thing, over HTTPS.
+/// Slack's own API, over HTTPS.
 pub struct WebApi {
     client: Client,
     base: String,
@@ -140,15 +139,11 @@ impl fmt::Debug for WebApi {
 impl WebApi {
     /// `base`: `https://slack.com/api`.
     pub fn new(base: String, token: Source) -> Result<Self, Error> {
-        if rustls::crypto::CryptoProvider::get_default().is_none() {
-            // Somebody else may be quicker; whose provider it is then does not matter.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        }
-        let client = Client::builder()
+        let client = http_client::builder()
             .connect_timeout(CONNECT_WITHIN)
-            .redirect(reqwest::redirect::Policy::none()) // the token goes nowhere else
+            .redirect(reqwest::redirect::Policy::none()) // so that the token goes nowhere else
             .build()
-            .map_err(|error| Error::Unreachable(describe(&error)))?;
+            .map_err(|error| Error::Unreachable(http_client::reason(error)))?;
         Ok(Self { client, base, token })
     }
 
@@ -157,12 +152,11 @@ impl WebApi {
     }
 
     async fn call(&self, request: RequestBuilder, within: Duration) -> Result<Value, Error> {
-        let token = self.token.get().await;
+        let token = self.token.get().await.map_err(|error| Error::Unreachable(error.to_string()))?;
         let sent = request.bearer_auth(token.expose()).timeout(within.min(CALL_WITHIN)).send().await;
-        let response = sent.map_err(|error| {
-            let not_sent = error.is_connect() || error.is_builder();
-            let text = describe(&error.without_url());
-            if not_sent { Error::Unreachable(text) } else { Error::Unanswered(text) }
+        let response = sent.map_err(|error| match NoAnswer::from(error) {
+            NoAnswer { may_have_arrived: true, reason } => Error::Unanswered(reason),
+            NoAnswer { may_have_arrived: false, reason } => Error::Unreachable(reason),
         })?;
         let status = response.status();
         if status == StatusCode::TOO_MANY_REQUESTS {
@@ -172,14 +166,19 @@ impl WebApi {
             return Err(Error::Unanswered(format!("HTTP {}", status.as_u16())));
         }
         let limited = retry_after(&response);
-        let text = response.bytes().await.map_err(|_| Error::Unanswered("the answer broke off".to_owned()))?;
+        let text = response
+            .bytes()
+            .await
+            .map_err(|_| Error::Unanswered("the connection broke during the answer".to_owned()))?;
         let answer: Value = serde_json::from_slice(&text).unwrap_or_default();
         match (answer["ok"].as_bool(), answer["error"].as_str()) {
             (Some(true), _) => Ok(answer),
             (_, Some("ratelimited" | "rate_limited")) => Err(Error::RateLimited { after: limited }),
             (_, Some(code)) if UNCERTAIN_CODES.contains(&code) => Err(Error::Unanswered(code.to_owned())),
             (_, Some(code)) => Err(Error::Refused { code: code.to_owned() }),
-            (_, None) if status.is_success() => Err(Error::Unanswered("the answer is not Slack's".to_owned())),
+            (_, None) if status.is_success() => {
+                Err(Error::Unanswered("the answer does not come from Slack".to_owned()))
+            }
             (_, None) => Err(Error::Refused { code: format!("HTTP {}", status.as_u16()) }),
         }
     }

@@ -1,4 +1,4 @@
-//! What an instance talks to: a Lambda Runtime API, and one endpoint that is DynamoDB, SSM and Lambda's Invoke API.
+//! What an instance talks to: a Lambda Runtime API, and one endpoint for DynamoDB, SSM and Lambda's Invoke API.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -12,19 +12,19 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
+use emulator::dynamodb::Engine;
 use function::http::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
 use slack::signature::{self, SIGNATURE_HEADER, TIMESTAMP_HEADER};
-use testkit::engine::Engine;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
 use tokio_rustls::TlsAcceptor;
 
 const SIGNING_SECRET: &str = "not-a-secret";
-/// Of the store.
+/// The store's table.
 pub(crate) const TABLE: &str = "processed-events";
 /// How long an invocation may take.
 const TIMEOUT_MS: u64 = 20_000;
@@ -47,7 +47,7 @@ async fn runtime_api(State(runtime): State<Arc<Runtime>>, uri: Uri, body: Bytes)
             let Some(delivery) = runtime.next.lock().await.recv().await else {
                 return StatusCode::GONE.into_response();
             };
-            let id = format!("{:032x}", fastrand());
+            let id = format!("{:032x}", next_id());
             runtime.waiting.lock().expect("no panic").insert(id.clone(), delivery.answered);
             let header = |name: &'static str, value: String| (HeaderName::from_static(name), value);
             let headers = [
@@ -58,9 +58,9 @@ async fn runtime_api(State(runtime): State<Arc<Runtime>>, uri: Uri, body: Bytes)
             ];
             (headers, delivery.payload).into_response()
         }
-        [_, "runtime", "invocation", id, outcome] => {
+        [_, "runtime", "invocation", id, kind] => {
             let answer = serde_json::from_slice(&body).unwrap_or_default();
-            let answer = if *outcome == "response" { answer } else { json!({"statusCode": 500, "error": answer}) };
+            let answer = if *kind == "response" { answer } else { json!({"statusCode": 500, "error": answer}) };
             if let Some(waiting) = runtime.waiting.lock().expect("no panic").remove(*id) {
                 let _ = waiting.send(answer);
             }
@@ -73,8 +73,8 @@ async fn runtime_api(State(runtime): State<Arc<Runtime>>, uri: Uri, body: Bytes)
     }
 }
 
-/// Unique is all that it has to be.
-fn fastrand() -> u128 {
+/// A number that was not returned before.
+fn next_id() -> u128 {
     static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     u128::from(COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
 }
@@ -120,7 +120,7 @@ async fn serve(app: Router, tls: Option<TlsAcceptor>) -> SocketAddr {
     address
 }
 
-/// Where an instance finds both, and where deliveries for it are put.
+/// The addresses of both, and the queue of deliveries to the instance.
 pub(crate) struct Surroundings {
     pub(crate) runtime: SocketAddr,
     pub(crate) aws: SocketAddr,

@@ -1,4 +1,4 @@
-//! A world for the two functions: an embedded DynamoDB, a Slack, Lambda's queue, and a clock that the test owns.
+//! A world for the two functions: an embedded DynamoDB, a Slack, Lambda's queue, and a clock that the test sets.
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
@@ -6,28 +6,28 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use function::Secret;
 use function::http::Request;
+use function::secret::Source;
+use function::{Context, Secret};
 use futures::future::BoxFuture;
 use ichido::observe::{Event, Observer};
 use ichido::{Clock, Timestamp};
 use serde_json::{Value, json};
-use slack::config::Fallback;
-use slack::door::{self, Asked, Door, Parts};
 use slack::effect::Reply;
 use slack::event::{Own, Upload};
-use slack::files::{self, Files};
-use slack::hand_over::{self, HandOver};
-use slack::records;
-use slack::secrets::Source;
+use slack::function::events::{self, SlackEvents};
+use slack::function::files::{self, SlackFiles};
+use slack::outside::hand_over::{self, HandOver};
+use slack::outside::web_api::{self, Look, Message, Page, Post, Slack};
+use slack::settings::Fallback;
 use slack::signature::{self, SIGNATURE_HEADER, TIMESTAMP_HEADER};
-use slack::web_api::{self, Look, Message, Page, Post, Slack};
+use slack::table::{Bound, ProcessedEvents};
 use testkit::{Dynamo, ManualClock, Outside};
 
 pub const SIGNING_SECRET: &str = "not-a-secret";
 pub const TEMPLATE: &str = "infra/templates/slack.yaml";
 /// As the template says.
-pub const DOOR_TIMEOUT: Duration = Duration::from_secs(3);
+pub const EVENTS_TIMEOUT: Duration = Duration::from_secs(3);
 pub const FILES_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub fn own() -> Own {
@@ -72,27 +72,34 @@ impl World {
         self.dynamo.table("ProcessedEventsTable")
     }
 
-    /// A new instance of the door: nothing in its memory.
-    pub fn door(&self) -> Arc<Door> {
-        let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
-        let observer = self.admissions.instance();
-        Arc::new(Door::new(Parts {
-            once: records::once(&self.dynamo.client(), self.table(), door::STORE, clock.clone(), observer),
-            fallback: self.fallback,
+    /// A new instance of `slack-events`: nothing in its memory.
+    pub fn slack_events(&self) -> Arc<SlackEvents> {
+        Arc::new(SlackEvents {
+            table: self.processed_events(events::STORE),
             own: own(),
             signing_secrets: Source::Fixed(Secret::new(SIGNING_SECRET)),
             hand_over: Arc::new(self.queue.clone()),
-            clock,
-        }))
+            clock: Arc::new(self.clock.clone()),
+        })
     }
 
-    /// A new instance of the effect.
-    pub fn files(&self) -> Arc<Files> {
-        let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
-        let observer = self.admissions.instance();
-        let once = records::once(&self.dynamo.client(), self.table(), files::STORE, clock.clone(), observer);
-        let effect = Arc::new(Reply::new(Arc::new(self.slack.clone()), clock.clone()));
-        Arc::new(Files::new(once, self.fallback, effect, clock))
+    /// A new instance of `slack-files`.
+    pub fn slack_files(&self) -> Arc<SlackFiles> {
+        let effect = Arc::new(Reply::new(Arc::new(self.slack.clone()), Arc::new(self.clock.clone())));
+        Arc::new(SlackFiles { table: self.processed_events(files::STORE), effect })
+    }
+
+    fn processed_events(&self, bound: Bound) -> ProcessedEvents {
+        let (client, clock) = (self.dynamo.client(), Arc::new(self.clock.clone()));
+        ProcessedEvents::new(&client, self.table(), self.fallback, bound, clock, self.admissions.instance())
+    }
+
+    /// What an invocation knows of itself: its request, and that it may run for this long.
+    pub fn invocation(&self, request_id: &str, timeout: Duration) -> Context {
+        let mut context = Context::default();
+        context.request_id = request_id.to_owned();
+        context.deadline = (self.clock.now() + timeout).as_millis();
+        context
     }
 
     /// A request as Slack makes it.
@@ -109,18 +116,17 @@ impl World {
     }
 
     /// What Slack gets: the status of the answer, 500 for an error.
-    pub async fn deliver(&self, door: &Door, envelope: &Value) -> u16 {
-        let asked = Asked { request_id: "request-1", deadline: self.clock.now() + DOOR_TIMEOUT };
-        match door.answer(&self.signed(envelope), asked).await {
+    pub async fn deliver(&self, events: &SlackEvents, envelope: &Value) -> u16 {
+        let invocation = self.invocation("request-1", EVENTS_TIMEOUT);
+        match events.answer(&self.signed(envelope), &invocation).await {
             Ok(response) => response.status,
             Err(_) => 500,
         }
     }
 
     /// One invocation of `slack-files`.
-    pub async fn invoke(&self, files: &Files, upload: &Upload) -> Result<Vec<Value>, files::Unfinished> {
-        let asked = Asked { request_id: "request-2", deadline: self.clock.now() + FILES_TIMEOUT };
-        files.handle(upload, asked).await
+    pub async fn invoke(&self, files: &SlackFiles, upload: &Upload) -> Result<Vec<Value>, files::Unfinished> {
+        files.handle(upload, &self.invocation("request-2", FILES_TIMEOUT)).await
     }
 
     /// The records in the table by their keys.
@@ -239,7 +245,7 @@ impl SlackState {
     }
 }
 
-fn refusal(trouble: Trouble) -> web_api::Error {
+fn error(trouble: Trouble) -> web_api::Error {
     match trouble {
         Trouble::Refuse(code) => web_api::Error::Refused { code: code.into() },
         Trouble::RateLimit(after) => web_api::Error::RateLimited { after },
@@ -256,9 +262,9 @@ impl Slack for FakeSlack {
                 None => Ok(state.post(post.clone())),
                 Some(Trouble::Lose) => {
                     state.post(post.clone());
-                    Err(refusal(Trouble::Lose))
+                    Err(error(Trouble::Lose))
                 }
-                Some(trouble) => Err(refusal(trouble)),
+                Some(trouble) => Err(error(trouble)),
             }
         }))
     }
@@ -268,7 +274,7 @@ impl Slack for FakeSlack {
             let mut state = lock(&self.state);
             state.looks += 1;
             if let Some(trouble) = state.thread_troubles.pop_front() {
-                return Err(refusal(trouble));
+                return Err(error(trouble));
             }
             let from: usize = look.cursor.as_deref().map_or(0, |cursor| cursor.parse().expect("our own cursor"));
             let thread: Vec<Message> = state

@@ -1,7 +1,7 @@
-//! The door hands an upload over and is done with it.
+//! Hands an upload over to `slack-files` by invoking it.
 //!
-//! Promise: `Ok` means that somebody else has it and will keep it until it is handled or in the dead letters. Handing
-//! over twice does no harm: what is done with a file has a key of its own.
+//! Promise: `Ok` means that Lambda has the upload and keeps it until it is handled or in the on-failure queue. Handing an
+//! upload over twice does no harm, because each of its files has a key of its own.
 
 use std::time::Duration;
 
@@ -15,36 +15,36 @@ use futures::future::BoxFuture;
 
 use crate::event::Upload;
 
-/// One try of the invocation. It is answered when the event is queued, in some ten milliseconds.
+/// One try of the invocation. Lambda answers as soon as the event is queued, after some ten milliseconds.
 const ATTEMPT: Duration = Duration::from_millis(500);
 /// All tries together.
-pub const WITHIN: Duration = Duration::from_millis(900);
+const WITHIN: Duration = Duration::from_millis(900);
 const ATTEMPTS: u32 = 2;
 const FIRST_BACKOFF: Duration = Duration::from_millis(25);
 
 /// Why an upload was not handed over.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the hand-over was refused: {0}")]
+    #[error("Lambda refused the invocation: {0}")]
     Refused(String),
     /// It may have been accepted.
-    #[error("the hand-over was not answered: {0}")]
+    #[error("Lambda did not answer ({0}); it may have accepted the invocation")]
     Unanswered(String),
 }
 
-/// Takes uploads off the door's hands.
+/// Takes uploads to be handled.
 pub trait HandOver: Send + Sync + 'static {
     fn hand_over<'a>(&'a self, upload: &'a Upload) -> BoxFuture<'a, Result<(), Error>>;
 }
 
-/// By asynchronous invocation: Lambda queues the event, retries it, and gives up into the on-failure queue.
+/// Asynchronous invocation: Lambda queues the event, retries it, and gives up on it into the on-failure queue.
 #[derive(Debug, Clone)]
-pub struct Invocation {
+pub struct AsyncInvoke {
     client: Client,
     function: String,
 }
 
-impl Invocation {
+impl AsyncInvoke {
     /// `function`: a name or an ARN, with or without an alias.
     pub fn new(client: &Client, function: String) -> Self {
         let config = client
@@ -58,7 +58,7 @@ impl Invocation {
     }
 }
 
-impl HandOver for Invocation {
+impl HandOver for AsyncInvoke {
     fn hand_over<'a>(&'a self, upload: &'a Upload) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             let payload = serde_json::to_vec(upload).map_err(|error| Error::Refused(error.to_string()))?;

@@ -1,0 +1,218 @@
+//! `slack-events`: verifies a request, reads it, and hands an upload over, each once.
+//!
+//! Promise: no upload is lost here. An event is acknowledged (200) only if its hand-over was accepted, by this invocation or
+//! by an earlier one. Otherwise the answer is an error, and Slack sends the event again. Every answer comes within
+//! [`ANSWER_WITHIN`]. A request that Slack did not sign (401), or that is not an event (400), never reaches the store.
+//!
+//! `X-Slack-Retry-Num` and `-Reason` are counted and logged. They never decide anything, because a repeat may be the first
+//! request that arrives.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use function::http::{Request, Response};
+use function::secret::Source;
+use function::{Aws, Context, Env, Handler};
+use futures::future::{Either, select};
+use ichido::{Clock, Failure, How, SystemClock, Timestamp};
+use serde_json::json;
+use telemetry::{causes, metric};
+
+use crate::event::{self, Own, Received, Upload};
+use crate::outside::hand_over::{self, AsyncInvoke, HandOver};
+use crate::settings;
+use crate::signature::{self, SIGNATURE_HEADER, TIMESTAMP_HEADER};
+use crate::table::{Bound, ProcessedEvents};
+
+/// Slack waits three seconds, including the network. This much of it is ours.
+pub const ANSWER_WITHIN: Duration = Duration::from_millis(2_400);
+/// A duplicate stops waiting for the first one's outcome this long before its own answer is due.
+const WAIT_MARGIN: Duration = Duration::from_millis(400);
+/// One call to the store. Two of them (claim and completion) and the hand-over fit into [`ANSWER_WITHIN`].
+pub const STORE: Bound = Bound { attempts: 3, total: Duration::from_millis(700) };
+
+/// How many times Slack has already sent this event, and why it sends it again.
+const RETRY_NUM_HEADER: &str = "x-slack-retry-num";
+const RETRY_REASON_HEADER: &str = "x-slack-retry-reason";
+/// The longest retry reason that is logged.
+const MAX_REASON_CHARS: usize = 32;
+
+/// Connects the parts of `slack-events`.
+pub(crate) async fn build(env: Env, aws: Aws) -> Result<Handler, function::Error> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let settings::Events { table, fallback, own, files_function, signing_secrets } =
+        settings::Events::read(&env, &aws, &clock).await?;
+    let table = ProcessedEvents::new(&aws.dynamodb(), &table, fallback, STORE, clock.clone(), telemetry::Watch);
+    let hand_over = Arc::new(AsyncInvoke::new(&aws.lambda(), files_function));
+    Ok(handler(Arc::new(SlackEvents { table, own, signing_secrets, hand_over, clock })))
+}
+
+/// The function's handler: an event of API Gateway in, its answer out.
+pub fn handler(events: Arc<SlackEvents>) -> Handler {
+    function::handler(move |event| {
+        let events = events.clone();
+        async move {
+            let request = match Request::from_event(&event.payload) {
+                Ok(request) => request,
+                Err(function::http::Error::Base64) => return Ok(Response::empty(400).into_value()),
+                Err(error) => return Err(error.into()),
+            };
+            let answer = events.answer(&request, &event.context).await;
+            answer.map(Response::into_value).map_err(|error| function::Error::failed(error.kind(), error))
+        }
+    })
+}
+
+/// The parts of `slack-events`.
+pub struct SlackEvents {
+    pub table: ProcessedEvents,
+    pub own: Own,
+    /// See [`signature::secrets`].
+    pub signing_secrets: Source,
+    pub hand_over: Arc<dyn HandOver>,
+    pub clock: Arc<dyn Clock>,
+}
+
+impl SlackEvents {
+    /// Answers a request in time. An error is a 5xx to Slack.
+    pub async fn answer(&self, request: &Request, context: &Context) -> Result<Response, Error> {
+        let started = self.clock.now();
+        let due = (started + ANSWER_WITHIN).min(Timestamp::from_millis(context.deadline));
+        let handled = pin!(self.handle(request, context, due));
+        let answer = select(handled, self.clock.sleep(due.since(started))).await;
+        metric::DOOR_LATENCY.took(self.clock.now().since(started));
+        match answer {
+            Either::Left((answer, _)) => answer,
+            // If the event was claimed, the claim ends with its lease.
+            Either::Right(_) => Err(Error::Late),
+        }
+    }
+
+    async fn handle(&self, request: &Request, context: &Context, due: Timestamp) -> Result<Response, Error> {
+        let secrets = signature::secrets(&self.signing_secrets.get().await?).unwrap_or_default();
+        let (timestamp, signature) = (request.header(TIMESTAMP_HEADER), request.header(SIGNATURE_HEADER));
+        if let Err(error) = signature::verify(&secrets, timestamp, signature, &request.body, self.clock.now()) {
+            metric::DOOR_REFUSALS.add(1);
+            tracing::warn!(reason = %error, source_ip = request.source_ip, "refused a request that Slack did not sign: {error}");
+            return Ok(Response::empty(401));
+        }
+        count_retry(request);
+        match event::read(&request.body, &self.own) {
+            Ok(Received::Upload(upload)) => self.accept(&upload, context, due).await,
+            Ok(Received::Challenge(challenge)) => Ok(Response::json(200, &json!({ "challenge": challenge }))),
+            Ok(Received::Ignored(why)) => {
+                metric::SLACK_EVENTS_IGNORED.add(1);
+                let reason = why.name();
+                tracing::debug!(reason, "acknowledged an event without handling it: {reason}");
+                Ok(Response::empty(200))
+            }
+            Err(error) => {
+                metric::DOOR_REFUSALS.add(1);
+                tracing::warn!(reason = %error, "refused a signed request that is not an event: {error}");
+                Ok(Response::empty(400))
+            }
+        }
+    }
+
+    /// Hands an upload over, unless that was done before.
+    async fn accept(&self, upload: &Upload, context: &Context, due: Timestamp) -> Result<Response, Error> {
+        let run = match self.table.event(upload, &context.request_id) {
+            Ok(run) => run,
+            Err(error) => {
+                metric::DOOR_REFUSALS.add(1);
+                tracing::warn!(reason = %error, "refused an event whose id cannot be a key: {error}");
+                return Ok(Response::empty(400));
+            }
+        };
+        let done = run
+            .lease_until(Timestamp::from_millis(context.deadline))
+            .wait_until(due.saturating_sub(WAIT_MARGIN))
+            .work(|_claim| async move {
+                self.hand_over.hand_over(upload).await.map_err(|error| match error {
+                    hand_over::Error::Refused(_) => Failure::Retry(error),
+                    hand_over::Error::Unanswered(_) => Failure::Uncertain(error),
+                })
+            })
+            .await;
+        let (event_key, files) = (upload.event_key.as_str(), upload.files.len());
+        match done {
+            Ok(done) => {
+                if done.how == How::Fresh {
+                    metric::SLACK_HAND_OVERS.add(1);
+                    tracing::info!(event_key, files, "handed over event {event_key} to slack-files (files: {files})");
+                }
+                Ok(Response::empty(200))
+            }
+            // The hand-over was accepted, which is what Slack wants to know. If a repeat hands it over again, each file's
+            // own claim prevents a second reply.
+            Err(ichido::Error::Unrecorded(_) | ichido::Error::Superseded) => {
+                metric::SLACK_HAND_OVERS.add(1);
+                Ok(Response::empty(200))
+            }
+            // Another invocation is working on it and may still fail, so Slack must not forget the event. This is not an
+            // error of ours.
+            Err(ichido::Error::InFlight { .. }) => Ok(Response::empty(503).header("retry-after", "1")),
+            Err(ichido::Error::Work(error) | ichido::Error::Probe(error)) => {
+                metric::SLACK_HAND_OVER_FAILURES.add(1);
+                Err(Error::HandOver { event_key: event_key.to_owned(), error })
+            }
+            Err(ichido::Error::Store(error)) => {
+                Err(Error::Store { event_key: event_key.to_owned(), reason: causes(&error) })
+            }
+            Err(error @ (ichido::Error::Failed { .. } | ichido::Error::Mismatch { .. })) => {
+                Err(Error::Store { event_key: event_key.to_owned(), reason: error.to_string() })
+            }
+        }
+    }
+}
+
+/// Counts and logs a request that Slack marks as a repeat.
+fn count_retry(request: &Request) {
+    if let Some(number) = request.header(RETRY_NUM_HEADER).and_then(|number| number.parse::<u32>().ok()) {
+        let reason: String = request
+            .header(RETRY_REASON_HEADER)
+            .unwrap_or_default()
+            .chars()
+            .filter(|c| c.is_ascii_alphanumeric() || *c == '_')
+            .take(MAX_REASON_CHARS)
+            .collect();
+        metric::SLACK_RETRIES.add(1);
+        tracing::info!(
+            retry_num = number,
+            retry_reason = reason,
+            "Slack sent an event again (retry {number}, reason: {reason})"
+        );
+    }
+}
+
+impl std::fmt::Debug for SlackEvents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SlackEvents").field("table", &self.table).field("own", &self.own).finish_non_exhaustive()
+    }
+}
+
+/// Why an event could not be accepted. Slack sends it again.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("could not hand over event {event_key} to slack-files: {error}")]
+    HandOver { event_key: String, error: hand_over::Error },
+    #[error("could not claim event {event_key} in the table of processed events: {reason}")]
+    Store { event_key: String, reason: String },
+    #[error("could not accept the event within {} ms", ANSWER_WITHIN.as_millis())]
+    Late,
+    #[error(transparent)]
+    Secret(#[from] function::aws::Error),
+}
+
+impl Error {
+    /// What Lambda reports as `errorType`.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::HandOver { .. } => "HandOver",
+            Self::Store { .. } => "Store",
+            Self::Late => "Late",
+            Self::Secret(_) => "Aws",
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! `slack-files`: one reply per file, however often an upload is handed over.
+//!
+//! Promise: an invocation succeeds only if every file of its upload is done. Otherwise it fails, and Lambda retries it. What
+//! Lambda gives up on is in the on-failure queue, and sending it again uses the same keys. If an earlier attempt may have
+//! replied to a file, its thread is asked first. If the thread cannot be read, nothing is posted.
+//!
+//! Files are handled one after another, because Slack takes about one message per second and channel. A file that fails
+//! does not keep the others from their replies.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use function::{Aws, Context, Env, Handler};
+use ichido::{Claim, Clock, Failure, How, Probed, SystemClock, Timestamp};
+use serde_json::{Value, json};
+use telemetry::{causes, metric};
+
+use crate::effect::{self, Effect, Reply, UploadedFile};
+use crate::event::Upload;
+use crate::outside::web_api::{Slack, WebApi};
+use crate::settings;
+use crate::table::{Bound, ProcessedEvents};
+
+/// One call to the store.
+pub const STORE: Bound = Bound { attempts: 4, total: Duration::from_secs(3) };
+
+/// Connects the parts of `slack-files` with the default effect, a reply.
+pub(crate) async fn build(env: Env, aws: Aws) -> Result<Handler, function::Error> {
+    build_with(env, aws, |slack, clock| Arc::new(Reply::new(slack, clock))).await
+}
+
+/// Connects the parts of `slack-files` with an effect of your own.
+pub async fn build_with(
+    env: Env,
+    aws: Aws,
+    effect: impl FnOnce(Arc<dyn Slack>, Arc<dyn Clock>) -> Arc<dyn Effect>,
+) -> Result<Handler, function::Error> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let settings::Files { table, fallback, api_url, bot_token } = settings::Files::read(&env, &aws, &clock).await?;
+    let table = ProcessedEvents::new(&aws.dynamodb(), &table, fallback, STORE, clock.clone(), telemetry::Watch);
+    let slack = WebApi::new(api_url, bot_token).map_err(|error| function::Error::failed("Slack", error))?;
+    let effect = effect(Arc::new(slack), clock);
+    Ok(handler(Arc::new(SlackFiles { table, effect })))
+}
+
+/// The function's handler: an [`Upload`] in, what was done with its files out.
+pub fn handler(files: Arc<SlackFiles>) -> Handler {
+    function::handler(move |event| {
+        let files = files.clone();
+        async move {
+            let upload: Upload = serde_json::from_value(event.payload).map_err(|error| {
+                function::Error::failed("Event", format_args!("the event is not an upload: {error}"))
+            })?;
+            let done = files.handle(&upload, &event.context).await;
+            let done = done.map_err(|error| function::Error::failed(error.kind(), error))?;
+            Ok(json!({ "files": done }))
+        }
+    })
+}
+
+/// The parts of `slack-files`.
+pub struct SlackFiles {
+    pub table: ProcessedEvents,
+    pub effect: Arc<dyn Effect>,
+}
+
+impl SlackFiles {
+    /// Handles every file of an upload and returns what was done with each, in order.
+    pub async fn handle(&self, upload: &Upload, context: &Context) -> Result<Vec<Value>, Unfinished> {
+        let mut done = Vec::with_capacity(upload.files.len());
+        let mut unfinished = Vec::new();
+        for file in &upload.files {
+            match self.handle_file(UploadedFile { upload, file }, context).await {
+                Ok(handled) => done.push(handled),
+                Err(error) => unfinished.push((file.id.clone(), error)),
+            }
+        }
+        let of = upload.files.len();
+        if unfinished.is_empty() { Ok(done) } else { Err(Unfinished { files: unfinished, of }) }
+    }
+
+    async fn handle_file(&self, uploaded: UploadedFile<'_>, context: &Context) -> Result<Value, Error> {
+        let UploadedFile { upload, file } = uploaded;
+        let run = self.table.file(upload, file, &context.request_id);
+        let run = run.map_err(|error| Error::Failed(error.to_string()))?;
+        // Set if the work itself found the reply: without the store it asks the thread, not the probe.
+        let found = AtomicBool::new(false);
+        let found = &found;
+        let done = run
+            .lease_until(Timestamp::from_millis(context.deadline))
+            .probe(|claim| async move { self.find(uploaded, &claim).await })
+            .work(|claim| async move { self.perform(uploaded, &claim, found).await })
+            .await;
+        match done {
+            Ok(done) => {
+                let how = match done.how {
+                    How::Fresh if found.load(Ordering::Relaxed) => "found in its thread",
+                    How::Fresh => "replied",
+                    How::Replayed => "done before",
+                    How::Probed => "found in its thread",
+                };
+                let (event_key, file_id) = (upload.event_key.as_str(), file.id.as_str());
+                tracing::info!(event_key, file_id, how, "handled file {file_id} of event {event_key}: {how}");
+                Ok(json!({ "file": file.id, "how": how, "outcome": done.value }))
+            }
+            Err(ichido::Error::InFlight { until }) => Err(Error::InFlight(until)),
+            Err(ichido::Error::Failed { reason }) => Err(Error::Failed(reason)),
+            Err(ichido::Error::Work(error)) => Err(Error::Effect(error)),
+            Err(ichido::Error::Probe(error)) => Err(Error::Probe(error)),
+            Err(ichido::Error::Store(error) | ichido::Error::Unrecorded(error)) => Err(Error::Store(causes(&error))),
+            Err(error @ (ichido::Error::Mismatch { .. } | ichido::Error::Superseded)) => {
+                Err(Error::Store(error.to_string()))
+            }
+        }
+    }
+
+    async fn find(&self, uploaded: UploadedFile<'_>, claim: &Claim) -> Result<Probed<Value>, effect::Error> {
+        let found = self.effect.find(uploaded, claim).await;
+        if found.is_err() {
+            metric::SLACK_PROBE_FAILURES.add(1);
+        }
+        found
+    }
+
+    async fn perform(
+        &self,
+        uploaded: UploadedFile<'_>,
+        claim: &Claim,
+        found: &AtomicBool,
+    ) -> Result<Value, Failure<effect::Error>> {
+        // A claim without the store (its fence is 0) says nothing about other instances; the thread does.
+        if claim.fence() == 0
+            && let Probed::Done(outcome) = self.find(uploaded, claim).await.map_err(Failure::Retry)?
+        {
+            found.store(true, Ordering::Relaxed);
+            return Ok(outcome);
+        }
+        self.effect.perform(uploaded, claim).await
+    }
+}
+
+impl std::fmt::Debug for SlackFiles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SlackFiles").field("table", &self.table).finish_non_exhaustive()
+    }
+}
+
+/// Why a file is not done.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("another invocation is working on it; its lease ends at {0}")]
+    InFlight(Timestamp),
+    #[error("it failed permanently, and trying again does not help: {0}")]
+    Failed(String),
+    #[error("{0}")]
+    Effect(effect::Error),
+    #[error("could not find out whether it was done: {0}")]
+    Probe(effect::Error),
+    #[error("the table of processed events: {0}")]
+    Store(String),
+}
+
+impl Error {
+    /// What Lambda reports as `errorType`.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::InFlight(_) => "InFlight",
+            Self::Failed(_) => "Failed",
+            Self::Effect(_) => "Slack",
+            Self::Probe(_) => "Probe",
+            Self::Store(_) => "Store",
+        }
+    }
+}
+
+/// Some files of an upload are not done.
+#[derive(Debug, thiserror::Error)]
+#[error("{} of {of} files are not done: {}", .files.len(), list(.files))]
+pub struct Unfinished {
+    /// Never empty.
+    files: Vec<(String, Error)>,
+    of: usize,
+}
+
+impl Unfinished {
+    /// By file id.
+    pub fn files(&self) -> &[(String, Error)] {
+        &self.files
+    }
+
+    fn kind(&self) -> &'static str {
+        self.files.first().map_or("Slack", |(_, error)| error.kind())
+    }
+}
+
+fn list(files: &[(String, Error)]) -> String {
+    files.iter().map(|(id, error)| format!("{id}: {error}")).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,119 @@
+//! The table of processed events: one record per event and one per file.
+//!
+//! The record of an event has the event's id as its key (`Ev08ABC`). The record of a file has the key
+//! `FILE#team#channel#ts#file`, so that different envelopes of one upload find the same record.
+//!
+//! An event is given back or completed within seconds. A file that was not completed is remembered for longer than the
+//! on-failure queue keeps its event, so that whatever is sent again from there still finds out what was tried.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use ichido::dynamodb::{DynamoDb, Table, bounded};
+use ichido::{Clock, MAX_CLOCK_SKEW, Namespace, Observer, Once, Outage, Run, Timestamp, key};
+
+use crate::event::{File, Upload};
+use crate::settings::Fallback;
+
+/// How long an event or a file is known to have been handled.
+pub const RETENTION: Duration = Duration::from_secs(6 * 60 * 60);
+/// How long a file that was not completed is remembered: one day longer than the 14 days of the on-failure queue.
+pub const UNFINISHED_RETENTION: Duration = Duration::from_secs(15 * 24 * 60 * 60);
+
+/// The table's partition key.
+const PARTITION_KEY: &str = "event_key";
+/// The wait before the second try of a throttled call. It doubles with every try, with jitter.
+const FIRST_BACKOFF: Duration = Duration::from_millis(25);
+
+/// How many tries, and how much time in all, one call to the store gets.
+#[derive(Debug, Clone, Copy)]
+pub struct Bound {
+    pub attempts: u32,
+    pub total: Duration,
+}
+
+/// The table of processed events. Each process has one.
+#[derive(Debug)]
+pub struct ProcessedEvents {
+    once: Once<DynamoDb>,
+    events: Namespace,
+    files: Namespace,
+}
+
+impl ProcessedEvents {
+    pub fn new(
+        client: &Client,
+        table: &str,
+        fallback: Fallback,
+        bound: Bound,
+        clock: Arc<dyn Clock>,
+        observer: impl Observer,
+    ) -> Self {
+        let client = bounded(client, bound.attempts, bound.total);
+        let retries = RetryConfig::standard().with_max_attempts(bound.attempts).with_initial_backoff(FIRST_BACKOFF);
+        let client = Client::from_conf(client.config().to_builder().retry_config(retries).build());
+        let once = Once::builder(DynamoDb::new(client, Table::new(table, PARTITION_KEY)))
+            .clock(Shared(clock))
+            .observer(observer)
+            .outage(Outage::default())
+            .build();
+        let with_fallback = |namespace: Namespace| match fallback {
+            Fallback::Open => namespace.fail_open(),
+            Fallback::Closed => namespace.fail_closed(),
+        };
+        Self {
+            once,
+            events: with_fallback(Namespace::unprefixed("events").retention(RETENTION)),
+            files: with_fallback(Namespace::new("FILE").retention(RETENTION).keep_unfinished(UNFINISHED_RETENTION)),
+        }
+    }
+
+    /// A run under the key of an upload's event.
+    pub fn event(&self, upload: &Upload, request_id: &str) -> Result<Run<'_, DynamoDb>, key::Error> {
+        let key = self.events.key([&upload.event_key])?;
+        Ok(with_attributes(self.once.run(&key), upload, upload.files.first(), request_id, self.once.now()))
+    }
+
+    /// A run under the key of one file of an upload.
+    pub fn file(&self, upload: &Upload, file: &File, request_id: &str) -> Result<Run<'_, DynamoDb>, key::Error> {
+        let key = self.files.key([&upload.team, &upload.channel, &upload.ts, &file.id])?;
+        let now = self.once.now();
+        let run = self.once.run(&key).doubtful(may_have_expired(upload, now));
+        Ok(with_attributes(run, upload, Some(file), request_id, now))
+    }
+}
+
+/// Can a record of this upload already have expired? Then its absence proves nothing, and the run asks its probe.
+fn may_have_expired(upload: &Upload, now: Timestamp) -> bool {
+    upload.posted_at().is_none_or(|posted| posted + RETENTION <= now + MAX_CLOCK_SKEW)
+}
+
+/// The attributes beside the library's own.
+fn with_attributes<'o>(
+    run: Run<'o, DynamoDb>,
+    upload: &Upload,
+    file: Option<&File>,
+    request_id: &str,
+    now: Timestamp,
+) -> Run<'o, DynamoDb> {
+    run.attribute("processed_at", now.as_secs())
+        .attribute("file_id", file.map(|file| file.id.as_str()))
+        .attribute("channel_id", upload.channel.as_str())
+        .attribute("user_id", upload.user.as_deref())
+        .attribute("lambda_instance_id", request_id)
+}
+
+/// A clock that the function holds too.
+struct Shared(Arc<dyn Clock>);
+
+impl Clock for Shared {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn sleep(&self, duration: Duration) -> ichido::Sleep {
+        self.0.sleep(duration)
+    }
+}
