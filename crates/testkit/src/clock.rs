@@ -1,11 +1,11 @@
-//! Time that a test owns.
+//! Time that a test controls.
 //!
-//! [`ManualClock`] moves in two ways: when the test says so ([`ManualClock::advance`]), and, unless it is
-//! [held](ManualClock::held), when everybody who could still do something has had their turn and all that is left is
-//! to sleep: then it jumps to the earliest sleeper. Nothing ever waits in real time.
+//! [`ManualClock`] moves in two ways: when the test moves it ([`ManualClock::advance`]), and, unless it is
+//! [held](ManualClock::held), when every task sleeps. Then it jumps to the time of the earliest sleeper. Nothing ever waits in
+//! real time.
 //!
-//! "Everybody has had their turn" is known exactly only on a current-thread runtime (what `#[tokio::test]` gives) and
-//! for work that is done in-process: use it there. A task that waits for a real socket looks idle to this clock.
+//! The clock knows that every task sleeps only on a current-thread runtime, as `#[tokio::test]` uses, and only for work
+//! in this process. A task that waits for a real socket looks idle to it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,19 +19,18 @@ use aws_sdk_dynamodb::config::{AsyncSleep, Sleep};
 use futures::future::BoxFuture;
 use ichido::{Clock, Timestamp};
 
-/// Where a new clock stands: 2026-01-01T00:00:00Z in milliseconds. Any fixed time does; this one is readable.
+/// The time of a new clock: 2026-01-01T00:00:00Z in milliseconds. Any fixed time would do.
 pub const START_MS: u64 = 1_767_225_600_000;
 
-/// How often a sleeper lets everybody else run before it concludes that nobody else has anything to do.
-/// Each turn of a current-thread runtime polls every ready task, so this bounds the length of a chain of
-/// wake-ups between two tasks, not the number of tasks.
+/// How many turns a sleeper waits before it concludes that no other task can go on. Each turn of a current-thread runtime
+/// polls every ready task, so this bounds the length of a chain of wake-ups between tasks, not the number of tasks.
 const PATIENCE: u32 = 64;
 
-/// A clock that only tests move. Clones are the same clock.
+/// A clock that tests move. Clones are the same clock.
 #[derive(Clone)]
 pub struct ManualClock {
     state: Arc<Mutex<State>>,
-    /// How far this handle's reading is off, in milliseconds: machines whose clocks disagree share one time.
+    /// How far this handle is ahead, in milliseconds. So machines with different clocks share one time.
     skew_ms: i64,
 }
 
@@ -39,13 +38,13 @@ struct State {
     now_ms: u64,
     /// A held clock never moves by itself.
     held: bool,
-    /// By due time, then by arrival, so that equal sleepers wake in the order in which they fell asleep.
+    /// By due time, then by arrival, so that sleepers with the same due time wake in the order in which they fell asleep.
     sleepers: BTreeMap<(u64, u64), Waker>,
     arrivals: u64,
 }
 
 impl ManualClock {
-    /// A clock at [`START_MS`] that jumps to the earliest sleeper when nothing else can happen.
+    /// A clock at [`START_MS`] that jumps to the earliest sleeper when every task sleeps.
     #[must_use]
     pub fn new() -> Self {
         Self::with(false)
@@ -62,7 +61,7 @@ impl ManualClock {
         Self { state: Arc::new(Mutex::new(state)), skew_ms: 0 }
     }
 
-    /// The same clock as read by a machine that is `ms` ahead (or behind, if negative).
+    /// The same clock, as a machine reads it that is `ms` ahead, or behind if `ms` is negative.
     #[must_use]
     pub fn skewed(&self, ms: i64) -> Self {
         Self { state: Arc::clone(&self.state), skew_ms: self.skew_ms + ms }
@@ -74,7 +73,7 @@ impl ManualClock {
         self.lock().now_ms.saturating_add_signed(self.skew_ms)
     }
 
-    /// Moves the time on and wakes whoever is due.
+    /// Moves the time forward and wakes the sleepers that are due.
     pub fn advance(&self, by: Duration) {
         let by = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
         let mut state = self.lock();
@@ -82,12 +81,12 @@ impl ManualClock {
         state.move_to(to);
     }
 
-    /// Moves the (unskewed) time to `ms` since 1970, which may be in the past: clocks do that.
+    /// Sets the unskewed time to `ms` since 1970. That may be in the past, because real clocks are set back too.
     pub fn set_ms(&self, ms: u64) {
         self.lock().move_to(ms);
     }
 
-    /// How many are asleep.
+    /// How many sleepers there are.
     #[must_use]
     pub fn sleepers(&self) -> usize {
         self.lock().sleepers.len()
@@ -132,7 +131,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// The SDK's backoff and timeouts in this clock's time.
+/// The SDK's backoff and timeouts use this clock.
 impl AsyncSleep for ManualClock {
     fn sleep(&self, duration: Duration) -> Sleep {
         Sleep::new(SyncFuture(Mutex::new(Box::pin(self.wait(duration)))))
@@ -149,11 +148,11 @@ impl State {
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    // A panic elsewhere fails its own test; the time is a number and cannot be half written.
+    // A panic fails its own test, and the time is a number that cannot be half written. So a poisoned lock does no harm.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One sleeper. It falls asleep at its first poll, and is forgotten when it is dropped.
+/// One sleeper. It falls asleep at its first poll. If it is dropped, the clock forgets it.
 struct Asleep {
     state: Arc<Mutex<State>>,
     duration: u64,
@@ -199,7 +198,7 @@ impl Drop for Asleep {
     }
 }
 
-/// The SDK wants its sleeps `Sync`; a future is only ever polled by one owner, so a lock that is never contended does.
+/// The SDK requires sleeps that are `Sync`. Only one owner polls a future, so nobody waits for this lock.
 struct SyncFuture(Mutex<BoxFuture<'static, ()>>);
 
 impl Future for SyncFuture {

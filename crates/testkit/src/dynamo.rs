@@ -1,7 +1,7 @@
-//! A DynamoDB of one's own: embedded, in-process, with the tables of the given templates, in milliseconds.
+//! An embedded DynamoDB per test, with the tables of given templates. It starts within milliseconds.
 //!
-//! The client is the real aws-sdk-dynamodb. Only its HTTP connection is replaced: requests go straight to the engine
-//! (no socket, no port), through [`Faulty`] and past the [`Outside`].
+//! The client is the real aws-sdk-dynamodb. Only its HTTP connection is replaced: requests go to the engine without a
+//! socket, through [`Faulty`], which makes them fail, and [`Outside`], which stops runs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region, SharedHttpClient};
 use dynoxide::Database;
 use emulator::Outside;
-use emulator::dynamodb::Engine;
-pub use emulator::dynamodb::http_client;
+use emulator::dynamodb::{Engine, http_client};
 use ichido::{Clock as _, Timestamp};
 use serde_json::{Value, json};
 use template::{Table, Template};
@@ -24,7 +23,7 @@ use crate::faults::{Calls, Faults, Faulty};
 #[derive(Clone, Debug)]
 pub struct Dynamo {
     engine: Engine,
-    /// The engine's own clock, by which its sweep judges; it stands still but for [`Dynamo::sweep`].
+    /// The engine's own clock, by which its sweep decides. Only [`Dynamo::sweep`] moves it.
     engine_clock: dynoxide::storage_backend::ManualClock,
     faulty: Faulty,
     clock: ManualClock,
@@ -33,11 +32,14 @@ pub struct Dynamo {
 }
 
 impl Dynamo {
-    /// A database with the tables of these CloudFormation templates; paths are relative to the workspace.
+    /// A database with the tables of these CloudFormation templates. Paths are relative to the workspace.
     ///
     /// # Panics
-    /// When a template cannot be read or one of its tables not be made: a test has no use for half of them.
-    #[expect(clippy::unused_async, reason = "callers should not care whether starting waits for something")]
+    /// If a template cannot be read, or one of its tables cannot be created.
+    #[expect(
+        clippy::unused_async,
+        reason = "so that starting may wait for something later without changing every caller"
+    )]
     pub async fn start(templates: &[impl AsRef<Path>]) -> Self {
         let mut dynamo = Self::empty();
         for path in templates {
@@ -49,7 +51,7 @@ impl Dynamo {
     /// A database without tables.
     ///
     /// # Panics
-    /// When SQLite cannot open a database in memory.
+    /// If SQLite cannot open a database in memory.
     #[must_use]
     pub fn empty() -> Self {
         let clock = ManualClock::new();
@@ -60,14 +62,14 @@ impl Dynamo {
         Self { engine, engine_clock, faulty, clock, outside: Outside::new(), tables: BTreeMap::new() }
     }
 
-    /// Reports every call to `outside`, so that a run can be stopped at it.
+    /// Reports every call to `outside`, so that a run can be stopped there.
     #[must_use]
     pub fn with_outside(mut self, outside: Outside) -> Self {
         self.outside = outside;
         self
     }
 
-    /// Delays, backoff and timeouts pass in the time of `clock`.
+    /// Delays, backoff and timeouts use the time of `clock`.
     #[must_use]
     pub fn with_clock(mut self, clock: &ManualClock) -> Self {
         self.faulty = Faulty::new(self.engine.clone(), clock.clone(), 0);
@@ -75,26 +77,26 @@ impl Dynamo {
         self
     }
 
-    /// The clock in whose time calls are slow, retried and given up.
+    /// The clock that delays, backoff and timeouts use.
     #[must_use]
     pub fn clock(&self) -> &ManualClock {
         &self.clock
     }
 
-    /// Makes the table that a `CreateTable` request in DynamoDB's JSON describes; it is its own logical id.
+    /// Creates the table of a `CreateTable` request in DynamoDB's JSON. Its logical id is its name.
     ///
     /// # Panics
-    /// When DynamoDB refuses it.
+    /// If DynamoDB refuses it.
     pub fn create_table(&mut self, create: Value, ttl: Option<&str>) {
         let name = create["TableName"].as_str().expect("a TableName").to_owned();
         let ttl = ttl.map(str::to_owned);
         self.add_table(Table { logical_id: name.clone(), name, create, ttl });
     }
 
-    /// Makes a table with string keys: the short way for tests of a library.
+    /// Creates a table with string keys, for tests that need no template.
     ///
     /// # Panics
-    /// When DynamoDB refuses it.
+    /// If DynamoDB refuses it.
     pub fn simple_table(&mut self, name: &str, partition_key: &str, sort_key: Option<&str>, ttl: &str) {
         let keys = [Some((partition_key, "HASH")), sort_key.map(|name| (name, "RANGE"))];
         let keys: Vec<_> = keys.into_iter().flatten().collect();
@@ -127,26 +129,26 @@ impl Dynamo {
     /// The name of the table that the templates call `logical_id`.
     ///
     /// # Panics
-    /// When no template has it.
+    /// If there is no such table.
     #[must_use]
     pub fn table(&self, logical_id: &str) -> &str {
         let known = || self.tables.keys().cloned().collect::<Vec<_>>().join(", ");
         self.tables.get(logical_id).unwrap_or_else(|| panic!("no table {logical_id:?}; there are: {}", known()))
     }
 
-    /// A client with the SDK's defaults (three attempts), whose time is [`clock`](Self::clock)'s.
+    /// A client with the SDK's defaults (three attempts) that uses the time of [`clock`](Self::clock).
     #[must_use]
     pub fn client(&self) -> Client {
         self.client_with(|config| config)
     }
 
-    /// A client that tries once.
+    /// A client that makes one attempt.
     #[must_use]
     pub fn client_without_retries(&self) -> Client {
         self.client_with(|config| config.retry_config(RetryConfig::disabled()))
     }
 
-    /// A client configured further.
+    /// A client with further configuration.
     pub fn client_with(
         &self,
         configure: impl FnOnce(aws_sdk_dynamodb::config::Builder) -> aws_sdk_dynamodb::config::Builder,
@@ -160,43 +162,43 @@ impl Dynamo {
         Client::from_conf(configure(config).build())
     }
 
-    /// What to configure any DynamoDB client with, so that it talks to this database.
+    /// The HTTP client for any DynamoDB client that should talk to this database.
     #[must_use]
     pub fn http_client(&self) -> SharedHttpClient {
         http_client(self.faulty.clone(), self.outside.clone())
     }
 
-    /// What goes wrong.
+    /// The faults of this database.
     #[must_use]
     pub fn faults(&self) -> &Faults {
         self.faulty.faults()
     }
 
-    /// What was called so far.
+    /// The calls so far.
     #[must_use]
     pub fn calls(&self) -> Calls {
         self.faults().calls()
     }
 
-    /// Counts from zero again, and returns what was counted.
+    /// The calls so far; the count starts again at zero.
     pub fn reset_calls(&self) -> Calls {
         self.faults().reset_calls()
     }
 
-    /// Deletes what is expired at `now`, as DynamoDB does some day; returns how many items that were.
+    /// Deletes the items that are expired at `now`, as DynamoDB does hours or days later. Returns how many there were.
     ///
     /// # Panics
-    /// When the engine fails.
+    /// If the engine fails.
     pub fn sweep(&self, now: Timestamp) -> usize {
-        // The engine deletes what expired before its present second; we mean that second too.
+        // The engine deletes what expired before its current second. This deletes what expires in that second too.
         self.engine_clock.set(now.as_secs() + 1);
         self.engine.sweep().expect("a sweep")
     }
 
-    /// All items of a table in DynamoDB's JSON, past all faults and uncounted: what a test looks at.
+    /// All items of a table in DynamoDB's JSON. Faults do not apply, and the call is not counted.
     ///
     /// # Panics
-    /// When there is no such table.
+    /// If there is no such table.
     #[must_use]
     pub fn items(&self, table_name: &str) -> Vec<Value> {
         let mut items = Vec::new();
@@ -213,16 +215,16 @@ impl Dynamo {
         }
     }
 
-    /// Performs one operation past all faults and uncounted, in DynamoDB's JSON.
+    /// Performs one operation in DynamoDB's JSON. Faults do not apply, and the call is not counted.
     ///
     /// # Panics
-    /// When DynamoDB refuses it.
+    /// If DynamoDB refuses it.
     pub fn must(&self, operation: &str, request: &Value) -> Value {
         self.engine.call(operation, request).unwrap_or_else(|error| panic!("{error}, asked {request}"))
     }
 }
 
-/// The workspace's copy of a path.
+/// A path of the workspace.
 fn in_workspace(path: &Path) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }

@@ -1,9 +1,9 @@
-//! A process dies at each of its calls to the outside, in turn, and is run again until it completes.
+//! Lets a run die at each of its calls to the outside, in turn, and runs it again until it completes.
 //!
-//! The claim that an application makes ("nothing is lost, nothing is done twice") is checked after each of these
-//! lives. A stopped run is dropped where it stands: nothing in it gets to clean up, as when a machine goes away.
-//! What a run has spawned onto the runtime is not dropped with it, but cannot make another call through the same
-//! [`Outside`] until the next run begins; a run should own its tasks (`JoinSet`, `join!`).
+//! After each of these, the test checks what its application promises, for example that nothing is lost and nothing is
+//! done twice. A stopped run is dropped in the middle: its code cannot clean up, as if the machine were gone. Tasks that the
+//! run has spawned are not dropped with it. They cannot make another call through the same [`Outside`] until the next run
+//! begins, so a run should own its tasks (`JoinSet`, `join!`).
 //!
 //! ```
 //! # use testkit::{Outside, interrupt};
@@ -34,28 +34,28 @@ use futures::future::{Either, select};
 
 use emulator::outside::{Outside, Side, Stop};
 
-/// A run with more calls than this does not end.
+/// A run with more calls than this counts as endless.
 pub const MAX_CALLS: usize = 10_000;
 
-/// How often a stopped run is repeated before it counts as never completing.
+/// How often a stopped run is repeated before the test fails.
 pub const MAX_RUNS: usize = 20;
 
 /// What was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// At how many places a run was stopped.
+    /// How many stops were tried.
     pub stops: usize,
-    /// How many runs that took altogether.
+    /// How many runs there were altogether.
     pub runs: usize,
 }
 
-/// For each call that `run` makes to the outside, before it and after it: builds a `world`, lets `run` die there,
-/// repeats it until it returns `Ok`, with `recover` before each repetition (time passes, a lease ends), and then
-/// lets `check` look at the world. One undisturbed run is checked as well.
+/// For each call that `run` makes to the outside, before it and after it: builds a `world`, lets `run` die there, repeats
+/// it until it returns `Ok`, and lets `check` examine the world. `recover` runs before each repetition, for example to let a
+/// lease end. One run without a stop is checked too.
 ///
 /// # Panics
-/// When `check` does, or when a run does not complete within [`MAX_RUNS`]; where it was stopped is written to
-/// standard error.
+/// If `check` panics, or if a run does not complete within [`MAX_RUNS`]. Standard error then says where the run was
+/// stopped.
 pub async fn at_every_call<W, E: Debug>(
     world: impl AsyncFn(Outside) -> W,
     run: impl AsyncFn(&W) -> Result<(), E>,
@@ -70,12 +70,12 @@ pub async fn at_every_call<W, E: Debug>(
             let outside = witness.outside.clone();
             let world = world(outside.clone()).await;
             outside.begin(Some(stop));
-            let died = one_run(&outside, run(&world)).await;
+            let ended = one_run(&outside, run(&world)).await;
             report.runs += 1;
-            match died {
-                // The run was over before it came to this call: every call has been tried.
-                Some(outcome) => {
-                    if let Err(error) = outcome {
+            match ended {
+                // The run ended before this call: every call has been tried.
+                Some(result) => {
+                    if let Err(error) = result {
                         repeat(&world, &outside, &run, &recover, Some(error), &mut report).await;
                     }
                     check(&world).await;
@@ -91,13 +91,13 @@ pub async fn at_every_call<W, E: Debug>(
             }
         }
     }
-    panic!("a run made more than {MAX_CALLS} calls to the outside");
+    panic!("a run made more than {MAX_CALLS} calls to the outside, so it counts as endless");
 }
 
-/// `None`: it died.
+/// `None` if it died.
 async fn one_run<E>(outside: &Outside, run: impl Future<Output = Result<(), E>>) -> Option<Result<(), E>> {
     match select(pin!(run), pin!(outside.death())).await {
-        Either::Left((outcome, _)) => Some(outcome),
+        Either::Left((result, _)) => Some(result),
         Either::Right(((), _)) => None,
     }
 }
@@ -119,10 +119,10 @@ async fn repeat<W, E: Debug>(
             Err(error) => last = Some(error),
         }
     }
-    panic!("not completed after {MAX_RUNS} more runs; the last error: {last:?}");
+    panic!("the run was not completed after {MAX_RUNS} repetitions; the last error: {last:?}");
 }
 
-/// Says where the run had been stopped if the test panics, because the assertion itself cannot know.
+/// Prints where the run was stopped if the test panics, because the assertion does not know it.
 struct Witness {
     stop: Stop,
     outside: Outside,
@@ -138,7 +138,11 @@ impl Drop for Witness {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let calls = self.outside.calls();
-            let _ = writeln!(std::io::stderr(), "interrupted {}; the calls of the last run: {calls:?}", self.stop);
+            let _ = writeln!(
+                std::io::stderr(),
+                "the run had been stopped {}; the calls of the last run: {calls:?}",
+                self.stop
+            );
         }
     }
 }
@@ -159,7 +163,7 @@ mod tests {
         World { outside, effects: Cell::new(0), note: Cell::new(false) }
     }
 
-    /// Notes that it is done after doing it: repeats the effect if it dies in between.
+    /// Performs the effect, then notes that. It repeats the effect if it dies in between.
     async fn forgetful(world: &World) -> Result<(), String> {
         if !world.outside.call("read", async { world.note.get() }).await {
             world.outside.call("effect", async { world.effects.set(world.effects.get() + 1) }).await;
@@ -181,7 +185,7 @@ mod tests {
         )
         .await;
         assert_eq!(report, Report { stops: 6, runs: 13 });
-        // Only a death after the effect and before the note repeats it.
+        // It repeats the effect only if it dies after the effect and before the note.
         assert_eq!(*seen.borrow(), [1, 1, 1, 2, 2, 1, 1]);
     }
 

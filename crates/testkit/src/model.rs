@@ -1,7 +1,7 @@
-//! [`Memory`]: the store that is obviously right.
+//! [`Memory`]: a store that is simple enough to be obviously right.
 //!
-//! A map behind one lock, and the sentences of [`ichido::store`] written down. The DynamoDB store is held to it, call
-//! by call; nothing that a user runs uses it.
+//! It is a map behind one lock that does exactly what [`ichido::store`] promises. The conformance tests of `ichido` compare the
+//! DynamoDB store with it, call by call.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,19 +28,19 @@ impl Memory {
         Self::default()
     }
 
-    /// How often it was called.
+    /// How many calls it got.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.lock().calls
     }
 
-    /// What it holds of a key, past all counting.
+    /// The record of a key. This call is not counted.
     #[must_use]
     pub fn record(&self, key: &Key) -> Option<Record> {
         self.lock().records.get(key.as_str()).cloned()
     }
 
-    /// Deletes what is expired, as DynamoDB does some day.
+    /// Deletes the expired records, as DynamoDB does hours or days later.
     pub fn sweep(&self, now: Timestamp) {
         self.lock().records.retain(|_, record| !record.is_expired(now));
     }
@@ -65,7 +65,7 @@ impl Store for Memory {
         {
             return Ok(Admitted::Held(record.clone()));
         }
-        // Only claims are counted; a record that is settled from the start has had one holder.
+        // Only claims increment the fence. A record that is settled from the start has had one holder.
         let fence = match (&request.state, &previous) {
             (State::Claimed { .. }, Some(previous)) => previous.fence + 1,
             _ => 1,
@@ -100,7 +100,7 @@ impl Store for Memory {
     }
 }
 
-/// Expiry is kept in whole seconds, rounded up: what a `ttl` attribute can say.
+/// Expiry in whole seconds, rounded up, as a `ttl` attribute stores it.
 fn in_seconds(expiry: Timestamp) -> Timestamp {
     Timestamp::from_secs(expiry.as_secs_ceil())
 }

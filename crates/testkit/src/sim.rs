@@ -1,10 +1,10 @@
-//! A deterministic world: one thread, one seed, virtual time.
+//! A deterministic simulation: one thread, one seed, virtual time.
 //!
-//! The seed decides which of the tasks that could go on goes on next, and every other chance that is taken through
-//! [`Sim::chance`]. Time moves only when no task can go on, and then to the earliest sleeper. So a seed is a run:
-//! the same again, every time.
+//! The seed decides which of the ready tasks goes on next, and every other random choice ([`Sim::chance`],
+//! [`Sim::below`]). Time moves only when no task is ready, and then to the earliest sleeper. So one seed always gives the
+//! same run.
 //!
-//! Tasks belong to groups; [`Sim::kill`] drops all tasks of a group where they stand, as a machine that goes away does.
+//! Tasks belong to groups. [`Sim::kill`] drops all tasks of a group in the middle, as if their machine were gone.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,7 +20,7 @@ use crate::clock::ManualClock;
 /// Which tasks die together.
 pub type Group = u32;
 
-/// A simulation. Clones are the same one; tasks may hold one.
+/// A simulation. Clones are the same one, and tasks may hold clones.
 #[derive(Clone)]
 pub struct Sim {
     shared: Arc<Shared>,
@@ -34,7 +34,7 @@ struct Shared {
 struct State {
     random: fastrand::Rng,
     tasks: BTreeMap<u64, Task>,
-    /// Ids of tasks that can go on; may name tasks that are gone.
+    /// Ids of ready tasks. Some of these tasks may be gone.
     ready: Vec<u64>,
     killed: Vec<Group>,
     spawned: u64,
@@ -42,29 +42,29 @@ struct State {
 
 struct Task {
     group: Group,
-    /// Taken out while it is polled.
+    /// `None` while it is polled.
     future: Option<BoxFuture<'static, ()>>,
 }
 
-/// The simulation did not come to its end.
+/// Why a simulation did not end.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Stuck {
-    /// Tasks are left, none can go on and nobody sleeps.
-    #[error("{tasks} tasks wait for something that will never happen")]
+    /// There are tasks, but none is ready and none sleeps.
+    #[error("deadlock: {tasks} tasks wait, and nothing can wake them")]
     Deadlock {
         /// How many are left.
         tasks: usize,
     },
-    /// It went on for longer than it was given.
-    #[error("not over after {steps} steps")]
+    /// It took more steps than allowed.
+    #[error("the simulation did not end within {steps} steps")]
     Endless {
-        /// How many steps it was given.
+        /// How many steps were allowed.
         steps: u64,
     },
 }
 
 impl Sim {
-    /// The run of this seed.
+    /// A simulation with this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let state = State {
@@ -77,7 +77,7 @@ impl Sim {
         Self { shared: Arc::new(Shared { state: Mutex::new(state) }), clock: ManualClock::held() }
     }
 
-    /// The time of this world.
+    /// The clock of the simulation.
     #[must_use]
     pub fn clock(&self) -> &ManualClock {
         &self.clock
@@ -89,7 +89,7 @@ impl Sim {
         probability > 0.0 && self.lock().random.f64() < probability
     }
 
-    /// A number below `end`; zero if `end` is.
+    /// A number below `end`; zero if `end` is zero.
     #[must_use]
     pub fn below(&self, end: u64) -> u64 {
         if end == 0 { 0 } else { self.lock().random.u64(0..end) }
@@ -110,19 +110,19 @@ impl Sim {
         state.ready.push(id);
     }
 
-    /// Drops all tasks of a group, the calling one included, before anything else happens.
+    /// Drops all tasks of a group, also the caller, before another task goes on.
     pub fn kill(&self, group: Group) {
         self.lock().killed.push(group);
     }
 
-    /// Lets others go first, if the seed wants it so.
+    /// Lets other tasks go first, if the seed decides so.
     pub async fn pause(&self) {
         for _ in 0..self.below(3) {
             Yield(false).await;
         }
     }
 
-    /// Sleeps in this world's time.
+    /// Sleeps in the simulation's time.
     pub async fn sleep(&self, duration: Duration) {
         self.clock.wait(duration).await;
     }
@@ -130,7 +130,7 @@ impl Sim {
     /// Runs until no task is left.
     ///
     /// # Errors
-    /// When that does not happen within `max_steps`, or cannot happen.
+    /// If that does not happen within `max_steps`, or cannot happen.
     pub fn run(&self, max_steps: u64) -> Result<(), Stuck> {
         for _ in 0..max_steps {
             self.bury();
@@ -148,7 +148,7 @@ impl Sim {
             let Some(mut future) = future else { continue };
             let waker = Waker::from(Arc::new(Wakeup { shared: Arc::clone(&self.shared), id }));
             let done = future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
-            // Dropped outside the lock: what a future holds may come back to us when it goes.
+            // Dropped outside the lock, because a future's drop may use the simulation.
             let finished = {
                 let mut state = self.lock();
                 match state.tasks.get_mut(&id) {

@@ -1,4 +1,4 @@
-//! The embedded DynamoDB behind the real SDK, and what can go wrong in front of it.
+//! The embedded DynamoDB behind the real SDK, with its faults.
 
 use std::time::Duration;
 
