@@ -1,11 +1,11 @@
 //! What the library costs, compared in one run.
 //!
 //! 1. `mark` against a bare `PutItem` with the same item and condition, on the same embedded engine: the library's own CPU.
-//! 2. The local memory: bytes a key and time a lookup.
+//! 2. The local memory: bytes per key and time per lookup.
 //! 3. `run`, fresh and duplicate, against AWS Lambda Powertools for TypeScript and Python on the same endpoint, if
 //!    `bench/ichido/run` has installed them (it says so through `POWERTOOLS_NODE` and `POWERTOOLS_PYTHON`).
 //!
-//! CPU is what the operating system charges the calling process; the endpoint is a process of its own.
+//! CPU is what the operating system charges the calling process. The endpoint is a separate process.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 
@@ -32,15 +32,15 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 type Any = Box<dyn Error + Send + Sync>;
 
-/// Calls of each kind in the comparison with `PutItem`, in blocks that take turns so that both see the same machine.
+/// Calls of each kind in the comparison with `PutItem`. They run in blocks that take turns, so that both run under the same load.
 const BLOCKS: u32 = 20;
-const CALLS_A_BLOCK: u32 = 400;
+const CALLS_PER_BLOCK: u32 = 400;
 /// Calls of each kind against Powertools.
 const CALLS: u32 = 1500;
-/// So often do all of them take turns.
+/// How many rounds all contestants take turns.
 const ROUNDS: u32 = 5;
 const MEMORY_KEYS: usize = 10_000;
-/// So many memories are filled, because memory is measured in pages.
+/// How many memories are filled. Memory is measured in pages, so one would be too few.
 const MEMORIES: usize = 10;
 
 fn main() -> Result<(), Any> {
@@ -58,7 +58,7 @@ fn main() -> Result<(), Any> {
     Ok(runtime.block_on(async { tokio::spawn(measured).await })??)
 }
 
-/// CPU time of this process so far, user and system. Ticks of 10 ms: measure many calls.
+/// CPU time of this process so far, user and system. It counts in ticks of 10 ms, so measure many calls.
 fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The name in parentheses may contain anything; the numbers come after it.
@@ -89,12 +89,12 @@ async fn mark_against_put_item() -> Result<(), Any> {
     // The first block warms up and does not count.
     for block in 0..=BLOCKS {
         let before = cpu();
-        for call in 0..CALLS_A_BLOCK {
+        for call in 0..CALLS_PER_BLOCK {
             let key = namespace.key([format!("bare-{block}-{call}")])?;
             bare_put(&client, &table, &key).await?;
         }
         let between = cpu();
-        for call in 0..CALLS_A_BLOCK {
+        for call in 0..CALLS_PER_BLOCK {
             let key = namespace.key([format!("mark-{block}-{call}")])?;
             once.mark(&key).attribute("file_id", "F1").await?;
         }
@@ -103,9 +103,11 @@ async fn mark_against_put_item() -> Result<(), Any> {
             marked += cpu() - between;
         }
     }
-    let calls = BLOCKS * CALLS_A_BLOCK;
+    let calls = BLOCKS * CALLS_PER_BLOCK;
     let (bare, marked) = (micros(bare, calls), micros(marked, calls));
-    println!("mark against a bare PutItem, same item and condition, embedded engine, CPU a call ({calls} calls each)");
+    println!(
+        "mark against a bare PutItem, same item and condition, embedded engine, CPU per call ({calls} calls each)"
+    );
     println!(
         "  PutItem {bare:7.1} µs   mark {marked:7.1} µs   the library's own {:6.1} µs (goal: under 50)",
         marked - bare
@@ -176,14 +178,14 @@ async fn local_memory() -> Result<(), Any> {
     }
     let lookup = micros(started.elapsed(), lookups);
     println!(
-        "local memory with {MEMORY_KEYS} keys: {bytes:.0} bytes a key, {lookup:.2} µs a lookup (a whole `mark` during an outage)"
+        "local memory with {MEMORY_KEYS} keys: {bytes:.0} bytes per key, {lookup:.2} µs per lookup (a whole `mark` during an outage)"
     );
     Ok(())
 }
 
 // Against Powertools, over HTTP.
 
-/// What one contestant measured of itself.
+/// The measurements of one contestant.
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct Measured {
     fresh_per_second: f64,
@@ -193,7 +195,7 @@ struct Measured {
 }
 
 impl Measured {
-    /// Each number's own median: a round during which the machine was busy with something else does not count.
+    /// The median of each number, so that a round in which the machine was busy with something else does not count.
     fn median(rounds: &[Measured]) -> Measured {
         let of = |number: fn(&Measured) -> f64| {
             let mut numbers: Vec<f64> = rounds.iter().map(number).collect();
@@ -284,7 +286,7 @@ async fn measure_ours(client: &Client, table: &str) -> Result<Measured, Any> {
     Ok(Measured { fresh_per_second, fresh_cpu_us, duplicate_per_second, duplicate_cpu_us })
 }
 
-/// Runs another contestant, which prints what it measured as one line of JSON.
+/// Runs another contestant. It prints its measurements as one line of JSON.
 async fn measure_other(client: &Client, url: &str, table: &str, command: &str) -> Result<Measured, Any> {
     create_table(client, table).await?;
     let output = Command::new("bash")
@@ -299,7 +301,7 @@ async fn measure_other(client: &Client, url: &str, table: &str, command: &str) -
         .stderr(Stdio::inherit())
         .output()?;
     let text = String::from_utf8(output.stdout)?;
-    let line = text.lines().last().ok_or("it printed nothing")?;
+    let line = text.lines().last().ok_or("the contestant printed nothing")?;
     Ok(serde_json::from_str(line)?)
 }
 
@@ -323,7 +325,7 @@ async fn run_against_powertools() -> Result<(), Any> {
             measured.push(measure_other(&client, &endpoint.url, &format!("{variable}-{round}"), command).await?);
         }
     }
-    println!("                            fresh/s  CPU a call   duplicate/s  CPU a call");
+    println!("                            fresh/s CPU per call  duplicate/s CPU per call");
     let row = |name: &str, m: &Measured| {
         println!(
             "  {name:<24} {:8.0} {:8.0} µs {:13.0} {:8.0} µs",

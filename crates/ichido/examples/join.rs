@@ -1,6 +1,6 @@
 //! `join`: a transfer that moves money once per idempotency key, in one transaction.
 //!
-//! `cargo run -p ichido --example join`: on an embedded DynamoDB, without an account anywhere.
+//! `cargo run -p ichido --example join` runs it on an embedded DynamoDB, without an AWS account.
 
 #![expect(clippy::print_stdout, reason = "an example shows what happens")]
 
@@ -57,7 +57,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             Verdict::Replay(recorded) => format!("moved before: {:?}", recorded.outcome::<String>()?),
             Verdict::Mismatch { fields, .. } => format!("refused: the key was used before, and {fields:?} differ"),
             Verdict::Tombstone(_) => "refused before: try again with `replaces`".to_owned(),
-            Verdict::NotOurs => format!("not ours to judge: {answer:?}"),
+            Verdict::NotOurs => format!("not decided by the record: {answer:?}"),
         };
         println!("{request}: {verdict}");
     }

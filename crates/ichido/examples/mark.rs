@@ -1,6 +1,6 @@
 //! `mark`: a webhook that is delivered three times and handled once.
 //!
-//! `cargo run -p ichido --example mark`: on an embedded DynamoDB, without an account anywhere.
+//! `cargo run -p ichido --example mark` runs it on an embedded DynamoDB, without an AWS account.
 
 #![expect(clippy::print_stdout, reason = "an example shows what happens")]
 
@@ -18,7 +18,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let store = DynamoDb::new(db.client(), Table::new("processed-events", "event_key"));
     let once = Once::builder(store).clock(db.clock().clone()).build();
 
-    // What is stored is the event's own id; after a day it may come again.
+    // The event's id is stored as it is. After a day, the same id is new again.
     let events = Namespace::unprefixed("events").retention(Duration::from_secs(24 * 3600));
     for delivery in 1..=3 {
         let key = events.key(["Ev08ABC"])?;

@@ -1,6 +1,6 @@
-//! `run`: a post that is made once, though its worker dies right after making it.
+//! `run`: a post that is made once, although its worker dies right after making it.
 //!
-//! `cargo run -p ichido --example run`: on an embedded DynamoDB, without an account anywhere.
+//! `cargo run -p ichido --example run` runs it on an embedded DynamoDB, without an AWS account.
 
 #![expect(clippy::print_stdout, reason = "an example shows what happens")]
 
@@ -12,7 +12,7 @@ use ichido::dynamodb::{DynamoDb, Table};
 use ichido::{Claim, Failure, MAX_CLOCK_SKEW, Namespace, Once, Probed};
 use testkit::Dynamo;
 
-/// A destination that can be asked what it has.
+/// A destination that can be asked what it has received.
 #[derive(Default)]
 struct Channel(Mutex<Vec<String>>);
 
@@ -40,12 +40,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let key = Namespace::new("post").lease(lease).key(["C024BE91L", "1700000000.000100"])?;
     let channel = Channel::default();
 
-    println!("1. a worker posts, and dies before it can say so:");
+    println!("1. a worker posts and dies before it can record that:");
     let dying = once.run(&key).work(|claim| async {
         channel.post("hello", claim).await?;
         std::future::pending::<Result<String, Failure<std::convert::Infallible>>>().await
     });
-    // Its future is dropped where it stands, as when a machine goes away.
+    // The future is dropped in the middle, as if the machine were gone.
     tokio::select! { _ = dying => {}, () = db.clock().wait(Duration::from_secs(1)) => {} }
 
     println!("2. the event is delivered again:");

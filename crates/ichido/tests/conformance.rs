@@ -1,7 +1,8 @@
-//! One suite for both stores: the in-memory model, which is obviously right, and DynamoDB on the embedded engine.
+//! One suite for both stores: the in-memory model, which is simple enough to be obviously right, and DynamoDB on the embedded
+//! engine.
 //!
-//! The number of calls to the store is part of the contract: `mark` 1, a fresh `run` 2, a duplicate 1, `join` 0 of its
-//! own. At the end both stores are given the same random requests and must answer alike.
+//! The number of calls to the store is part of the contract: `mark` makes 1, a fresh `run` 2, a duplicate 1, `join` none of
+//! its own. At the end both stores get the same random requests and must give the same answers.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use testkit::{Dynamo, ManualClock};
 const LEASE: Duration = Duration::from_secs(30);
 const RETENTION: Duration = Duration::from_secs(3600);
 
-/// A store with a clock, and a count of the calls that it got.
+/// A store with a clock and a counter of its calls.
 trait Fixture: Sized {
     type Store: Store + Clone;
     fn new() -> Self;
@@ -103,7 +104,7 @@ impl Fixture for OnDynamoDb {
     }
 }
 
-/// The suite, once for each store.
+/// Runs the suite on each store.
 macro_rules! for_both_stores {
     ($($claim:ident),* $(,)?) => {
         mod in_memory {
@@ -252,7 +253,7 @@ async fn a_settled_key_is_held_until_it_expires_and_then_absent_though_undeleted
         assert_eq!(held(claim(&f, &key, "bob").await).state, to.into_state());
         f.clock().advance(Duration::from_millis(1));
         let (fence, previous) = won(claim(&f, &key, "bob").await);
-        assert_eq!(fence, 2, "the store has not deleted the record, and counts on");
+        assert_eq!(fence, 2, "the store has not deleted the record, so the fence goes on");
         assert!(previous.is_some());
     }
 }
@@ -369,7 +370,7 @@ async fn run<F: Fixture>(f: &F, key: &Key, effect: &Effect) -> Result<ichido::Do
     f.once().run(key).work(|claim| effect.perform(claim)).await
 }
 
-/// Claims the key and is never heard of again.
+/// Claims the key and dies.
 async fn die_holding<F: Fixture>(f: &F, key: &Key) {
     let once = f.once();
     let run = once.run(key).work(|_claim| async { std::future::pending::<Result<u32, Failure<String>>>().await });
@@ -462,7 +463,7 @@ async fn a_run_that_waits_gets_the_outcome_of_the_other<F: Fixture>() {
     });
     let other = f.once();
     let waiting = async {
-        // The first one is on its way.
+        // The first call is in flight.
         f.clock().wait(Duration::from_secs(1)).await;
         let effect = Effect::default();
         let deadline = f.now() + Duration::from_secs(20);
@@ -486,7 +487,7 @@ async fn a_run_that_waits_reads_ever_more_seldom_and_writes_nothing() {
     let refused = once.run(&key("a")).wait_until(deadline).work(|claim| Effect::default().perform(claim)).await;
     assert!(matches!(refused, Err(Error::InFlight { .. })), "{refused:?}");
     assert_eq!(f.now(), deadline);
-    // The claim that was refused; then after 25, 50, 100, 200, 400, 800 ms, after a second twice, and after what was left.
+    // The refused claim, then reads after 25, 50, 100, 200, 400 and 800 ms, twice after one second, and after the rest of the time.
     let reads = f.db.calls().of("GetItem") - before.of("GetItem");
     assert_eq!((f.calls() - before.total(), reads), (10, 9));
 }
@@ -548,7 +549,7 @@ async fn a_probe_that_fails_is_asked_again_by_the_next_call<F: Fixture>() {
     let f = F::new();
     lapse(&f, &key("a")).await;
     let (once, effect) = (f.once(), Effect::default());
-    let run = once.run(&key("a")).probe(|_| async { Err("the destination is away".to_owned()) });
+    let run = once.run(&key("a")).probe(|_| async { Err("the destination does not answer".to_owned()) });
     let failed = run.work(|claim| effect.clone().perform(claim)).await.unwrap_err();
     assert!(matches!(failed, Error::Probe(_)), "{failed:?}");
     assert_eq!(effect.times(), 0);
@@ -633,7 +634,11 @@ async fn a_different_payload_is_refused_and_the_fields_are_named<F: Fixture>() {
         other => panic!("{other:?}"),
     }
     assert_eq!(once.run(&key("a")).digests(payload("100", "bob")).work(work).await.unwrap().how, How::Replayed);
-    assert_eq!(once.run(&key("a")).work(work).await.unwrap().how, How::Replayed, "declared not to matter");
+    assert_eq!(
+        once.run(&key("a")).work(work).await.unwrap().how,
+        How::Replayed,
+        "without digests, payloads are not compared"
+    );
 }
 
 async fn an_outcome_too_large_to_keep_is_done_without_its_value<F: Fixture>() {
@@ -655,7 +660,7 @@ async fn an_outcome_is_forgotten_after_its_retention<F: Fixture>() {
     assert_eq!((done.value, done.how), (Some(2), How::Fresh));
 }
 
-// `join` exists on DynamoDB alone.
+// `join` exists only on DynamoDB.
 
 struct Transfer {
     join: Join,
@@ -710,7 +715,7 @@ async fn join_takes_no_call_of_its_own_and_tells_new_replay_mismatch_and_not_our
         other => panic!("{other:?}"),
     }
     let refused = Transfer::new(&key("order-8"), "alice", payload("100", "bob"));
-    assert!(matches!(refused.attempt(&f, &client).await, Verdict::NotOurs), "alice's item stood in the way, not ours");
+    assert!(matches!(refused.attempt(&f, &client).await, Verdict::NotOurs), "alice's item refused it, not the record");
     assert!(refused.join.look(&client, f.now()).await.unwrap().is_none(), "nothing was recorded");
 }
 
@@ -724,7 +729,7 @@ async fn join_leaves_a_conflict_to_its_caller_and_recognises_its_own_lost_answer
     assert!(matches!(transfer.attempt(&f, &client).await, Verdict::NotOurs));
     f.db.faults().only(Rule::new(Fault::LoseAnswer).call(1));
     assert!(matches!(transfer.attempt(&f, &client).await, Verdict::NotOurs));
-    assert!(matches!(transfer.attempt(&f, &client).await, Verdict::New), "the record is its own");
+    assert!(matches!(transfer.attempt(&f, &client).await, Verdict::New), "it recognises its own record");
     assert!(matches!(transfer.join.look(&client, f.now()).await.unwrap(), Some(Verdict::New)));
 }
 
@@ -767,7 +772,7 @@ async fn a_tombstone_makes_a_refusal_final_for_every_attempt_that_does_not_know_
     let knowing = refused.join.clone().replaces(&tombstone).item(f.now()).unwrap();
     assert!(matches!(late(knowing).await, Verdict::New));
 
-    // Too late for a refusal: it says what is recorded, also if the store does not show what stood in the way.
+    // Too late for a refusal: it tells what is recorded, even if the store does not return the record with its refusal.
     for fault in [None, Some(Fault::NoOldItem)] {
         if let Some(fault) = fault {
             f.db.faults().only(Rule::new(fault));
@@ -812,7 +817,7 @@ async fn a_tombstone_that_met_a_claim_which_is_released_meanwhile_leaves_things_
     assert!(entombed.unwrap_err().is_transient());
 }
 
-// The same requests to both stores.
+// The same random requests to both stores.
 
 const SEQUENCES: u64 = 60;
 const REQUESTS: u32 = 40;
@@ -846,7 +851,7 @@ async fn both_stores_answer_any_sequence_of_requests_alike() {
                     let none = Vec::new();
                     let request = Admit { key: &key, owner, now, state, expires_at, digests, attributes: &none };
                     let show = |answer: Admitted| match (answer, &request.state) {
-                        // A put cannot return what it replaces without being asked to; nobody needs it.
+                        // The put does not ask for the record that it replaces, because nothing needs it.
                         (Admitted::Won { fence, .. }, State::Completed { .. } | State::Failed { .. }) => {
                             format!("won {fence}")
                         }

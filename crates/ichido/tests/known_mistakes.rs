@@ -1,4 +1,5 @@
-//! The known mistakes of this field, one test each, by name. All of them on the DynamoDB store and the embedded engine.
+//! The well-known mistakes of idempotency libraries: each test is named after one and shows that this library does not make it.
+//! All tests use the DynamoDB store on the embedded engine.
 
 mod support;
 
@@ -34,11 +35,11 @@ async fn overtaken(
 #[tokio::test]
 async fn unfenced_completion_a_late_worker_cannot_overwrite_its_successor() {
     let (db, key) = (dynamo(), closed("Ev1"));
-    let seen = Seen::default();
-    let late = instance_with(&db, db.clock().clone(), seen.clone(), Outage::default());
+    let reported = Reported::default();
+    let late = instance_with(&db, db.clock().clone(), reported.clone(), Outage::default());
     let done = overtaken(&db, &key, &late, || Ok("late".into())).await.unwrap();
     assert_eq!(done.value.as_deref(), Some("successor under fence 2"), "the recorded outcome counts");
-    assert_eq!(seen.count("Fenced"), 1);
+    assert_eq!(reported.count("Fenced"), 1);
     let replay = run(&instance(&db), &key, "third").await.unwrap();
     assert_eq!(replay.value.as_deref(), Some("successor under fence 2"));
 }
@@ -46,11 +47,11 @@ async fn unfenced_completion_a_late_worker_cannot_overwrite_its_successor() {
 #[tokio::test]
 async fn unfenced_completion_a_late_worker_is_fenced_also_if_it_came_to_the_same() {
     let (db, key) = (dynamo(), closed("Ev1"));
-    let seen = Seen::default();
-    let late = instance_with(&db, db.clock().clone(), seen.clone(), Outage::default());
+    let reported = Reported::default();
+    let late = instance_with(&db, db.clock().clone(), reported.clone(), Outage::default());
     let done = overtaken(&db, &key, &late, || Ok("successor under fence 2".into())).await.unwrap();
     assert_eq!(done.how, How::Replayed);
-    assert_eq!(seen.count("Fenced"), 1);
+    assert_eq!(reported.count("Fenced"), 1);
 }
 
 #[tokio::test]
@@ -85,14 +86,14 @@ async fn a_live_claim_is_not_taken_for_an_orphan_even_by_a_clock_that_is_ahead()
     let (db, key) = (dynamo(), closed("Ev1"));
     let holder = instance(&db);
     let skew = i64::try_from(MAX_CLOCK_SKEW.as_millis()).unwrap();
-    let ahead = instance_with(&db, db.clock().skewed(skew), Seen::default(), Outage::default());
+    let ahead = instance_with(&db, db.clock().skewed(skew), Reported::default(), Outage::default());
     let clock = db.clock().clone();
     let done = holder
         .run(&key)
         .work(|claim| {
             let (ahead, key) = (&ahead, &key);
             async move {
-                // The last moment at which the holder may still believe in its claim.
+                // The last moment of the lease.
                 clock.advance(LEASE - Duration::from_millis(1));
                 assert!(clock.now() < claim.deadline());
                 let other = run(ahead, key, "thief").await;
@@ -171,9 +172,9 @@ async fn a_lost_answer_found_by_a_later_attempt_is_a_claim_that_lasts_as_long_as
     let once = instance(&db);
     let (db, once, key) = (&db, &once, &key);
     let first = once.run(key).work(|claim| async move {
-        // Given back by hand: the store would admit the key again, this instance would not.
+        // Released by hand: the store would admit the key again, but this instance would not.
         give_back_by_hand(db, key).await;
-        // So a second call claims it, does not hear of it, takes it for in flight and waits.
+        // A second call claims the key, but the answer is lost. It believes that the key is in flight, and waits.
         db.faults().only(Rule::new(Fault::LoseAnswer).on("UpdateItem").call(1));
         let claimed_at = once.now();
         let second = once.run(key).wait_until(claimed_at + LEASE).work(|claim| async move {
@@ -224,17 +225,17 @@ async fn the_fallback_remembers_the_payload_of_a_claim_that_was_renewed() {
 #[tokio::test]
 async fn the_fallback_remembers_what_it_accepted_itself() {
     let db = dynamo();
-    let seen = Seen::default();
-    let once = instance_with(&db, db.clock().clone(), seen.clone(), Outage::default());
+    let reported = Reported::default();
+    let once = instance_with(&db, db.clock().clone(), reported.clone(), Outage::default());
     db.faults().down();
     assert_eq!(once.mark(&open("Ev1")).await.unwrap(), Marked::New);
     let done = run(&once, &open("Ev2"), "first").await.unwrap();
     assert!(done.is_fresh() && !done.recorded);
-    assert_eq!(seen.count("AdmittedWithoutStore"), 2, "each was reported as it happened");
+    assert_eq!(reported.count("AdmittedWithoutStore"), 2, "each was reported as it happened");
     assert_eq!(once.mark(&open("Ev1")).await.unwrap(), Marked::Duplicate);
     assert_eq!(run(&once, &open("Ev2"), "second").await.unwrap().value, done.value);
 
-    // The store is back, and does not know of either yet.
+    // The store is back and does not know either key yet.
     db.faults().heal();
     db.clock().advance(Duration::from_secs(61));
     assert_eq!(once.mark(&open("Ev1")).await.unwrap(), Marked::Duplicate);
@@ -254,7 +255,7 @@ async fn the_fallback_remembers_what_it_accepted_while_it_is_telling_the_store()
     for n in 0..3 {
         run(&once, &open(&format!("Ev{n}")), "first").await.unwrap();
     }
-    // The store is back, but slow: the next call's reconciliation is under way when the duplicates come.
+    // The store is back, but slow: the next call is still reconciling when the duplicates come.
     db.faults().only(Rule::new(Fault::Slow(Duration::from_secs(1))).on("PutItem"));
     db.clock().advance(Duration::from_secs(61));
     let telling = async { once.mark(&open("Ev9")).await.unwrap() };
@@ -283,7 +284,7 @@ async fn the_fallback_keeps_what_it_was_telling_the_store_when_it_was_cut_short(
     run(&once, &open("Ev1"), "first").await.unwrap();
     db.faults().only(Rule::new(Fault::Hang).on("PutItem").call(2));
     db.clock().advance(Duration::from_secs(61));
-    // An invocation that ends while it reconciles: its future is dropped, the instance lives on.
+    // An invocation ends while it reconciles: its future is dropped, but the instance goes on.
     {
         let mark = std::pin::pin!(async { once.mark(&open("Ev9")).await });
         let patience = std::pin::pin!(db.clock().wait(Duration::from_secs(5)));
@@ -303,12 +304,12 @@ async fn the_fallback_remembers_what_it_accepted_though_another_instance_is_at_t
     let done = run(&once, &key, "first").await.unwrap();
     db.faults().heal();
     abandon(&instance(&db), &key).await;
-    // The store is back and has somebody else's claim, who has died. Then it goes away again.
+    // The store is back and has the claim of another instance, which has died. Then the store fails again.
     once.mark(&open("Ev2")).await.unwrap();
     assert_eq!(run(&once, &key, "second").await.unwrap().value, done.value);
     db.faults().down();
     assert_eq!(run(&once, &key, "third").await.unwrap().value, done.value);
-    // When that claim has lapsed, the store learns what was done here.
+    // When the lease of that claim has ended, this instance writes its outcome to the store.
     db.faults().heal();
     db.clock().advance(Duration::from_secs(61));
     once.mark(&open("Ev3")).await.unwrap();
@@ -351,9 +352,9 @@ async fn an_attempt_without_the_store_that_came_to_nothing_is_overtaken_by_what_
 #[tokio::test]
 async fn a_journalled_key_keeps_the_owner_of_its_timed_out_write() {
     let db = dynamo();
-    let seen = Seen::default();
-    let once = instance_with(&db, db.clock().clone(), seen.clone(), Outage::default());
-    // The claim lands, its answer does not; nor does anything after it.
+    let reported = Reported::default();
+    let once = instance_with(&db, db.clock().clone(), reported.clone(), Outage::default());
+    // The claim is made, but its answer is lost, and every later call fails.
     db.faults().only(Rule::new(Fault::LoseAnswer).call(1));
     db.faults().put(Rule::new(Fault::Down));
     let done = run(&once, &open("Ev1"), "first").await.unwrap();
@@ -362,7 +363,7 @@ async fn a_journalled_key_keeps_the_owner_of_its_timed_out_write() {
     db.clock().advance(Duration::from_secs(1));
     run(&once, &open("Ev2"), "other").await.unwrap();
     assert_eq!(once.unwritten(), 0);
-    assert_eq!(seen.count("Reconciled { key: \"Ev1\", conflict: false }"), 1, "its own claim is no conflict");
+    assert_eq!(reported.count("Reconciled { key: \"Ev1\", conflict: false }"), 1, "its own claim is no conflict");
     assert_eq!(run(&instance(&db), &open("Ev1"), "second").await.unwrap().value, done.value);
 }
 
@@ -454,9 +455,9 @@ async fn a_duplicate_of_what_is_in_flight_does_not_use_up_the_breakers_probe() {
 #[tokio::test]
 async fn the_fallback_is_bounded_and_refuses_rather_than_forgets() {
     let db = dynamo();
-    let seen = Seen::default();
+    let reported = Reported::default();
     let outage = Outage { known_keys: 4, journal_keys: 8, ..Outage::default() };
-    let once = instance_with(&db, db.clock().clone(), seen.clone(), outage);
+    let once = instance_with(&db, db.clock().clone(), reported.clone(), outage);
     db.faults().down();
     let mut admitted = 0;
     for n in 0..1000 {
@@ -466,7 +467,7 @@ async fn the_fallback_is_bounded_and_refuses_rather_than_forgets() {
         }
     }
     assert_eq!((admitted, once.unwritten()), (8, 8));
-    assert_eq!(seen.count("JournalFull"), 992);
+    assert_eq!(reported.count("JournalFull"), 992);
     for n in 0..8 {
         assert_eq!(once.mark(&open(&format!("Ev{n}"))).await.unwrap(), Marked::Duplicate, "none was forgotten");
     }
@@ -515,7 +516,7 @@ async fn success_is_not_reported_for_an_event_that_is_merely_in_flight() {
 
     let error = handler.clone().call(event()).await.unwrap_err();
     let error = error.to_string();
-    assert!(error.contains("another call is performing it"), "{error}");
+    assert!(error.contains("another call is working on it; its lease ends at 20"), "{error}");
 
     go_on.send(true).unwrap();
     assert_eq!(first.await.unwrap().unwrap(), "handled");

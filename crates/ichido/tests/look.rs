@@ -1,4 +1,4 @@
-//! Looking at a table from outside: one key, or a few of many.
+//! Reads a table as an operator's tool does: one key, or a list of keys.
 
 mod support;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use support::*;
 use testkit::Dynamo;
 
-/// Items of others in the same table: more than two pages of a scan.
+/// Items in the same table that are not records: more than two pages of a scan.
 const OTHERS: usize = 1_100;
 
 fn store(db: &Dynamo) -> DynamoDb {

@@ -1,4 +1,4 @@
-//! What an instance does while the store is lost, and when it is back.
+//! What an instance does while the store does not answer, and when it is back.
 
 mod support;
 
@@ -69,7 +69,7 @@ async fn a_claim_whose_answer_was_slow_doubts_what_died_without_the_store_meanwh
     let slow = slow.work(|claim| work("slow", claim));
     let meanwhile = async {
         db.clock().wait(Duration::from_secs(1)).await;
-        // over at the very moment at which the answer comes
+        // its lease ends exactly when the answer comes
         abandon_with(&once, &key, Duration::from_secs(4)).await;
     };
     let (slow, ()) = futures::join!(slow, meanwhile);
@@ -106,7 +106,7 @@ async fn every_duplicate_that_the_store_answers_tells_it_of_other_keys() {
 async fn a_later_call_tells_the_store_of_a_few_keys_and_of_no_more_when_one_is_not_taken() {
     let db = dynamo();
     let outage = Outage { reconciled_per_call: 3, ..Outage::default() };
-    let once = instance_with(&db, db.clock().clone(), Seen::default(), outage);
+    let once = instance_with(&db, db.clock().clone(), Reported::default(), outage);
     db.faults().down();
     for n in 0..7 {
         once.mark(&open(&format!("Ev{n}"))).await.unwrap();
@@ -127,8 +127,8 @@ async fn a_later_call_tells_the_store_of_a_few_keys_and_of_no_more_when_one_is_n
 #[tokio::test]
 async fn what_the_store_took_without_an_answer_is_no_conflict_when_it_is_told_again() {
     let db = dynamo();
-    let seen = Seen::default();
-    let once = instance_with(&db, db.clock().clone(), seen.clone(), Outage::default());
+    let reported = Reported::default();
+    let once = instance_with(&db, db.clock().clone(), reported.clone(), Outage::default());
     db.faults().down();
     once.mark(&open("Ev1")).await.unwrap();
     db.faults().only(Rule::new(Fault::LoseAnswer).call(2));
@@ -136,7 +136,7 @@ async fn what_the_store_took_without_an_answer_is_no_conflict_when_it_is_told_ag
     assert_eq!(once.unwritten(), 1, "for all it knows");
     once.mark(&open("Ev3")).await.unwrap();
     assert_eq!(once.unwritten(), 0);
-    assert_eq!(seen.with("Reconciled"), ["Reconciled { key: \"Ev1\", conflict: false }"]);
+    assert_eq!(reported.with("Reconciled"), ["Reconciled { key: \"Ev1\", conflict: false }"]);
 }
 
 #[tokio::test]
@@ -158,11 +158,11 @@ async fn what_the_store_will_never_take_is_remembered_and_holds_up_nothing() {
 async fn what_was_done_is_told_also_if_its_claim_is_given_back_by_hand_at_that_moment() {
     let (db, key) = (dynamo(), open("Ev1"));
     let once = instance(&db);
-    // The claim lands, its answer is lost, and so the work is done without the store.
+    // The claim is made, but its answer is lost, so the work is done without the store.
     db.faults().only(Rule::new(Fault::LoseAnswer).call(1));
     db.faults().put(Rule::new(Fault::Down));
     let done = run(&once, &key, "first").await.unwrap();
-    // Between the look at the claim and its completion somebody gives it back.
+    // Somebody releases the claim after reconciliation has read it and before it settles it.
     db.faults().only(Rule::new(Fault::Slow(Duration::from_secs(2))).on("UpdateItem").call(1));
     let telling = async { once.mark(&open("Ev2")).await.unwrap() };
     let by_hand = async {
@@ -232,7 +232,7 @@ async fn an_attempt_that_was_given_back_is_doubted_without_the_store_if_it_was_u
     }
 }
 
-/// A key of a namespace that keeps what is not completed for longer than what is.
+/// A key of a namespace that keeps records which are not completed for longer than completed ones.
 fn kept(name: &str) -> Key {
     let namespace = Namespace::unprefixed("events").lease(LEASE).retention(RETENTION);
     namespace.keep_unfinished(2 * RETENTION).fail_open().key([name]).unwrap()
@@ -240,7 +240,7 @@ fn kept(name: &str) -> Key {
 
 #[tokio::test]
 async fn what_is_not_completed_is_kept_for_longer_in_the_store_and_in_memory() {
-    // Settled with or without the store, and asked for with or without it.
+    // Settled with and without the store, and asked for with and without it.
     for (settled_without, asked_without) in [(false, false), (false, true), (true, true)] {
         let at = format!("settled without: {settled_without}, asked without: {asked_without}");
         let db = dynamo();
@@ -278,8 +278,8 @@ async fn a_lost_answer_to_a_first_claim_leaves_no_doubt() {
 #[tokio::test]
 async fn every_decision_is_reported_with_its_reason() {
     let db = dynamo();
-    let seen = Seen::default();
-    let once = instance_with(&db, db.clock().clone(), seen.clone(), Outage::default());
+    let reported = Reported::default();
+    let once = instance_with(&db, db.clock().clone(), reported.clone(), Outage::default());
     let payload = |amount: &str| ichido::DigestKey::new(b"k").digests().field("amount", amount).build();
 
     let first = once.run(&open("Ev1")).digests(payload("100")).work(|claim| {
@@ -318,7 +318,7 @@ async fn every_decision_is_reported_with_its_reason() {
         decided("Ev4", "New", "absent", "None", true),
         decided("Ev4", "Duplicate", "completed", "None", true),
     ];
-    assert_eq!(seen.with("Decided"), expected);
+    assert_eq!(reported.with("Decided"), expected);
 }
 
 /// How a work fails.
@@ -327,8 +327,8 @@ type Fails = fn(&'static str) -> Failure<&'static str>;
 #[tokio::test]
 async fn every_end_of_a_claim_is_reported_and_so_is_what_the_store_did_not_do() {
     let db = dynamo();
-    let seen = Seen::default();
-    let once = instance_with(&db, db.clock().clone(), seen.clone(), Outage::default());
+    let reported = Reported::default();
+    let once = instance_with(&db, db.clock().clone(), reported.clone(), Outage::default());
     let end = async |key: &str, failure: Option<Fails>| {
         let ended = once.run(&open(key)).work(|_| async { failure.map_or(Ok(()), |failure| Err(failure("no"))) }).await;
         assert_eq!(ended.is_ok(), failure.is_none());
@@ -350,13 +350,13 @@ async fn every_end_of_a_claim_is_reported_and_so_is_what_the_store_did_not_do() 
         settled("released", "Released"),
         settled("uncertain", "Released"),
     ];
-    assert_eq!(seen.with("Settled"), expected);
+    assert_eq!(reported.with("Settled"), expected);
 
     for (key, failure) in all {
         db.faults().only(Rule::new(Fault::Down).call(2));
         end(&format!("{key} again"), failure).await;
     }
-    let operations: Vec<_> = seen
+    let operations: Vec<_> = reported
         .with("StoreFailed")
         .iter()
         .map(|failed| failed.split("operation: ").nth(1).and_then(|rest| rest.split(',').next()).unwrap().to_owned())

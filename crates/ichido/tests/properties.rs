@@ -1,4 +1,4 @@
-//! Properties over any input: keys never collide, and whatever stands in a table is read or refused, never a panic.
+//! Properties for any input: keys never collide, and any item of a table is read or refused, without a panic.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use ichido::dynamodb::{Table, item};
 use ichido::{Namespace, Outcome, Record, State, Timestamp};
 use proptest::prelude::*;
 
-/// `PROPTEST_CASES` asks for more.
+/// `PROPTEST_CASES` sets another number of cases.
 fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { default.cases } else { 1000 };
     ProptestConfig { cases, failure_persistence: None, ..default }
 }
 
-/// Parts made mostly of what could confuse the encoding.
+/// Parts made mostly of characters that could confuse the encoding.
 fn part() -> impl Strategy<Value = String> {
     prop_oneof![4 => "[#%235a]{1,6}", 1 => "\\PC{1,8}"]
 }
@@ -37,7 +37,7 @@ mod prop_keys {
     proptest! {
         #![proptest_config(config())]
 
-        /// Different namespaces or different parts: different keys. Unprefixed namespaces share one space by design.
+        /// Different namespaces or different parts give different keys. All unprefixed namespaces are one space by design.
         #[test]
         fn no_two_different_part_lists_become_the_same_key(
             one in (namespace(), prop::collection::vec(part(), 1..4)),
@@ -49,7 +49,7 @@ mod prop_keys {
             }
         }
 
-        /// How the parts are cut matters, not only what they say together.
+        /// The borders between the parts matter, not only their text together.
         #[test]
         fn moving_the_border_between_two_parts_makes_another_key(text in "[#%23ab]{3,8}") {
             let namespace = Namespace::new("N");
@@ -102,7 +102,7 @@ fn value() -> impl Strategy<Value = AttributeValue> {
     })
 }
 
-/// Items that look like records here and there.
+/// Items that look like records in some attributes.
 fn any_item() -> impl Strategy<Value = HashMap<String, AttributeValue>> {
     let names = prop::sample::select(vec![
         "PK",
@@ -186,7 +186,7 @@ mod prop_records {
 
         #[test]
         fn any_item_whatever_gives_a_record_or_an_error(item in any_item()) {
-            // What is read is a record: then it can be asked anything.
+            // Whatever was read as a record must answer every question.
             if let Ok(record) = item::read(&table(), &item) {
                 let _ = (record.is_claimable(Timestamp::from_millis(1)), record.is_expired(Timestamp::from_millis(u64::MAX)));
             }

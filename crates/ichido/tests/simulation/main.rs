@@ -1,10 +1,15 @@
-//! Invariants 1–4 of the design, for thousands of seeds.
+//! Checks four invariants for thousands of seeds. They are the first four of "What must always hold" in `ARCHITECTURE.md`:
 //!
-//! Several instances with clocks that disagree, several workers each, the same keys for all of them. One seed decides every
-//! interleaving and everything that goes wrong: errors before a call and after it, delays beyond the lease, crashes,
-//! outages. A failing seed is printed with what happened; `SEED=n` replays it exactly, `SEEDS=n` runs more of them.
+//! 1. While the store answers, two workers never both hold the claim on one key.
+//! 2. A completion or release by a worker that no longer holds the claim changes nothing.
+//! 3. A duplicate gets the first recorded outcome, or learns that it is in flight.
+//! 4. While the store is down and the policy is open, each instance admits a key at most once and reports every admission.
+//!
+//! Several instances with different clocks and several workers each share a few keys. One seed decides every interleaving and
+//! everything that goes wrong: errors before and after a call, delays longer than the lease, crashes, outages. A failing
+//! seed is printed with its trace. `SEED=n` replays it exactly, `SEEDS=n` runs that many.
 
-#![expect(clippy::print_stdout, reason = "what a seed did is for whoever runs it by hand")]
+#![expect(clippy::print_stdout, reason = "somebody who runs one seed by hand reads its trace")]
 
 mod rough;
 mod world;
@@ -23,21 +28,21 @@ use testkit::sim::Sim;
 use testkit::{Dynamo, ManualClock};
 
 use rough::Rough;
-use world::{Destination, Life, Plan, Seen, World};
+use world::{Counts, Destination, Life, Plan, World};
 
 const LEASE: Duration = Duration::from_secs(10);
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 const PROBE_INTERVAL: Duration = Duration::from_secs(20);
 
-/// How often a worker tries one delivery before it leaves it to others.
+/// How often a worker tries one delivery before it gives up.
 const ATTEMPTS: u32 = 4;
-/// How often the last one tries, when nothing goes wrong any more: more than a few leases and probe intervals.
+/// How often the last worker tries, when nothing goes wrong any more: longer than a few leases and probe intervals.
 const LAST_ATTEMPTS: u32 = 30;
-/// A seed that takes longer does not end.
+/// A seed that takes more steps counts as endless.
 const MAX_STEPS: u64 = 2_000_000;
 
 const DEFAULT_SEEDS: u64 = 2_000;
-/// The real store takes longer, and is held to the model by the conformance suite.
+/// Fewer than on the model: the real store is slower, and the conformance suite compares it with the model.
 const SEEDS_ON_DYNAMODB: u64 = 60;
 
 /// One life of one instance.
@@ -56,7 +61,7 @@ impl Observer for Watch {
     }
 }
 
-/// Closes what [`World::enter`] opened, also when the worker dies.
+/// Ends what [`World::enter`] began, also if the worker dies.
 struct Working<'a>(&'a World, u64);
 
 impl Drop for Working<'_> {
@@ -75,7 +80,7 @@ impl<S: Store> Instance<S> {
         self.namespace(name).key([n.to_string()]).unwrap()
     }
 
-    /// The work: performs the effect before the claim's deadline, or not at all.
+    /// The work. It performs the effect before the claim's deadline, or not at all.
     async fn work(&self, claim: Claim) -> Result<u64, Failure<String>> {
         let (world, sim) = (&self.world, &self.world.sim);
         let _working = Working(world, world.enter(self.life, &self.clock, &claim));
@@ -83,7 +88,7 @@ impl<S: Store> Instance<S> {
         if world.chance(0.1) {
             sim.sleep(sim.shorter_than(LEASE / 2)).await;
             if claim.renew().await.is_err() {
-                return Err(Failure::Retry("the claim may be another's".into()));
+                return Err(Failure::Retry("another call may hold the claim".into()));
             }
         }
         if world.chance(world.plan.slow) {
@@ -97,7 +102,7 @@ impl<S: Store> Instance<S> {
             });
         }
         if self.clock.now() >= claim.deadline() {
-            return Err(Failure::Retry("the lease is over".into()));
+            return Err(Failure::Retry("the lease has ended".into()));
         }
         let value = world.perform(self.life, &claim);
         self.maybe_crash().await;
@@ -128,7 +133,7 @@ impl<S: Store> Instance<S> {
         }
     }
 
-    /// True if there is nothing more to do.
+    /// True if the key is done.
     async fn run(&self, key: &Key) -> bool {
         let mut run = self.once.run(key);
         if self.world.chance(0.2) {
@@ -179,7 +184,7 @@ impl<S: Store> Instance<S> {
     }
 }
 
-/// What a seed needs of its store.
+/// A store that a seed can start.
 trait Backend: Store + Clone {
     fn new(sim: &Sim) -> Self;
 }
@@ -218,7 +223,7 @@ impl Store for OnDynamoDb {
     }
 }
 
-/// Starts instances, and starts them again when they have crashed.
+/// Starts instances, and starts them again after a crash.
 struct Fleet<S> {
     world: Arc<World>,
     store: S,
@@ -231,7 +236,7 @@ impl<S: Backend> Fleet<S> {
     fn start(&self) -> Arc<Instance<S>> {
         let life = Life::try_from(self.lives.fetch_add(1, Ordering::SeqCst) + 1).unwrap();
         let sim = &self.world.sim;
-        // Any two clocks differ by the stated bound at most.
+        // Two clocks differ by at most the stated bound.
         let bound = u64::try_from(MAX_CLOCK_SKEW.as_millis()).unwrap();
         let skew = i64::try_from(sim.below(bound + 1)).unwrap() - i64::try_from(bound / 2).unwrap();
         let clock = sim.clock().skewed(skew);
@@ -253,8 +258,8 @@ impl<S: Backend> Fleet<S> {
         Arc::new(Instance { life, clock, once, world: Arc::clone(&self.world) })
     }
 
-    /// Runs one instance's workers, life after life, until one life gets through. Then lets it tell the store what it
-    /// owes, in a world in which nothing goes wrong.
+    /// Runs the workers of one instance, life after life, until one life survives. Then nothing goes wrong any more, and the
+    /// survivor settles every key and writes its journal to the store.
     async fn keep_alive(self: Arc<Self>, all_over: Arc<AtomicU64>) {
         let sim = self.world.sim.clone();
         let survivor = loop {
@@ -265,7 +270,7 @@ impl<S: Backend> Fleet<S> {
                 futures::future::join_all(workers).await;
                 let _ = done.send(());
             });
-            // The sender is dropped with the life that it belongs to.
+            // If the life crashes, its sender is dropped.
             if over.await.is_ok() {
                 break instance;
             }
@@ -292,7 +297,7 @@ impl<S: Backend> Fleet<S> {
                 }
             }
             if !settled {
-                self.world.violation(format!("3: {key} could not be settled though nothing went wrong any more"));
+                self.world.violation(format!("3: {key} could not be settled although nothing went wrong any more"));
             }
         }
         for n in 0..LAST_ATTEMPTS {
@@ -303,18 +308,19 @@ impl<S: Backend> Fleet<S> {
             instance.mark(&instance.key("mark-last", u64::from(instance.life) * 1000 + u64::from(n))).await;
         }
         let (life, unwritten) = (instance.life, instance.once.unwritten());
-        self.world.violation(format!("4: life {life} still owes the store {unwritten} keys"));
+        self.world.violation(format!("4: life {life} still has {unwritten} keys that the store does not know"));
     }
 }
 
-struct Outcome {
+/// What one seed came to.
+struct Played {
     violations: Vec<String>,
     trace: Vec<String>,
-    seen: Seen,
+    counts: Counts,
     plan: Plan,
 }
 
-fn simulate<S: Backend>(seed: u64, traced: bool) -> Outcome {
+fn simulate<S: Backend>(seed: u64, traced: bool) -> Played {
     let sim = Sim::new(seed);
     let plan = Plan::of(&sim);
     let world = Arc::new(World::new(&sim, plan.clone(), traced));
@@ -333,8 +339,8 @@ fn simulate<S: Backend>(seed: u64, traced: bool) -> Outcome {
     if let Err(stuck) = sim.run(MAX_STEPS) {
         world.violation(format!("the simulation is stuck: {stuck}"));
     }
-    let (violations, trace, seen) = world.verdict();
-    Outcome { violations, trace, seen, plan }
+    let (violations, trace, counts) = world.end();
+    Played { violations, trace, counts, plan }
 }
 
 fn number(variable: &str) -> Option<u64> {
@@ -342,7 +348,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 fn explain<S: Backend>(seed: u64, store: &str) -> ! {
-    let Outcome { violations, trace, plan, .. } = simulate::<S>(seed, true);
+    let Played { violations, trace, plan, .. } = simulate::<S>(seed, true);
     panic!(
         "seed {seed} on {store}\n{plan:#?}\n{}\n\n{}\n\nreplay: SEED={seed} cargo test -p ichido --test simulation",
         trace.join("\n"),
@@ -350,31 +356,31 @@ fn explain<S: Backend>(seed: u64, store: &str) -> ! {
     );
 }
 
-/// Runs all seeds on as many threads as there are cores, and sums up what happened in them.
-fn run_seeds<S: Backend>(seeds: u64, store: &str) -> Seen {
+/// Runs all seeds, on as many threads as there are cores, and adds up their counts.
+fn run_seeds<S: Backend>(seeds: u64, store: &str) -> Counts {
     if let Some(seed) = number("SEED") {
-        let Outcome { violations, trace, seen, plan } = simulate::<S>(seed, true);
+        let Played { violations, trace, counts, plan } = simulate::<S>(seed, true);
         if violations.is_empty() {
-            println!("seed {seed} on {store}: {plan:#?}\n{}\nnothing is wrong", trace.join("\n"));
-            return seen;
+            println!("seed {seed} on {store}: {plan:#?}\n{}\nall invariants hold", trace.join("\n"));
+            return counts;
         }
         explain::<S>(seed, store);
     }
     let next = AtomicU64::new(0);
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(8));
-    let results: Vec<(Seen, Option<u64>)> = std::thread::scope(|scope| {
+    let results: Vec<(Counts, Option<u64>)> = std::thread::scope(|scope| {
         let one_thread = || {
-            let mut total = Seen::default();
+            let mut total = Counts::default();
             loop {
                 let seed = next.fetch_add(1, Ordering::Relaxed);
                 if seed >= seeds {
                     return (total, None);
                 }
-                let outcome = simulate::<S>(seed, false);
-                if !outcome.violations.is_empty() {
+                let played = simulate::<S>(seed, false);
+                if !played.violations.is_empty() {
                     return (total, Some(seed));
                 }
-                total.add(outcome.seen);
+                total.add(played.counts);
             }
         };
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(one_thread)).collect();
@@ -383,23 +389,26 @@ fn run_seeds<S: Backend>(seeds: u64, store: &str) -> Seen {
     if let Some(seed) = results.iter().filter_map(|(_, failed)| *failed).min() {
         explain::<S>(seed, store);
     }
-    let mut total = Seen::default();
-    results.into_iter().for_each(|(seen, _)| total.add(seen));
+    let mut total = Counts::default();
+    results.into_iter().for_each(|(counts, _)| total.add(counts));
     total
 }
 
 #[test]
 fn invariants_1_to_4_hold_for_every_seed() {
     let seeds = number("SEEDS").unwrap_or(DEFAULT_SEEDS);
-    let seen = run_seeds::<Memory>(seeds, "the model");
-    println!("{seeds} seeds: {seen:?}");
-    assert!(number("SEED").is_some() || seeds < 1000 || seen.all_happened(), "the world was too kind: {seen:?}");
+    let counts = run_seeds::<Memory>(seeds, "the model");
+    println!("{seeds} seeds: {counts:?}");
+    assert!(
+        number("SEED").is_some() || seeds < 1000 || counts.all_happened(),
+        "some fault never happened, so this proves little: {counts:?}"
+    );
 }
 
 #[test]
 fn invariants_1_to_4_hold_on_dynamodb_too() {
-    let seen = run_seeds::<OnDynamoDb>(number("SEEDS").map_or(SEEDS_ON_DYNAMODB, |seeds| seeds / 20), "DynamoDB");
-    println!("on DynamoDB: {seen:?}");
+    let counts = run_seeds::<OnDynamoDb>(number("SEEDS").map_or(SEEDS_ON_DYNAMODB, |seeds| seeds / 20), "DynamoDB");
+    println!("on DynamoDB: {counts:?}");
 }
 
 #[test]

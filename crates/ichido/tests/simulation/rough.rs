@@ -1,8 +1,8 @@
-//! A store to which the way is rough.
+//! A store with a bad connection.
 //!
-//! At each call the seed decides: an error before it, an error after it (the answer is lost), a repetition inside it (an
-//! SDK that retries after a lost answer), a delay on the way there or back that may be longer than a lease, or a crash of
-//! the caller on either side of it.
+//! For each call the seed decides what goes wrong: an error before it, an error after it (the answer is lost), a second
+//! attempt (as of an SDK that retries after a lost answer), a delay on either way that may be longer than a lease, or a
+//! crash of the caller before or after it.
 
 use std::future::{Future, pending};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) struct Rough<S> {
     pub(crate) inner: S,
     pub(crate) world: Arc<World>,
     pub(crate) life: Life,
-    /// Held while a call is performed and noted, so that the ledger has the order of the store. Shared by all instances.
+    /// Locked while a call is performed and noted, so that the ledger has the order of the store. All instances share it.
     pub(crate) order: Arc<tokio::sync::Mutex<()>>,
 }
 

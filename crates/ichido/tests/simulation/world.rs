@@ -1,7 +1,7 @@
-//! What really happened, and whether it may have.
+//! Records what really happened, and checks the invariants.
 //!
-//! The ledger sees everything that no worker sees: which effects took place, what the store accepted and in which order.
-//! Each check names the invariant of the design that it guards.
+//! The ledger knows what no worker knows: which effects took place, and what the store accepted in which order. Each
+//! violation begins with the number of its invariant.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use ichido::{Claim, Clock, Done, How, Key, Outcome, Owner, State};
 use testkit::ManualClock;
 use testkit::sim::Sim;
 
-/// One life of one instance: it ends with a crash, and its memory with it.
+/// One life of one instance. It ends with a crash, which also loses its memory.
 pub(crate) type Life = u32;
 
 /// Can the destination be asked whether something was done?
@@ -22,7 +22,7 @@ pub(crate) enum Destination {
     Blind,
 }
 
-/// What a seed makes of the world.
+/// What a seed decides about its world.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) destination: Destination,
@@ -31,14 +31,14 @@ pub(crate) struct Plan {
     pub(crate) workers: u64,
     pub(crate) keys: u64,
     pub(crate) deliveries: u64,
-    /// Chances, for each call.
+    /// Probabilities, for each call.
     pub(crate) error_before: f64,
     pub(crate) lost_answer: f64,
     pub(crate) retried_inside: f64,
     pub(crate) slow: f64,
     pub(crate) crash: f64,
     pub(crate) failing_work: f64,
-    /// No answer from the store between these, in milliseconds from the start.
+    /// The store fails between these times, in milliseconds from the start.
     pub(crate) outage: Option<(u64, u64)>,
     pub(crate) crashes: u32,
 }
@@ -69,9 +69,9 @@ impl Plan {
     }
 }
 
-/// How often things happened that the simulation is there for. Nothing is proved by a world in which nothing goes wrong.
+/// How often the interesting things happened. A world in which nothing goes wrong proves nothing.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct Counts {
     pub(crate) effects: u32,
     pub(crate) repeats: u32,
     pub(crate) doubted: u32,
@@ -88,8 +88,8 @@ pub(crate) struct Seen {
     pub(crate) renewed: u32,
 }
 
-impl Seen {
-    pub(crate) fn add(&mut self, other: Seen) {
+impl Counts {
+    pub(crate) fn add(&mut self, other: Counts) {
         self.effects += other.effects;
         self.repeats += other.repeats;
         self.doubted += other.doubted;
@@ -107,8 +107,8 @@ impl Seen {
     }
 
     pub(crate) fn all_happened(&self) -> bool {
-        let Seen { effects, repeats, doubted, probed, fenced, replayed, alone, .. } = *self;
-        let Seen { unrecorded, reconciled, conflicts, crashes, lost_answers, opened, renewed, .. } = *self;
+        let Counts { effects, repeats, doubted, probed, fenced, replayed, alone, .. } = *self;
+        let Counts { unrecorded, reconciled, conflicts, crashes, lost_answers, opened, renewed, .. } = *self;
         [effects, repeats, doubted, probed, fenced, replayed, alone, unrecorded, reconciled, conflicts, crashes]
             .into_iter()
             .chain([lost_answers, opened, renewed])
@@ -116,7 +116,7 @@ impl Seen {
     }
 }
 
-/// The one who sees everything.
+/// The world, which knows everything.
 pub(crate) struct World {
     pub(crate) sim: Sim,
     pub(crate) plan: Plan,
@@ -131,13 +131,13 @@ struct Ledger {
     effects: Vec<Effect>,
     grants: BTreeMap<u64, Grant>,
     granted: u64,
-    /// The greatest fence that was given out for a key.
+    /// The greatest fence of each key so far.
     fences: BTreeMap<String, u64>,
-    /// Who won the claim last.
+    /// Who last won the claim.
     holder: BTreeMap<String, (Owner, u64)>,
-    /// What the store has as settled, which never changes again.
+    /// What the store has settled. It must never change again.
     settled: BTreeMap<String, State>,
-    /// Keys of which some instance alone knows, or knew, an outcome.
+    /// Keys whose outcome only one instance knows, or knew.
     journalled: BTreeSet<String>,
     doubted: BTreeMap<String, u32>,
     alone: BTreeMap<(Life, String), u32>,
@@ -148,7 +148,7 @@ struct Ledger {
     failures: BTreeSet<String>,
     violations: Vec<String>,
     trace: Option<Vec<String>>,
-    seen: Seen,
+    counts: Counts,
 }
 
 struct Effect {
@@ -158,7 +158,7 @@ struct Effect {
     value: u64,
 }
 
-/// Somebody who is in the middle of the work.
+/// A worker in the middle of its work.
 struct Grant {
     key: String,
     claim: Claim,
@@ -206,12 +206,12 @@ impl World {
             return false;
         }
         ledger.crashes_left -= 1;
-        ledger.seen.crashes += 1;
+        ledger.counts.crashes += 1;
         true
     }
 
     pub(crate) fn answer_lost(&self) {
-        self.ledger().seen.lost_answers += 1;
+        self.ledger().counts.lost_answers += 1;
     }
 
     // What the store did.
@@ -232,7 +232,7 @@ impl World {
             ledger.violation(format!("1: the fence of {key} went from {highest} to {fence}"));
         }
         if let Some(state) = ledger.settled.get(&key) {
-            let text = format!("3: {key} was claimed though it is {}", state.name());
+            let text = format!("3: {key} was claimed although it is {}", state.name());
             ledger.violation(text);
         }
         ledger.holder.insert(key, (request.owner.clone(), *fence));
@@ -255,14 +255,14 @@ impl World {
             Transition::Complete { .. } | Transition::Fail { .. } => {
                 ledger.settle(&key, request.to.clone().into_state())
             }
-            Transition::Renew { .. } => ledger.seen.renewed += 1,
+            Transition::Renew { .. } => ledger.counts.renewed += 1,
             Transition::Release { .. } => {}
         }
     }
 
     // What the workers did.
 
-    /// A worker begins its work. The number closes it again.
+    /// A worker begins its work. The number is for [`leave`](Self::leave).
     pub(crate) fn enter(&self, life: Life, clock: &ManualClock, claim: &Claim) -> u64 {
         let key = claim.key().as_str().to_owned();
         self.note(|| format!("life {life} works on {key} under fence {}", claim.fence()));
@@ -298,15 +298,15 @@ impl World {
         self.ledger().grants.remove(&grant);
     }
 
-    /// The effect takes place, now.
+    /// The effect takes place.
     pub(crate) fn perform(&self, life: Life, claim: &Claim) -> u64 {
         let key = claim.key().as_str().to_owned();
         let mut ledger = self.ledger();
         let value = u64::try_from(ledger.effects.len()).unwrap() + 1;
         if ledger.effects.iter().any(|effect| effect.key == key) {
-            ledger.seen.repeats += 1;
+            ledger.counts.repeats += 1;
         }
-        ledger.seen.effects += 1;
+        ledger.counts.effects += 1;
         ledger.effects.push(Effect { key: key.clone(), life, fence: claim.fence(), value });
         drop(ledger);
         self.note(|| format!("EFFECT {value} of {key} by life {life} under fence {}", claim.fence()));
@@ -322,7 +322,7 @@ impl World {
         self.note(|| format!("life {life} has {done:?} of {key}"));
         let mut ledger = self.ledger();
         if done.how == How::Replayed {
-            ledger.seen.replayed += 1;
+            ledger.counts.replayed += 1;
         }
         ledger.outcomes.push((key.as_str().to_owned(), done));
     }
@@ -346,39 +346,39 @@ impl World {
             Event::AdmittedWithoutStore { key } => {
                 *ledger.alone.entry((life, key.as_str().to_owned())).or_default() += 1;
                 ledger.journalled.insert(key.as_str().to_owned());
-                ledger.seen.alone += 1;
+                ledger.counts.alone += 1;
             }
             Event::Doubted { key, fence } => {
                 *ledger.doubted.entry(key.as_str().to_owned()).or_default() += 1;
                 if *fence == 0 {
                     *ledger.doubted_alone.entry((life, key.as_str().to_owned())).or_default() += 1;
                 }
-                ledger.seen.doubted += 1;
+                ledger.counts.doubted += 1;
             }
-            // A failure that the store could not be told of: this instance goes by it while the store is away.
+            // The store could not record a failure. Until it is back, this instance uses what it remembers.
             Event::StoreFailed { key, operation: "fail", .. } => {
                 ledger.journalled.insert(key.as_str().to_owned());
             }
             Event::Unrecorded { key } => {
                 ledger.journalled.insert(key.as_str().to_owned());
-                ledger.seen.unrecorded += 1;
+                ledger.counts.unrecorded += 1;
             }
-            Event::Probed { done: true, .. } => ledger.seen.probed += 1,
-            Event::Fenced { .. } => ledger.seen.fenced += 1,
+            Event::Probed { done: true, .. } => ledger.counts.probed += 1,
+            Event::Fenced { .. } => ledger.counts.fenced += 1,
             Event::Reconciled { conflict, .. } => {
-                ledger.seen.reconciled += 1;
-                ledger.seen.conflicts += u32::from(*conflict);
+                ledger.counts.reconciled += 1;
+                ledger.counts.conflicts += u32::from(*conflict);
             }
-            Event::BreakerOpened => ledger.seen.opened += 1,
+            Event::BreakerOpened => ledger.counts.opened += 1,
             _ => {}
         }
     }
 
-    /// Looks back on the whole life of the world.
-    pub(crate) fn verdict(&self) -> (Vec<String>, Vec<String>, Seen) {
+    /// Ends the world: checks what can only be checked at the end. Returns violations, trace and counts.
+    pub(crate) fn end(&self) -> (Vec<String>, Vec<String>, Counts) {
         let mut ledger = self.ledger();
         ledger.look_back(&self.plan);
-        (std::mem::take(&mut ledger.violations), ledger.trace.take().unwrap_or_default(), ledger.seen)
+        (std::mem::take(&mut ledger.violations), ledger.trace.take().unwrap_or_default(), ledger.counts)
     }
 }
 
@@ -414,14 +414,14 @@ impl Ledger {
             let happened = self.effects.iter().any(|effect| effect.key == *key && Some(effect.value) == done.value);
             let must_be_recorded = !by_itself || done.recorded;
             if !happened {
-                wrong.push(format!("3: {key} has an outcome that never was: {done:?}"));
+                wrong.push(format!("3: {key} has an outcome that no effect had: {done:?}"));
             } else if must_be_recorded && done.value != recorded {
                 wrong.push(format!("3: {key} has {done:?}, but {recorded:?} is recorded"));
             }
         }
         for key in &self.failures {
             if !matches!(self.settled.get(key), Some(State::Failed { .. })) && !self.journalled.contains(key) {
-                wrong.push(format!("3: {key} was told to have failed, and has not"));
+                wrong.push(format!("3: {key} was reported as failed, but is not"));
             }
         }
         wrong.into_iter().for_each(|text| self.violation(text));

@@ -24,14 +24,14 @@ pub fn dynamo() -> Dynamo {
     db
 }
 
-/// An instance: its own memory, its own breaker, the same table.
+/// An instance: it has its own memory and breaker, and shares the table.
 pub fn instance(db: &Dynamo) -> Once<DynamoDb> {
-    instance_with(db, db.clock().clone(), Seen::default(), Outage::default())
+    instance_with(db, db.clock().clone(), Reported::default(), Outage::default())
 }
 
-pub fn instance_with(db: &Dynamo, clock: ManualClock, seen: Seen, outage: Outage) -> Once<DynamoDb> {
+pub fn instance_with(db: &Dynamo, clock: ManualClock, reported: Reported, outage: Outage) -> Once<DynamoDb> {
     let store = DynamoDb::new(db.client_without_retries(), Table::new(TABLE, "event_key"));
-    Once::builder(store).clock(clock).observer(seen).outage(outage).build()
+    Once::builder(store).clock(clock).observer(reported).outage(outage).build()
 }
 
 pub fn closed(name: &str) -> Key {
@@ -42,22 +42,22 @@ pub fn open(name: &str) -> Key {
     Namespace::unprefixed("events").lease(LEASE).retention(RETENTION).fail_open().key([name]).unwrap()
 }
 
-/// What an instance reported, in words.
+/// The events that an instance reported, as text.
 #[derive(Clone, Default)]
-pub struct Seen(Arc<Mutex<Vec<String>>>);
+pub struct Reported(Arc<Mutex<Vec<String>>>);
 
-impl Seen {
+impl Reported {
     pub fn count(&self, word: &str) -> usize {
         self.with(word).len()
     }
 
-    /// What begins so, in order.
+    /// The events that begin with this word, in order.
     pub fn with(&self, word: &str) -> Vec<String> {
-        self.0.lock().unwrap().iter().filter(|seen| seen.starts_with(word)).cloned().collect()
+        self.0.lock().unwrap().iter().filter(|reported| reported.starts_with(word)).cloned().collect()
     }
 }
 
-impl Observer for Seen {
+impl Observer for Reported {
     fn observe(&self, event: &Event<'_>) {
         self.0.lock().unwrap().push(format!("{event:?}"));
     }
@@ -71,18 +71,18 @@ pub async fn run(once: &Once<DynamoDb>, key: &Key, text: &str) -> Run {
     once.run(key).work(|claim| work(text, claim)).await
 }
 
-/// The SDK's own retry meets what its first attempt wrote.
+/// An instance whose SDK retries, so that a retry meets what the first attempt wrote.
 pub fn retrying(db: &Dynamo) -> Once<DynamoDb> {
     let store = DynamoDb::new(db.client(), Table::new(TABLE, "event_key"));
     Once::builder(store).clock(db.clock().clone()).build()
 }
 
-/// Claims the key and is never heard of again.
+/// Claims the key and dies.
 pub async fn abandon(once: &Once<DynamoDb>, key: &Key) {
     abandon_with(once, key, LEASE).await;
 }
 
-/// The same with a lease of its own.
+/// The same, with this lease.
 pub async fn abandon_with(once: &Once<DynamoDb>, key: &Key, lease: Duration) {
     let (entered, has_entered) = tokio::sync::oneshot::channel();
     let run = once.run(key).lease(lease).work(|_claim| async move {
@@ -95,7 +95,7 @@ pub async fn abandon_with(once: &Once<DynamoDb>, key: &Key, lease: Duration) {
     }
 }
 
-/// Ends a claim as an operator does, whoever holds it.
+/// Releases a claim as an operator does, whoever holds it.
 pub async fn give_back_by_hand(db: &Dynamo, key: &Key) {
     let store = DynamoDb::new(db.client(), Table::new(TABLE, "event_key"));
     let Record { owner, fence, expires_at, .. } = store.read(key).await.unwrap().unwrap();
@@ -104,7 +104,7 @@ pub async fn give_back_by_hand(db: &Dynamo, key: &Key) {
     assert!(matches!(store.settle(&release).await.unwrap(), Settled::Done));
 }
 
-/// The first call is answered after five seconds, the next one not at all.
+/// The answer to the first call comes after five seconds; the next call fails.
 pub fn answer_late_then_never(db: &Dynamo) {
     db.faults().put(Rule::new(Fault::Late(Duration::from_secs(5))).call(1));
     db.faults().put(Rule::new(Fault::Down).call(1));
