@@ -1,8 +1,8 @@
-//! Who is calling, and what they may see.
+//! Who is calling, and in which authorisation mode.
 //!
-//! Two of AppSync's modes: API keys and IAM. A key is checked against those configured and their
-//! expiry. IAM is checked here by the access key alone: it names a configured [`IamCaller`], and
-//! no signature is verified, for no secret is known. That is right for one machine and only there.
+//! There are two of AppSync's modes: API keys and IAM. An API key is checked against the configured keys and their expiry. An
+//! IAM request is checked by its access key alone, which names a configured [`IamCaller`]. Its signature is not verified, because
+//! this crate knows no secret keys. So serve only clients on your own machine.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,8 +11,7 @@ use sha2::{Digest, Sha256};
 
 /// An authorisation mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Mode {
+pub(crate) enum Mode {
     /// `API_KEY`: a key in `x-api-key`.
     ApiKey,
     /// `AWS_IAM`: a signed request.
@@ -51,7 +50,7 @@ impl Mode {
 #[derive(Clone)]
 pub struct ApiKey {
     key: String,
-    /// Epoch seconds; a key without one never expires.
+    /// Seconds since 1970. A key without this never expires.
     expires: Option<i64>,
 }
 
@@ -81,7 +80,7 @@ impl std::fmt::Debug for ApiKey {
     }
 }
 
-/// A caller known by an access key, as `ctx.identity` shows them.
+/// An IAM caller, as `ctx.identity` shows it.
 #[derive(Debug, Clone)]
 pub struct IamCaller {
     /// The account.
@@ -93,7 +92,7 @@ pub struct IamCaller {
 }
 
 impl IamCaller {
-    /// A role of an account: what most callers are.
+    /// A role of an account.
     pub fn role(account_id: impl Into<String>, role: &str) -> Self {
         let account_id = account_id.into();
         Self {
@@ -104,20 +103,20 @@ impl IamCaller {
     }
 }
 
-/// What a caller presents.
+/// The credential of a caller.
 #[derive(Clone)]
 pub(crate) enum Credential {
     /// Nothing.
     None,
     /// An API key.
     ApiKey(String),
-    /// An access key, whose caller is configured.
+    /// An access key. Its caller has to be configured.
     AccessKey(String),
-    /// A caller that the embedding program vouches for.
+    /// A caller that the program itself vouches for.
     Iam(IamCaller),
 }
 
-/// Someone who makes a request.
+/// Somebody who makes a request.
 #[derive(Clone)]
 pub struct Caller {
     pub(crate) credential: Credential,
@@ -127,7 +126,7 @@ pub struct Caller {
 
 impl std::fmt::Debug for Caller {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Neither the credential nor the headers: both carry secrets.
+        // Without the credential and the headers: both contain secrets.
         f.debug_struct("Caller").field("source_ip", &self.source_ip).finish_non_exhaustive()
     }
 }
@@ -137,36 +136,36 @@ impl Caller {
         Self { credential, headers: BTreeMap::new(), source_ip: None }
     }
 
-    /// Someone without a credential.
+    /// A caller without a credential.
     pub fn anonymous() -> Self {
         Self::with(Credential::None)
     }
 
-    /// Someone with an API key.
+    /// A caller with an API key.
     pub fn api_key(key: impl Into<String>) -> Self {
         Self::with(Credential::ApiKey(key.into()))
     }
 
-    /// Someone whom IAM knows, vouched for by the embedding program.
+    /// A caller whom IAM knows. The program itself vouches for it.
     pub fn iam(caller: IamCaller) -> Self {
         Self::with(Credential::Iam(caller))
     }
 
-    /// A header of the request, as `ctx.request.headers` shows it.
+    /// Adds a header of the request, as `ctx.request.headers` shows it.
     #[must_use]
     pub fn header(mut self, name: &str, value: impl Into<String>) -> Self {
         self.headers.insert(name.to_ascii_lowercase(), value.into());
         self
     }
 
-    /// The address that the request came from.
+    /// Sets the address that the request came from.
     #[must_use]
     pub fn source_ip(mut self, address: impl Into<String>) -> Self {
         self.source_ip = Some(address.into());
         self
     }
 
-    /// Reads the credential from headers, whose names are in lower case.
+    /// Reads the credential from headers. Their names must be in lower case.
     pub(crate) fn from_headers(headers: BTreeMap<String, String>) -> Self {
         let credential = match headers.get("authorization") {
             Some(authorization) if authorization.starts_with("AWS4-HMAC-SHA256") => authorization
@@ -179,27 +178,26 @@ impl Caller {
     }
 }
 
-/// Why a caller is turned away.
+/// Why a caller is refused, in AWS's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// No credential at all.
+pub(crate) enum Error {
+    /// There is no credential.
     #[error("Missing authorization header")]
     Missing,
-    /// A key that is not known or has expired.
+    /// The API key is not known or has expired.
     #[error("You are not authorized to make this call.")]
     BadKey,
-    /// An access key that is not known.
+    /// The access key is not known.
     #[error("The security token included in the request is invalid.")]
     BadAccessKey,
-    /// A mode that the API does not have.
+    /// The API does not have this mode.
     #[error("Valid authorization header not provided.")]
     ModeNotEnabled,
 }
 
 impl Error {
-    /// AppSync's name for it.
-    pub fn error_type(&self) -> &'static str {
+    /// AppSync's `errorType`.
+    pub(crate) fn error_type(&self) -> &'static str {
         match self {
             Self::BadAccessKey => "UnrecognizedClientException",
             Self::Missing | Self::BadKey | Self::ModeNotEnabled => "UnauthorizedException",
@@ -215,12 +213,12 @@ pub(crate) struct Accepted {
     pub(crate) identity: Value,
 }
 
-/// What an API accepts.
+/// The modes and credentials that an API accepts.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     /// The default mode first, then the additional ones.
     pub(crate) modes: Vec<Mode>,
-    /// By digest, so that looking a key up takes the same time whatever it shares with a real one.
+    /// The expiry of each key, by the digest of the key: a lookup by digest takes the same time however much a guess resembles a real key.
     keys: HashMap<[u8; 32], Option<i64>>,
     access_keys: HashMap<String, IamCaller>,
 }

@@ -1,16 +1,18 @@
-//! Time and randomness, handed in so that tests can hold them.
+//! Time and randomness. They are handed in, so that tests can control them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::lock::lock;
 
 /// Milliseconds since 1970.
 pub(crate) type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
-/// Where `util.time`, `util.autoId` and the expiry of keys get their time and randomness.
+/// The source of time and randomness for `util.time`, `util.autoId` and the expiry of keys.
 pub(crate) struct Host {
     clock: Clock,
     random: Mutex<fastrand::Rng>,
-    /// Ids come from the system's generator unless a seed was given.
+    /// With a seed, ids come from `random`. Without one they come from the system's generator.
     seeded: bool,
 }
 
@@ -34,12 +36,12 @@ impl Host {
     }
 
     pub(crate) fn fraction(&self) -> f64 {
-        self.random.lock().unwrap_or_else(PoisonError::into_inner).f64()
+        lock(&self.random).f64()
     }
 
     pub(crate) fn uuid(&self) -> String {
         if self.seeded {
-            let bytes = self.random.lock().unwrap_or_else(PoisonError::into_inner).u128(..).to_be_bytes();
+            let bytes = lock(&self.random).u128(..).to_be_bytes();
             uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
         } else {
             uuid::Uuid::new_v4().to_string()

@@ -1,7 +1,7 @@
-//! Values that come in: variables against their types, literals against the schema.
+//! Checks and converts the values that come in: variables, and the literals in a document.
 //!
-//! Null and absent differ, as the specification wants: an argument that was not given is not in
-//! `ctx.args` at all, one given as `null` is there as `null`.
+//! `null` and absent are different, as the GraphQL specification says. An argument that was not given is not in `ctx.args`. An
+//! argument that was given as `null` is in it as `null`.
 
 use apollo_compiler::Node;
 use apollo_compiler::ast::{Type, Value as Literal};
@@ -13,7 +13,7 @@ use crate::limits::MAX_INPUT_DEPTH;
 use crate::scalars;
 use crate::schema::Schema;
 
-/// A value that does not fit.
+/// A value that does not fit its type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Error {
@@ -24,7 +24,7 @@ fn refuse<T>(message: String) -> Result<T, Error> {
     Err(Error { message })
 }
 
-/// The variables of an operation, coerced; what is not declared is ignored.
+/// The variables of an operation, converted to their types. Variables that it does not declare are ignored.
 pub(crate) fn variables(
     schema: &Schema,
     operation: &Operation,
@@ -78,7 +78,7 @@ pub(crate) fn arguments(
         match (value, &argument.default_value) {
             (Some(value), _) => {
                 if value.is_null() && argument.ty.is_non_null() {
-                    return refuse(format!("Argument '{name}' is null, its type '{}' is not", argument.ty));
+                    return refuse(format!("Argument '{name}' is null, but its type '{}' forbids that", argument.ty));
                 }
                 out.insert(name.to_owned(), value);
             }
@@ -93,7 +93,7 @@ pub(crate) fn arguments(
     Ok(out)
 }
 
-/// A JSON value against a type.
+/// Converts a JSON value to a type.
 pub(crate) fn coerce(schema: &Schema, ty: &Type, value: &Value, depth: usize) -> Result<Value, Error> {
     if depth > MAX_INPUT_DEPTH {
         return refuse(format!("nested deeper than {MAX_INPUT_DEPTH}"));
@@ -109,7 +109,7 @@ pub(crate) fn coerce(schema: &Schema, ty: &Type, value: &Value, depth: usize) ->
                     .map(|item| coerce(schema, inner, item, depth + 1))
                     .collect::<Result<_, _>>()
                     .map(Value::Array),
-                // One value stands for a list of one.
+                // A single value stands for a list with one value.
                 one => Ok(Value::Array(vec![coerce(schema, inner, one, depth + 1)?])),
             };
         }
@@ -118,10 +118,10 @@ pub(crate) fn coerce(schema: &Schema, ty: &Type, value: &Value, depth: usize) ->
     match schema.valid.types.get(name) {
         Some(ExtendedType::Enum(definition)) => match value.as_str() {
             Some(text) if definition.values.contains_key(text) => Ok(value.clone()),
-            _ => refuse(format!("{value} is no '{name}'")),
+            _ => refuse(format!("{value} is not a '{name}'")),
         },
         Some(ExtendedType::InputObject(definition)) => {
-            let Value::Object(object) = value else { return refuse(format!("{value} is no '{name}'")) };
+            let Value::Object(object) = value else { return refuse(format!("{value} is not a '{name}'")) };
             if let Some(unknown) = object.keys().find(|key| !definition.fields.contains_key(key.as_str())) {
                 return refuse(format!("'{name}' has no field '{unknown}'"));
             }
@@ -146,7 +146,7 @@ pub(crate) fn coerce(schema: &Schema, ty: &Type, value: &Value, depth: usize) ->
         }
         Some(ExtendedType::Scalar(_)) => match scalars::from_input(name, value) {
             Some(value) => Ok(value),
-            None => refuse(format!("{value} is no '{name}'")),
+            None => refuse(format!("{value} is not a '{name}'")),
         },
         _ => refuse(format!("'{name}' is not a type for input")),
     }
@@ -169,7 +169,7 @@ fn missing(
     }
 }
 
-/// A literal against a type; nothing if it is a variable that was not given.
+/// Converts a literal to a type. Returns `None` for a variable that was not given.
 fn literal(
     schema: &Schema,
     ty: &Type,
@@ -181,7 +181,7 @@ fn literal(
         return refuse(format!("nested deeper than {MAX_INPUT_DEPTH}"));
     }
     if let Literal::Variable(name) = value {
-        // Already coerced, against a type that validation has found to fit.
+        // It is already converted, to a type that validation has found to fit.
         return Ok(variables.get(name.as_str()).cloned());
     }
     if value.is_null() {
@@ -233,20 +233,20 @@ fn literal(
             let json = plain(value, variables, depth)?;
             match scalars::from_input(name, &json) {
                 Some(value) => Ok(Some(value)),
-                None => refuse(format!("{json} is no '{name}'")),
+                None => refuse(format!("{json} is not a '{name}'")),
             }
         }
-        _ => refuse(format!("{value} is no '{name}'")),
+        _ => refuse(format!("{value} is not a '{name}'")),
     }
 }
 
-/// A literal as JSON, for scalars.
+/// Converts a literal to JSON, for scalars.
 fn plain(value: &Literal, variables: &Map<String, Value>, depth: usize) -> Result<Value, Error> {
     if depth > MAX_INPUT_DEPTH {
         return refuse(format!("nested deeper than {MAX_INPUT_DEPTH}"));
     }
     let number = |text: &str| {
-        serde_json::from_str::<Value>(text).map_err(|_| Error { message: format!("{text} is too large a number") })
+        serde_json::from_str::<Value>(text).map_err(|_| Error { message: format!("the number {text} is too large") })
     };
     Ok(match value {
         Literal::Null => Value::Null,

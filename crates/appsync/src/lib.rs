@@ -18,28 +18,33 @@
 //! within every bound of [`limits`]. What it does not support it refuses by name, when the API is
 //! put together wherever that is possible. It knows nothing of any application.
 
-pub mod auth;
 pub mod engine;
-pub mod limits;
-pub mod response;
-pub mod schema;
-pub mod template;
 
 mod api;
+mod auth;
+mod builder;
+mod document;
 mod dynamodb;
 mod execute;
 mod host;
 mod input;
+mod limits;
+mod lock;
+mod null;
 mod realtime;
 mod resolve;
+mod response;
 mod scalars;
+mod schema;
 mod selection;
 mod server;
+mod wiring;
 
-pub use api::{Api, Builder, Error};
+pub use api::Api;
 pub use auth::{ApiKey, Caller, IamCaller};
+pub use builder::{Builder, Error};
 pub use engine::Evaluation;
 pub use limits::Limits;
-pub use realtime::{Refused, Subscription};
+pub use realtime::{SubscribeError, Subscription};
 pub use resolve::{Lambda, LambdaError};
 pub use response::Response;

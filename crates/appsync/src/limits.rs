@@ -1,85 +1,85 @@
-//! Every bound in one place, by name.
+//! All bounds, by name.
 //!
-//! The figures are AppSync's own where it states one (its "endpoints and quotas" page); the rest
-//! are what keeps one process healthy. A request that meets a bound gets an error that names it.
+//! A figure is AppSync's own where its page "endpoints and quotas" states one. The others keep one process healthy. A request
+//! that exceeds a bound gets an error that says which one.
 
 use std::time::Duration;
 
 /// The largest body of a GraphQL request.
-pub const MAX_REQUEST_BYTES: usize = 1024 * 1024;
+pub(crate) const MAX_REQUEST_BYTES: usize = 1024 * 1024;
 /// The largest answer to a GraphQL request.
-pub const MAX_RESPONSE_BYTES: usize = 5 * 1024 * 1024;
-/// Tokens in a document: what stops ten thousand aliases before anything runs.
-pub const MAX_QUERY_TOKENS: usize = 15_000;
-/// How deep selections may nest, and how deep the parser recurses.
-pub const MAX_QUERY_DEPTH: usize = 75;
-/// Resolver invocations a request.
-pub const MAX_RESOLVERS: usize = 10_000;
+pub(crate) const MAX_RESPONSE_BYTES: usize = 5 * 1024 * 1024;
+/// Tokens per document. This stops a document with ten thousand aliases before anything runs.
+pub(crate) const MAX_QUERY_TOKENS: usize = 15_000;
+/// How deep selections may nest. The parser's recursion limit is derived from it.
+pub(crate) const MAX_QUERY_DEPTH: usize = 75;
+/// Resolver calls per request.
+pub(crate) const MAX_RESOLVERS: usize = 10_000;
 /// How deep lists and objects may nest in a variable or an argument.
-pub const MAX_INPUT_DEPTH: usize = 64;
-/// Entries of `ctx.info.selectionSetList`; what a document selects beyond them is not listed.
-pub const MAX_SELECTION_LIST: usize = 2_000;
-/// How long a request may take as a whole.
-pub const EXECUTION_TIME: Duration = Duration::from_secs(30);
-/// Parsed and validated documents kept for the next request with the same text.
-pub const CACHED_DOCUMENTS: usize = 512;
-/// The longest document text that is kept.
-pub const CACHED_DOCUMENT_BYTES: usize = 16 * 1024;
+pub(crate) const MAX_INPUT_DEPTH: usize = 64;
+/// Entries of `ctx.info.selectionSetList`. Further selections are not listed.
+pub(crate) const MAX_SELECTION_LIST: usize = 2_000;
+/// How long a whole request may take.
+pub(crate) const EXECUTION_TIME: Duration = Duration::from_secs(30);
+/// Valid documents that are kept for the next request with the same text.
+pub(crate) const CACHED_DOCUMENTS: usize = 512;
+/// The longest document that is kept.
+pub(crate) const CACHED_DOCUMENT_BYTES: usize = 16 * 1024;
 
 /// The largest resolver file.
-pub const MAX_CODE_BYTES: usize = 32_000;
+pub(crate) const MAX_CODE_BYTES: usize = 32_000;
 /// How long one handler (`request` or `response`) may run.
-pub const SCRIPT_TIME: Duration = Duration::from_secs(1);
-/// How much memory one engine may hold.
-pub const SCRIPT_MEMORY: usize = 32 * 1024 * 1024;
-/// How much stack one handler may use: well under the 2 MB of a worker thread.
-pub const SCRIPT_STACK: usize = 256 * 1024;
-/// The largest context handed to a handler and the largest answer taken from it.
-pub const MAX_SCRIPT_JSON: usize = 5 * 1024 * 1024;
-/// Calls an engine serves before it is replaced, so that nothing accumulates in it.
-pub const CALLS_AN_ENGINE: u32 = 100_000;
-/// Idle engines kept.
-pub const IDLE_ENGINES: usize = 16;
-/// Errors a handler may append.
-pub const MAX_APPENDED_ERRORS: usize = 100;
+pub(crate) const SCRIPT_TIME: Duration = Duration::from_secs(1);
+/// How much memory one engine may use.
+pub(crate) const SCRIPT_MEMORY: usize = 32 * 1024 * 1024;
+/// How much stack one handler may use. A worker thread has 2 MB.
+pub(crate) const SCRIPT_STACK: usize = 256 * 1024;
+/// The largest context of a handler, and the largest answer from it.
+pub(crate) const MAX_SCRIPT_JSON: usize = 5 * 1024 * 1024;
+/// Calls per engine. It is then replaced, so that nothing accumulates in it.
+pub(crate) const CALLS_PER_ENGINE: u32 = 100_000;
+/// Idle engines that are kept.
+pub(crate) const IDLE_ENGINES: usize = 16;
+/// Errors that one handler may append.
+pub(crate) const MAX_APPENDED_ERRORS: usize = 100;
 
-/// Functions a pipeline may have.
-pub const MAX_PIPELINE_FUNCTIONS: usize = 10;
+/// Functions per pipeline.
+pub(crate) const MAX_PIPELINE_FUNCTIONS: usize = 10;
 
 /// The largest message to a subscriber.
-pub const MAX_SUBSCRIPTION_PAYLOAD: usize = 240 * 1024;
-/// The largest message from a client on a socket.
-pub const MAX_CLIENT_MESSAGE: usize = 128 * 1024;
-/// Subscriptions a socket.
-pub const MAX_SUBSCRIPTIONS: usize = 100;
-/// Sockets a server.
-pub const MAX_CONNECTIONS: usize = 10_000;
-/// Messages that wait for a reader before it is dropped as too slow.
-pub const SEND_QUEUE: usize = 256;
-/// Publications that wait for the dispatcher before mutations wait too.
-pub const PUBLISH_QUEUE: usize = 1024;
+pub(crate) const MAX_SUBSCRIPTION_PAYLOAD: usize = 240 * 1024;
+/// The largest message from a WebSocket client.
+pub(crate) const MAX_CLIENT_MESSAGE: usize = 128 * 1024;
+/// Subscriptions per WebSocket.
+pub(crate) const MAX_SUBSCRIPTIONS: usize = 100;
+/// WebSockets per server.
+pub(crate) const MAX_CONNECTIONS: usize = 10_000;
+/// Messages that may wait for a subscriber. One more, and the subscriber is dropped as too slow.
+pub(crate) const SEND_QUEUE: usize = 256;
+/// Publications that may wait for the task that serves subscribers. One more, and mutations wait too.
+pub(crate) const PUBLISH_QUEUE: usize = 1024;
 /// How often a keep-alive is sent.
-pub const KEEP_ALIVE: Duration = Duration::from_secs(60);
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(60);
 /// How long a client should wait for a keep-alive (`connectionTimeoutMs`).
-pub const CONNECTION_TIMEOUT: Duration = Duration::from_secs(300);
-/// How long a dropped client gets to take its last message.
-pub const CLOSE_TIME: Duration = Duration::from_millis(500);
-/// What a socket reads at a time. The default of the WebSocket library is 128 KB, for each socket.
-pub const SOCKET_READ_BUFFER: usize = 4 * 1024;
+pub(crate) const CONNECTION_TIMEOUT: Duration = Duration::from_secs(300);
+/// How long a client that is dropped has to take its last message.
+pub(crate) const CLOSE_TIME: Duration = Duration::from_millis(500);
+/// How much is read at a time from a WebSocket. The default of the library is 128 KB per WebSocket.
+pub(crate) const SOCKET_READ_BUFFER: usize = 4 * 1024;
 
-/// Groups and filters in one subscription filter.
-pub const MAX_FILTER_GROUPS: usize = 10;
-/// Filters in one group.
-pub const MAX_FILTERS: usize = 5;
-/// Values in one `in`, `notIn` or `containsAny`.
-pub const MAX_FILTER_VALUES: usize = 20;
+/// Groups per subscription filter.
+pub(crate) const MAX_FILTER_GROUPS: usize = 10;
+/// Filters per group.
+pub(crate) const MAX_FILTERS: usize = 5;
+/// Values per `in`, `notIn` or `containsAny`.
+pub(crate) const MAX_FILTER_VALUES: usize = 20;
 
-/// The bounds that an embedding program may change; everything else is a constant above.
+/// The bounds that a program may change ([`Builder::limits`](crate::Builder::limits)). All others are constants.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// How deep selections may nest.
     pub query_depth: usize,
-    /// Resolver invocations a request.
+    /// Resolver calls per request.
     pub resolvers: usize,
     /// How long a request may take.
     pub execution_time: Duration,
@@ -87,13 +87,13 @@ pub struct Limits {
     pub response_bytes: usize,
     /// How long one handler may run.
     pub script_time: Duration,
-    /// How much memory one engine may hold.
+    /// How much memory one engine may use.
     pub script_memory: usize,
-    /// Sockets a server.
+    /// WebSockets per server.
     pub connections: usize,
-    /// Subscriptions a socket.
+    /// Subscriptions per WebSocket.
     pub subscriptions: usize,
-    /// Messages that wait for a reader.
+    /// Messages that may wait for a subscriber.
     pub send_queue: usize,
     /// How often a keep-alive is sent.
     pub keep_alive: Duration,

@@ -1,4 +1,8 @@
-//! One resolver: its handlers around its data sources, alone or in a pipeline.
+//! Runs one resolver: a unit or a pipeline.
+//!
+//! A unit is one step: the request handler makes a request, the data source answers it, and the response handler makes the
+//! result. A pipeline runs several steps between a request and a response handler of its own. A handler that ends with an error
+//! stops the resolver; the error is the last in [`Resolved::errors`].
 
 use std::sync::Arc;
 
@@ -10,19 +14,19 @@ use crate::auth::Accepted;
 use crate::dynamodb::{self, Failure};
 use crate::engine::{Ending, Error as EngineError, Evaluation, Invalidation, Raised, ScriptId};
 
-/// A Lambda function: a payload in, a result out.
+/// A Lambda function: takes a payload and returns a result.
 pub type Lambda = Arc<dyn Fn(Value) -> BoxFuture<'static, Result<Value, LambdaError>> + Send + Sync>;
 
-/// What a Lambda function fails with.
+/// The error of a Lambda function.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct LambdaError {
-    /// What the function says.
+    /// The function's own message.
     pub message: String,
 }
 
 impl LambdaError {
-    /// An unhandled error, as a direct resolver shows it (`Lambda:Unhandled`).
+    /// An unhandled error. Callers see it with the type `Lambda:Unhandled`.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into() }
     }
@@ -46,10 +50,11 @@ impl std::fmt::Debug for Source {
     }
 }
 
+/// A data source and the code around it.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) source: Source,
-    /// Without code, a Lambda function gets the context and its result is the result.
+    /// A Lambda function may do without code: it gets the context, and its result is the result of the step.
     pub(crate) script: Option<ScriptId>,
 }
 
@@ -59,19 +64,19 @@ pub(crate) enum Resolver {
     Pipeline { script: ScriptId, functions: Vec<Step> },
 }
 
-/// What a resolver call is about.
+/// What a resolver is called with.
 pub(crate) struct Call<'a> {
     pub(crate) api: &'a Inner,
     pub(crate) accepted: &'a Accepted,
     pub(crate) type_name: &'a str,
     pub(crate) field: &'a str,
-    /// The part of the context that stays the same: JSON members without braces.
+    /// The part of the context that is the same for all handlers: JSON members without braces.
     pub(crate) context: String,
 }
 
-/// What came of it.
+/// What a resolver call produced.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct Resolved {
     pub(crate) value: Value,
     pub(crate) errors: Vec<Raised>,
     pub(crate) filter: Option<Value>,
@@ -81,25 +86,26 @@ pub(crate) struct Outcome {
     pub(crate) failed: bool,
 }
 
-/// The state that handlers of one resolver pass on.
+/// The state that the handlers of one resolver pass on.
 struct Flow<'a> {
     call: &'a Call<'a>,
     stash: Value,
-    outcome: Outcome,
+    resolved: Resolved,
 }
 
-/// A resolver stops here: its error is recorded.
+/// The resolver stops. Its error is recorded.
 struct Stop;
 
 /// How a step ended.
 enum Done {
     Result(Value),
-    /// With the rest of the pipeline skipped.
+    /// The rest of the pipeline is skipped.
     SkipToEnd(Value),
 }
 
-pub(crate) async fn resolve(call: &Call<'_>, resolver: &Resolver) -> Outcome {
-    let mut flow = Flow { call, stash: Value::Object(Map::new()), outcome: Outcome::default() };
+/// Runs a resolver.
+pub(crate) async fn resolve(call: &Call<'_>, resolver: &Resolver) -> Resolved {
+    let mut flow = Flow { call, stash: Value::Object(Map::new()), resolved: Resolved::default() };
     let ended = match resolver {
         Resolver::Unit(step) => flow.step(step, &Value::Null).await.map(|done| match done {
             Done::Result(value) | Done::SkipToEnd(value) => value,
@@ -107,10 +113,10 @@ pub(crate) async fn resolve(call: &Call<'_>, resolver: &Resolver) -> Outcome {
         Resolver::Pipeline { script, functions } => flow.pipeline(*script, functions).await,
     };
     match ended {
-        Ok(value) => flow.outcome.value = value,
-        Err(Stop) => flow.outcome.failed = true,
+        Ok(value) => flow.resolved.value = value,
+        Err(Stop) => flow.resolved.failed = true,
     }
-    flow.outcome
+    flow.resolved
 }
 
 impl Flow<'_> {
@@ -155,7 +161,7 @@ impl Flow<'_> {
         }
     }
 
-    /// A Lambda function without code around it gets the context as it is.
+    /// Calls a Lambda function that has no code around it: it gets the whole context.
     async fn direct(&mut self, step: &Step, prev: &Value) -> Result<Value, Stop> {
         let Source::Lambda(lambda) = &step.source else {
             return self.stop(
@@ -174,7 +180,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Sends a request; gives `ctx.result` and `ctx.error`.
+    /// Sends a request to a data source. Returns `ctx.result` and `ctx.error`.
     async fn send(&mut self, source: &Source, request: &Value) -> Result<(Value, Value), Stop> {
         match source {
             Source::None => Ok((request.get("payload").cloned().unwrap_or(Value::Null), Value::Null)),
@@ -191,7 +197,7 @@ impl Flow<'_> {
                     Some(other) => {
                         return self.stop(
                             "MappingTemplate",
-                            format!("Unsupported operation '{other}' here."),
+                            format!("Unsupported operation '{other}' for a Lambda data source."),
                             Value::Null,
                         );
                     }
@@ -206,9 +212,10 @@ impl Flow<'_> {
                 let payload = request.get("payload").cloned().unwrap_or(Value::Null);
                 if request.get("invocationType").and_then(Value::as_str) == Some("Event") {
                     let lambda = Arc::clone(lambda);
+                    let field = self.field_name();
                     tokio::spawn(async move {
                         if let Err(error) = lambda(payload).await {
-                            tracing::warn!(%error, "an asynchronous function failed");
+                            tracing::warn!(field, %error, "the function that {field} invoked asynchronously failed");
                         }
                     });
                     return Ok((Value::Null, Value::Null));
@@ -228,7 +235,12 @@ impl Flow<'_> {
         )
     }
 
-    /// Runs a handler and records what it left behind.
+    /// `Type.field`, for log messages.
+    fn field_name(&self) -> String {
+        format!("{}.{}", self.call.type_name, self.call.field)
+    }
+
+    /// Runs a handler and records its errors, filters and invalidations.
     fn handler(
         &mut self,
         script: ScriptId,
@@ -242,22 +254,23 @@ impl Flow<'_> {
         match engine.call(script, name, self.call.accepted.mode.description(), &context) {
             Ok(Evaluation { ending, stash, errors, filter, invalidation_filter, invalidations }) => {
                 self.stash = stash;
-                self.outcome.errors.extend(errors);
-                self.outcome.filter = filter.or_else(|| self.outcome.filter.take());
-                self.outcome.invalidation_filter =
-                    invalidation_filter.or_else(|| self.outcome.invalidation_filter.take());
-                self.outcome.invalidations.extend(invalidations);
+                self.resolved.errors.extend(errors);
+                self.resolved.filter = filter.or_else(|| self.resolved.filter.take());
+                self.resolved.invalidation_filter =
+                    invalidation_filter.or_else(|| self.resolved.invalidation_filter.take());
+                self.resolved.invalidations.extend(invalidations);
                 match &ending {
-                    Ending::Error(raised) => self.outcome.errors.push(raised.clone()),
+                    Ending::Error(raised) => self.resolved.errors.push(raised.clone()),
                     Ending::Unauthorized => {
-                        self.outcome.errors.push(unauthorized(self.call.type_name, self.call.field))
+                        self.resolved.errors.push(unauthorized(self.call.type_name, self.call.field))
                     }
                     Ending::Returned(_) | Ending::Early { .. } => {}
                 }
                 Ok(ending)
             }
             Err(error) => {
-                tracing::warn!(%error, "a handler failed");
+                let field = self.field_name();
+                tracing::warn!(field, handler = name, %error, "the {name} handler of {field} failed");
                 let (message, kind) = match &error {
                     EngineError::Timeout { .. } => ("Code execution timed out", "TIMEOUT"),
                     EngineError::Memory { .. } => ("Code ran out of memory", "MEMORY_LIMIT"),
@@ -271,7 +284,7 @@ impl Flow<'_> {
     }
 
     fn stop<T>(&mut self, error_type: &str, message: String, error_info: Value) -> Result<T, Stop> {
-        self.outcome.errors.push(Raised {
+        self.resolved.errors.push(Raised {
             message,
             error_type: Some(error_type.to_owned()),
             data: Value::Null,
@@ -281,6 +294,7 @@ impl Flow<'_> {
     }
 }
 
+/// AppSync's error for a field that the caller may not read.
 pub(crate) fn unauthorized(type_name: &str, field: &str) -> Raised {
     Raised {
         message: format!("Not Authorized to access {field} on type {type_name}"),

@@ -1,4 +1,4 @@
-//! Answers: data in the order it was asked for, and errors in AppSync's shape.
+//! Answers: data in the order of the selection, and errors in AppSync's shape.
 
 use apollo_compiler::Name;
 use apollo_compiler::parser::{LineColumn, SourceMap, SourceSpan};
@@ -6,8 +6,8 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-/// A value of an answer. Objects remember what they are and under which field name each value
-/// was read, because subscribers are served from a mutation's answer, aliases and all.
+/// A value of an answer. An object also has its type and the field name of each value, because the messages to subscribers are
+/// made from the answer to a mutation, whose aliases may differ from theirs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Data {
     Null,
@@ -24,7 +24,7 @@ pub(crate) struct Object {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Entry {
-    /// The alias, or the field's name.
+    /// The alias, or the name of the field.
     pub(crate) key: Name,
     pub(crate) field: Name,
     pub(crate) data: Data,
@@ -53,7 +53,7 @@ impl Serialize for Data {
     }
 }
 
-/// A step into an answer.
+/// One step of a path into an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Segment {
@@ -61,6 +61,14 @@ pub enum Segment {
     Key(String),
     /// The index in a list.
     Index(usize),
+}
+
+/// `/listGroups[0]/name`: a path as AppSync's messages have it.
+pub(crate) fn place(path: &[Segment]) -> String {
+    path.iter().fold(String::new(), |text, segment| match segment {
+        Segment::Key(key) => format!("{text}/{key}"),
+        Segment::Index(index) => format!("{text}[{index}]"),
+    })
 }
 
 /// A place in a document.
@@ -71,7 +79,7 @@ pub struct Location {
     pub line: usize,
     /// Counted from 1.
     pub column: usize,
-    /// Always `null`, as AppSync has it.
+    /// Always `null`, as on AppSync.
     source_name: Option<&'static str>,
 }
 
@@ -88,34 +96,34 @@ pub(crate) fn locate(span: Option<SourceSpan>, sources: &SourceMap) -> Vec<Locat
 /// An error of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Error {
-    /// What the caller reads.
+    /// The message for the caller.
     pub message: String,
-    /// Where in the answer; empty for an error of the request as a whole.
+    /// Where in the answer. Empty for an error of the whole request.
     pub path: Vec<Segment>,
     /// Where in the document.
     pub locations: Vec<Location>,
-    /// What a resolver added; errors of GraphQL itself have none.
+    /// What AppSync adds. Errors of GraphQL itself have none.
     pub raised: Option<RaisedParts>,
 }
 
-/// What AppSync shows of an error beside what GraphQL asks for.
+/// What AppSync shows of an error in addition to what GraphQL defines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RaisedParts {
-    /// The kind of error.
+    /// AppSync's `errorType`.
     pub error_type: Option<String>,
     /// Filtered by the selection.
     pub data: Value,
-    /// As it was given.
+    /// As the resolver gave it.
     pub error_info: Value,
 }
 
 impl Error {
-    /// An error of the request as a whole.
+    /// An error of the whole request.
     pub(crate) fn request(message: impl Into<String>) -> Self {
         Self { message: message.into(), path: Vec::new(), locations: Vec::new(), raised: None }
     }
 
-    /// An error of the request with a type, such as a bound that was met.
+    /// An error of the whole request with a type, such as a bound that was exceeded.
     pub(crate) fn typed(error_type: &str, message: impl Into<String>) -> Self {
         Self {
             raised: Some(RaisedParts {

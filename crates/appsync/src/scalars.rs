@@ -1,11 +1,10 @@
-//! The leaves: GraphQL's five scalars and AWS's nine, in both directions.
+//! GraphQL's five scalars and AWS's nine, as input and as output.
 //!
-//! A value that does not fit its scalar is an error, never a guess. Scalars that a schema declares
-//! itself take anything.
+//! A value that does not fit its scalar is an error. Scalars that a schema itself declares take any value.
 
 use serde_json::{Number, Value};
 
-/// A value of a variable or an argument, as a resolver gets it; `None` if it does not fit.
+/// The value of a variable or an argument, as a resolver gets it. `None` if it does not fit.
 pub(crate) fn from_input(scalar: &str, value: &Value) -> Option<Value> {
     match scalar {
         "Int" => value.as_i64().filter(|n| i32::try_from(*n).is_ok()).map(Value::from),
@@ -17,7 +16,7 @@ pub(crate) fn from_input(scalar: &str, value: &Value) -> Option<Value> {
             Value::Number(number) if number.is_i64() || number.is_u64() => Some(Value::String(number.to_string())),
             _ => None,
         },
-        // Any JSON text; the resolver gets what it says, not the text.
+        // Any JSON text. The resolver gets the parsed value.
         "AWSJSON" => value.as_str().and_then(|text| serde_json::from_str(text).ok()),
         "AWSTimestamp" => value.as_i64().map(Value::from),
         name => match text_rule(name) {
@@ -27,7 +26,7 @@ pub(crate) fn from_input(scalar: &str, value: &Value) -> Option<Value> {
     }
 }
 
-/// A resolver's value, as the answer carries it; `None` if it does not fit.
+/// A resolver's value, as the answer has it. `None` if it does not fit.
 pub(crate) fn to_output(scalar: &str, value: Value) -> Option<Value> {
     match scalar {
         "Int" => integer(&value).filter(|n| i32::try_from(*n).is_ok()).map(Value::from),
@@ -41,7 +40,7 @@ pub(crate) fn to_output(scalar: &str, value: Value) -> Option<Value> {
             Value::String(_) => Some(value),
             Value::Number(number) => Some(Value::String(number.to_string())),
             Value::Bool(flag) => Some(Value::String(flag.to_string())),
-            // AppSync writes maps and lists out where a text is expected only for AWSJSON.
+            // AppSync turns maps and lists into text only for AWSJSON.
             _ => None,
         },
         "Boolean" => match value {
@@ -92,7 +91,7 @@ fn digits(text: &str, count: usize) -> Option<u32> {
     part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok())?
 }
 
-/// `YYYY-MM-DD`; returns what follows.
+/// Reads `YYYY-MM-DD`. Returns the rest of the text.
 fn date(text: &str) -> Option<&str> {
     let (year, rest) = (digits(text, 4)?, text.get(4..)?.strip_prefix('-')?);
     let (month, rest) = (digits(rest, 2)?, rest.get(2..)?.strip_prefix('-')?);
@@ -108,7 +107,7 @@ fn date(text: &str) -> Option<&str> {
     (1..=days).contains(&day).then(|| rest.get(2..))?
 }
 
-/// `hh:mm[:ss[.fraction]]`; returns what follows.
+/// Reads `hh:mm[:ss[.fraction]]`. Returns the rest of the text.
 fn time(text: &str) -> Option<&str> {
     let (hour, rest) = (digits(text, 2)?, text.get(2..)?.strip_prefix(':')?);
     let minute = digits(rest, 2)?;
@@ -146,7 +145,7 @@ fn is_time(text: &str) -> bool {
 
 fn is_date_time(text: &str) -> bool {
     let rest = date(text).and_then(|rest| rest.strip_prefix('T')).and_then(time);
-    // Unlike a date's or a time's, its offset is required.
+    // Here the offset is required, unlike in a date or a time.
     rest.is_some_and(|rest| !rest.is_empty() && is_offset(rest))
 }
 

@@ -1,7 +1,7 @@
-//! The schema: the SDL as written, plus what AppSync declares by itself.
+//! The schema: the SDL as written, and what AppSync adds to it.
 //!
-//! AWS's scalars and `@aws_*` directives need no declaration; an SDL that declares them all the
-//! same (as code generators like it) is fine. What AppSync does not have is refused by name.
+//! AWS's scalars and `@aws_*` directives need no declaration. An SDL may declare them, as some code generators need it.
+//! Directives for authorisation modes that this crate does not have are refused by name.
 
 use std::collections::{HashMap, HashSet};
 
@@ -42,16 +42,16 @@ pub enum Error {
     /// The SDL does not parse or is not a valid schema.
     #[error("the schema is not valid: {0}")]
     Invalid(String),
-    /// `@aws_subscribe` names a mutation that is not there.
+    /// `@aws_subscribe` names a mutation that does not exist.
     #[error("Subscription.{subscription} subscribes to the mutation `{mutation}`, which does not exist")]
     NoMutation {
         /// The field of the subscription type.
         subscription: String,
-        /// The name it gives.
+        /// The mutation that it names.
         mutation: String,
     },
-    /// A subscription's type must be that of its mutations.
-    #[error("Subscription.{subscription} is a {found}, its mutation `{mutation}` a {expected}")]
+    /// A subscription and its mutation return different types.
+    #[error("Subscription.{subscription} returns {found}, but its mutation `{mutation}` returns {expected}")]
     OtherType {
         /// The field of the subscription type.
         subscription: String,
@@ -63,17 +63,17 @@ pub enum Error {
         expected: String,
     },
     /// A subscription without a mutation.
-    #[error("Subscription.{subscription} has no @aws_subscribe: nothing would ever publish to it")]
+    #[error("Subscription.{subscription} has no @aws_subscribe, so no mutation would ever publish to it")]
     NoSubscribe {
         /// The field of the subscription type.
         subscription: String,
     },
-    /// A directive for an authorisation mode that does not exist here.
-    #[error("the directive @{0} is not supported here: only @aws_api_key and @aws_iam are")]
+    /// A directive for an authorisation mode that this crate does not have.
+    #[error("the directive @{0} is not supported; use @aws_api_key or @aws_iam")]
     UnsupportedDirective(String),
 }
 
-/// A validated schema with what execution looks up often.
+/// A valid schema, with what execution looks up often.
 #[derive(Debug)]
 pub(crate) struct Schema {
     pub(crate) valid: Valid<apollo_compiler::Schema>,
@@ -123,7 +123,7 @@ impl Schema {
         }
     }
 
-    /// The modes that may read a field: its own directives, else its type's, else the default.
+    /// The modes that may read a field: those of its own directives, else those of its type, else the default.
     pub(crate) fn modes(&self, type_name: &str, field: &FieldDefinition, default: Mode) -> Vec<Mode> {
         let of = |has: &dyn Fn(&str) -> bool| -> Vec<Mode> {
             Mode::ALL.into_iter().filter(|mode| has(mode.directive())).collect()

@@ -1,4 +1,4 @@
-//! Selections: what is asked for of an object once fragments, `@skip` and `@include` are applied.
+//! What a document selects of an object, once fragments, `@skip` and `@include` are applied.
 
 use apollo_compiler::ast::Value as Literal;
 use apollo_compiler::collections::{HashMap, IndexMap};
@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 use crate::limits::MAX_SELECTION_LIST;
 use crate::schema::Schema;
 
-/// Fields by their key in the answer; several of one key are merged below it.
+/// Fields by their key in the answer. Several fields with one key are merged.
 pub(crate) type Fields<'a> = IndexMap<&'a Name, Vec<&'a Node<Field>>>;
 
-/// What selecting looks up.
+/// What a selection is read with.
 #[derive(Clone, Copy)]
 pub(crate) struct Selector<'a> {
     pub(crate) schema: &'a Schema,
@@ -27,14 +27,14 @@ impl<'a> Selector<'a> {
         'a: 's,
     {
         let mut fields = Fields::default();
-        let mut seen = Vec::new();
+        let mut spread = Vec::new();
         for set in sets {
-            self.collect(type_name, set, &mut fields, &mut seen);
+            self.collect(type_name, set, &mut fields, &mut spread);
         }
         fields
     }
 
-    fn collect<'s>(&self, type_name: &Name, set: &'s SelectionSet, fields: &mut Fields<'s>, seen: &mut Vec<&'s Name>)
+    fn collect<'s>(&self, type_name: &Name, set: &'s SelectionSet, fields: &mut Fields<'s>, spread: &mut Vec<&'s Name>)
     where
         'a: 's,
     {
@@ -46,19 +46,19 @@ impl<'a> Selector<'a> {
                 Selection::Field(field) => fields.entry(field.response_key()).or_default().push(field),
                 Selection::InlineFragment(fragment) => {
                     if fragment.type_condition.as_ref().is_none_or(|condition| self.applies(condition, type_name)) {
-                        self.collect(type_name, &fragment.selection_set, fields, seen);
+                        self.collect(type_name, &fragment.selection_set, fields, spread);
                     }
                 }
-                Selection::FragmentSpread(spread) => {
-                    // A fragment adds its fields once an object, however often it is spread.
-                    if seen.contains(&&spread.fragment_name) {
+                Selection::FragmentSpread(fragment) => {
+                    // A fragment adds its fields once per object, however often it is spread.
+                    if spread.contains(&&fragment.fragment_name) {
                         continue;
                     }
-                    seen.push(&spread.fragment_name);
-                    if let Some(fragment) = self.document.fragments.get(&spread.fragment_name)
+                    spread.push(&fragment.fragment_name);
+                    if let Some(fragment) = self.document.fragments.get(&fragment.fragment_name)
                         && self.applies(fragment.type_condition(), type_name)
                     {
-                        self.collect(type_name, &fragment.selection_set, fields, seen);
+                        self.collect(type_name, &fragment.selection_set, fields, spread);
                     }
                 }
             }
@@ -94,7 +94,7 @@ impl<'a> Selector<'a> {
 
     fn describe_set(&self, set: &SelectionSet, prefix: &str, list: &mut Vec<String>, text: &mut String) {
         for selection in &set.selections {
-            // Fragments of fragments can describe more than anybody could hold.
+            // Nested fragments can select exponentially many fields.
             if list.len() >= MAX_SELECTION_LIST || !self.included(selection.directives()) {
                 continue;
             }
@@ -125,7 +125,7 @@ impl<'a> Selector<'a> {
     }
 }
 
-/// How deep a selection nests; fragments are measured once each.
+/// How deep a selection nests. Each fragment is measured only once.
 pub(crate) fn depth<'a>(document: &'a ExecutableDocument, set: &'a SelectionSet) -> usize {
     fn measure<'a>(
         document: &'a ExecutableDocument,

@@ -1,9 +1,14 @@
-//! The API over HTTP: `POST /graphql`, and the realtime endpoint at `/graphql` and
-//! `/graphql/realtime` (AppSync's own address and that of custom domains).
+//! The API over HTTP: `POST /graphql`, and the realtime endpoint at `/graphql` (as AppSync has it) and at `/graphql/realtime` (as
+//! custom domains have it).
 //!
-//! A refused caller gets 401, a body that is no request 400, one that is too large 413; everything
-//! that was executed is 200, with its errors inside. Headers reach resolvers in lower case; the
-//! peer's address is added to `x-forwarded-for` as AWS's front door adds it, last.
+//! | request | status |
+//! |---|---|
+//! | executed, also if the answer has errors | 200 |
+//! | the body is not a GraphQL request | 400 |
+//! | the caller is refused | 401; with an unknown access key 403 |
+//! | the body is too large | 413 |
+//!
+//! Resolvers get header names in lower case. As on AWS, the address of the peer is added at the end of `x-forwarded-for`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -45,7 +50,7 @@ pub(crate) fn router(api: Arc<Inner>) -> Router {
         .with_state(api)
 }
 
-/// AppSync lets every origin in: what protects it is the credential.
+/// AppSync allows every origin. The credential is what protects it.
 fn allow_origin(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert("access-control-allow-origin", HeaderValue::from_static("*"));
@@ -77,7 +82,7 @@ fn refuse(status: StatusCode, error_type: &'static str, message: &str) -> Respon
 async fn execute(State(api): State<Arc<Inner>>, request: http::Request<Body>) -> Response {
     let (parts, body) = request.into_parts();
     let caller = caller(&parts.headers, peer(&parts));
-    // Whoever is not let in does not get to send a megabyte first.
+    // The caller is checked before its body is read.
     let accepted = match api.gate.accept(&caller, api.host.now_ms()) {
         Ok(accepted) => accepted,
         Err(error) => {
@@ -111,7 +116,7 @@ async fn execute(State(api): State<Arc<Inner>>, request: http::Request<Body>) ->
     )
 }
 
-/// The peer, if the server was told to find out (`into_make_service_with_connect_info`).
+/// The address of the peer, if the server adds it (`into_make_service_with_connect_info`).
 fn peer(parts: &Parts) -> Option<SocketAddr> {
     parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0)
 }
@@ -139,11 +144,7 @@ async fn upgrade(State(api): State<Arc<Inner>>, RawQuery(query): RawQuery, reque
     let upgrade = match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
         Ok(upgrade) => upgrade,
         Err(_) => {
-            return refuse(
-                StatusCode::BAD_REQUEST,
-                "BadRequestException",
-                "This address takes POST, or an upgrade to a WebSocket.",
-            );
+            return refuse(StatusCode::BAD_REQUEST, "BadRequestException", "Use POST, or upgrade to a WebSocket.");
         }
     };
     let protocols: Vec<String> =

@@ -1,13 +1,13 @@
 //! AWS's documentation, page by page: see `conformance/README.md`.
-mod common;
+mod support;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use appsync::{Api, Caller, IamCaller, LambdaError, Subscription};
-use common::{KEY, dynamodb, table};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use support::{KEY, dynamodb, table};
 
 #[derive(Deserialize)]
 struct Page {
@@ -142,7 +142,7 @@ async fn check(file: &str) {
             }
             (_, Some(name), _) => {
                 let subscription = subscriptions.get_mut(name).expect("a subscription of this name");
-                let heard = tokio::time::timeout(common::PATIENCE, subscription.next()).await;
+                let heard = tokio::time::timeout(support::PATIENCE, subscription.next()).await;
                 heard.unwrap_or_else(|_| panic!("{file} step {number}: {name} hears nothing")).expect("it goes on")
             }
             (_, _, Some(request)) => api.execute(request, step.variables.clone(), &caller).await.to_json(),

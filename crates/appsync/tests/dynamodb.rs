@@ -1,8 +1,8 @@
 //! The DynamoDB data source, against an embedded DynamoDB: requests, results and errors in AppSync's shapes.
-mod common;
+mod support;
 
-use common::{Unit, caller, code, stored, stored_api};
 use serde_json::{Value, json};
+use support::{Unit, caller, code, stored, stored_api};
 
 /// A mutation and a query that do whatever the code says, answering JSON.
 const SDL: &str = "type Query { a(in: AWSJSON): AWSJSON  b(in: AWSJSON): AWSJSON } type Mutation { put(in: AWSJSON): AWSJSON  act(in: AWSJSON): AWSJSON }";
@@ -339,8 +339,8 @@ async fn a_store_that_is_down_is_an_error_of_the_data_source() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     drop(listener);
-    let client = common::client(&format!("http://{address}"));
-    let api = common::builder(SDL, &[stored("Mutation.act", &act)]).dynamodb(client).build().expect("builds");
+    let client = support::client(&format!("http://{address}"));
+    let api = support::builder(SDL, &[stored("Mutation.act", &act)]).dynamodb(client).build().expect("builds");
     let response = api.execute("mutation { act }", Value::Null, &caller()).await;
     let answer: Value = serde_json::from_str(response.data()["act"].as_str().expect("JSON")).expect("JSON");
     assert_eq!(answer["error"]["type"], "DynamoDB:SdkClientException");

@@ -1,10 +1,10 @@
 //! APPSYNC_JS: what `util`, `runtime` and the helpers give, one handler at a time, and pipelines.
-mod common;
+mod support;
 
 use appsync::engine::{Ending, Error};
 use appsync::{Api, Evaluation};
-use common::{KEY, builder, caller, code, none};
 use serde_json::{Value, json};
+use support::{KEY, builder, caller, code, none};
 
 const NOW: i64 = 1_767_225_600_123; // 2026-01-01T00:00:00.123Z
 

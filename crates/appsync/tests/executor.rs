@@ -1,9 +1,9 @@
 //! The executor: what a request gets, on data sources without a store.
-mod common;
+mod support;
 
 use appsync::{Caller, IamCaller, LambdaError};
-use common::{api, builder, caller, code, none};
 use serde_json::{Value, json};
+use support::{api, builder, caller, code, none};
 
 const SDL: &str = "
   type Query { echo(text: String, count: Int = 3, tags: [String!]): Echo  fail: Echo  strict: Strict!  maybe: Strict  any: [Item]  pair: Pair!
@@ -241,7 +241,7 @@ async fn lambda_functions_answer_with_code_around_them_or_without() {
     let invoke = "export function request(ctx) { return { operation: 'Invoke', payload: { n: 20 } } }
                   export function response(ctx) { if (ctx.error) util.error('wrapped: ' + ctx.error.message, 'Mine'); return ctx.result }";
     let fail = invoke.replace("n: 20", "n: -1");
-    let unit = |field, code| common::Unit { field, source: "function", code };
+    let unit = |field, code| support::Unit { field, source: "function", code };
     let units = [
         unit("Query.direct", ""),
         unit("Query.wrapped", invoke),
@@ -267,14 +267,14 @@ async fn lambda_functions_answer_with_code_around_them_or_without() {
 #[test]
 fn an_api_that_does_not_fit_together_is_refused_by_name() {
     let refusal =
-        |sdl: &str, units: &[common::Unit<'_>]| builder(sdl, units).build().expect_err("is refused").to_string();
+        |sdl: &str, units: &[support::Unit<'_>]| builder(sdl, units).build().expect_err("is refused").to_string();
     let good = payload("1");
     assert!(refusal(SDL, &[none("Query.nothing", &good)]).contains("Query.nothing"));
     assert!(refusal(SDL, &[none("Query.bad", "export function request() { return {} }")]).contains("`response`"));
     assert!(refusal(SDL, &[none("Query.bad", "export function request( { }")]).contains("Query.bad"));
     assert!(refusal(SDL, &[none("Query.bad", "")]).contains("code"));
-    assert!(refusal(SDL, &[common::stored("Query.bad", &good)]).contains("DynamoDB client"));
-    assert!(refusal(SDL, &[common::Unit { field: "Query.bad", source: "function", code: &good }]).contains("worker"));
+    assert!(refusal(SDL, &[support::stored("Query.bad", &good)]).contains("DynamoDB client"));
+    assert!(refusal(SDL, &[support::Unit { field: "Query.bad", source: "function", code: &good }]).contains("worker"));
     assert!(refusal("type Query { a: Missing }", &[]).contains("Missing"));
 }
 
@@ -300,7 +300,7 @@ async fn code_is_in_the_template_or_in_a_file_that_it_names() {
         appsync::Api::builder()
             .template(template.as_str(), parameters)
             .code_dir(dir.path())
-            .api_keys([common::KEY])
+            .api_keys([support::KEY])
             .build()
     };
     let response = build(&[]).expect("builds").execute("{ a b }", Value::Null, &caller()).await;
@@ -318,7 +318,7 @@ async fn code_is_in_the_template_or_in_a_file_that_it_names() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_takes_too_long_is_ended() {
     let sdl = "type Query { slow: Int }";
-    let unit = common::Unit { field: "Query.slow", source: "function", code: "" };
+    let unit = support::Unit { field: "Query.slow", source: "function", code: "" };
     let api = builder(sdl, &[unit])
         .lambda("worker", |_: Value| async { std::future::pending::<Result<Value, LambdaError>>().await })
         .build()

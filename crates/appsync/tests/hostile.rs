@@ -1,11 +1,11 @@
 //! Input that means harm: each is an error within its bounds, and the API is as good as before.
-mod common;
+mod support;
 
 use std::time::Duration;
 
 use appsync::{Api, Limits};
-use common::{KEY, api, builder, caller, code, none, serve};
 use serde_json::{Value, json};
+use support::{KEY, api, builder, caller, code, none, serve};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const SDL: &str =
@@ -185,7 +185,7 @@ async fn raw(address: std::net::SocketAddr, request: &[u8]) -> String {
     stream.write_all(request).await.expect("writes");
     let mut answer = vec![0; 4096];
     let length =
-        tokio::time::timeout(common::PATIENCE, stream.read(&mut answer)).await.expect("answers").expect("reads");
+        tokio::time::timeout(support::PATIENCE, stream.read(&mut answer)).await.expect("answers").expect("reads");
     String::from_utf8_lossy(&answer[..length]).into_owned()
 }
 

@@ -1,12 +1,12 @@
 //! `POST /graphql` as a client sees it.
-mod common;
+mod support;
 
 use appsync::IamCaller;
 use axum::body::Body;
-use common::{KEY, api, builder, code, none};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
+use support::{KEY, api, builder, code, none};
 use tower::ServiceExt as _;
 
 const SDL: &str = "type Query { hello(name: String): String  address: String  who: String @aws_api_key @aws_iam }";
@@ -73,7 +73,7 @@ async fn resolvers_see_where_a_request_comes_from() {
     assert_eq!(answer["data"]["address"], "203.0.113.7");
     // Over a real connection the peer's address is there without any header.
     let api = hello();
-    let address = common::serve(&api).await;
+    let address = support::serve(&api).await;
     let body = json!({"query": "{ address }"}).to_string();
     let request = format!(
         "POST /graphql HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-api-key: {KEY}\r\ncontent-length: {}\r\n\r\n{body}",

@@ -1,13 +1,13 @@
 //! Null propagation and coercion against models small enough to be believed; and readers that are
 //! fed whatever comes, of which the worst that may happen is an error.
-mod common;
+mod support;
 
 use appsync::{Api, LambdaError};
-use common::{KEY, Socket, caller};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::RngSeed;
 use serde_json::{Map, Value, json};
+use support::{KEY, Socket, caller};
 
 /// The same cases in every run; `PROPTEST_CASES` asks for more.
 fn config(cases: u32) -> ProptestConfig {
@@ -26,8 +26,8 @@ fn run<F: Future>(future: F) -> F::Output {
 
 /// An API whose only resolver is a function that answers what it is given.
 fn echoing(sdl: &str) -> Api {
-    let unit = common::Unit { field: "Query.root", source: "function", code: "" };
-    common::builder(sdl, &[unit])
+    let unit = support::Unit { field: "Query.root", source: "function", code: "" };
+    support::builder(sdl, &[unit])
         .lambda("worker", |context: Value| async move {
             Ok::<_, LambdaError>(context["arguments"].get("in").cloned().unwrap_or(Value::Null))
         })
@@ -335,7 +335,7 @@ fn no_message_is_more_than_an_error() {
         let api = echoing(
             "type T { id: ID } type Query { root: Int } type Mutation { m: T } type Subscription { on: T @aws_subscribe(mutations: [\"m\"]) }",
         );
-        let address = common::serve(&api).await;
+        let address = support::serve(&api).await;
         let mut socket = Socket::greeted(address).await;
         for _ in 0..200 {
             let text = prop_oneof![mangled(MESSAGE), ".{0,60}"].new_tree(&mut runner).expect("a message").current();

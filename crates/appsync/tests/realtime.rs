@@ -1,11 +1,11 @@
 //! The realtime protocol over real sockets, message by message, as AWS describes it in "Building a real-time
 //! WebSocket client", <https://docs.aws.amazon.com/appsync/latest/devguide/real-time-websocket-client.html>.
-mod common;
+mod support;
 
 use appsync::{Api, Limits};
-use common::{KEY, Socket, api, authorization, builder, caller, code, none, serve};
 use serde_json::{Value, json};
 use std::time::Duration;
+use support::{KEY, Socket, api, authorization, builder, caller, code, none, serve};
 
 const SDL: &str = "
   type Query { a: Int }
@@ -26,7 +26,7 @@ fn message() -> String {
     )
 }
 
-fn units<'a>(codes: &'a [String; 4]) -> Vec<common::Unit<'a>> {
+fn units<'a>(codes: &'a [String; 4]) -> Vec<support::Unit<'a>> {
     vec![
         none("Mutation.send", &codes[0]),
         none("Mutation.other", &codes[0]),
@@ -340,7 +340,7 @@ async fn a_closed_socket_leaves_nothing_behind() {
     socket.start("s", ON_SEND, json!({"g": "a"})).await;
     assert_eq!((api.connections(), api.subscriptions()), (1, 1));
     drop(socket);
-    tokio::time::timeout(common::PATIENCE, async {
+    tokio::time::timeout(support::PATIENCE, async {
         while api.connections() > 0 || api.subscriptions() > 0 {
             tokio::task::yield_now().await;
         }

@@ -1,14 +1,17 @@
-//! BatchGetItem, BatchPutItem and BatchDeleteItem. Tables are named in the request.
+//! BatchGetItem, BatchPutItem and BatchDeleteItem. The request names the tables.
+
+use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{DeleteRequest, KeysAndAttributes, PutRequest, WriteRequest};
 use serde_json::{Map, Value, json};
-use std::collections::HashMap;
 
-use super::{Expression, Failure, Fields, Item, item, item_to_json};
+use super::request::{Expression, Request, built};
+use super::values::{item, item_to_json};
+use super::{Failure, Item};
 
-fn tables<'a>(fields: &Fields<'a>) -> Result<&'a Map<String, Value>, Failure> {
-    fields
+fn tables<'a>(request: &Request<'a>) -> Result<&'a Map<String, Value>, Failure> {
+    request
         .need("tables")?
         .as_object()
         .ok_or_else(|| Failure::Request("Value for field '$[tables]' is not an object.".to_owned()))
@@ -19,15 +22,11 @@ fn items(value: &Value, place: &str) -> Result<Vec<Item>, Failure> {
     value.as_array().ok_or_else(wrong)?.iter().map(|value| item(value.as_object().ok_or_else(wrong)?)).collect()
 }
 
-fn built<T, E: std::fmt::Display>(built: Result<T, E>) -> Result<T, Failure> {
-    built.map_err(|error| Failure::Request(error.to_string()))
-}
-
-pub(super) async fn get(client: &Client, fields: &Fields<'_>) -> Result<Value, Failure> {
+pub(super) async fn get(client: &Client, request: &Request<'_>) -> Result<Value, Failure> {
     let mut wanted: Vec<(String, Vec<Item>)> = Vec::new();
     let mut call = client.batch_get_item();
-    for (table, request) in tables(fields)? {
-        let request = Fields::of(request, table)?;
+    for (table, request) in tables(request)? {
+        let request = Request::of(request, table)?;
         let keys = items(request.need("keys")?, "keys")?;
         let projection = request.expression("projection")?;
         let entry = KeysAndAttributes::builder()
@@ -41,7 +40,7 @@ pub(super) async fn get(client: &Client, fields: &Fields<'_>) -> Result<Value, F
     }
     let answer = call.send().await.map_err(|error| Failure::sdk(&error))?;
     let found = answer.responses.unwrap_or_default();
-    // One place a key, in the order asked, null where nothing was found.
+    // One value per key, in the order of the keys: null where nothing was found.
     let mut data = Map::new();
     for (table, keys) in &wanted {
         let found = found.get(table).map_or(&[][..], Vec::as_slice);
@@ -60,32 +59,32 @@ pub(super) async fn get(client: &Client, fields: &Fields<'_>) -> Result<Value, F
     Ok(json!({"data": data, "unprocessedKeys": unprocessed}))
 }
 
-pub(super) async fn put(client: &Client, fields: &Fields<'_>) -> Result<Value, Failure> {
+pub(super) async fn put(client: &Client, request: &Request<'_>) -> Result<Value, Failure> {
     let write = |item: Item| {
         Ok(WriteRequest::builder().put_request(built(PutRequest::builder().set_item(Some(item)).build())?).build())
     };
     let left = |request: &WriteRequest| request.put_request().map(|put| item_to_json(put.item()));
-    write_all(client, fields, &write, &left, "unprocessedItems").await
+    write_all(client, request, &write, &left, "unprocessedItems").await
 }
 
-pub(super) async fn delete(client: &Client, fields: &Fields<'_>) -> Result<Value, Failure> {
+pub(super) async fn delete(client: &Client, request: &Request<'_>) -> Result<Value, Failure> {
     let write = |key: Item| {
         Ok(WriteRequest::builder().delete_request(built(DeleteRequest::builder().set_key(Some(key)).build())?).build())
     };
     let left = |request: &WriteRequest| request.delete_request().map(|delete| item_to_json(delete.key()));
-    write_all(client, fields, &write, &left, "unprocessedKeys").await
+    write_all(client, request, &write, &left, "unprocessedKeys").await
 }
 
 async fn write_all(
     client: &Client,
-    fields: &Fields<'_>,
+    request: &Request<'_>,
     write: &(dyn Fn(Item) -> Result<WriteRequest, Failure> + Send + Sync),
     left: &(dyn Fn(&WriteRequest) -> Option<Value> + Send + Sync),
     unprocessed_name: &str,
 ) -> Result<Value, Failure> {
     let mut requests: HashMap<String, Vec<WriteRequest>> = HashMap::new();
     let mut data = Map::new();
-    for (table, list) in tables(fields)? {
+    for (table, list) in tables(request)? {
         let list = items(list, table)?;
         data.insert(table.clone(), Value::Array(list.iter().map(item_to_json).collect()));
         requests.insert(table.clone(), list.into_iter().map(write).collect::<Result<_, _>>()?);

@@ -1,5 +1,5 @@
-//! TransactGetItems and TransactWriteItems. A cancelled transaction is `ctx.error` with its
-//! reasons, one an item and in order, in `ctx.result.cancellationReasons`.
+//! TransactGetItems and TransactWriteItems. A cancelled transaction is `ctx.error`. Its reasons, one per item and in the
+//! order of the items, are in `ctx.result.cancellationReasons`.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
@@ -8,17 +8,15 @@ use aws_sdk_dynamodb::types::{
 };
 use serde_json::{Value, json};
 
-use super::{Expression, Failure, Fields, Item, item_to_json, join};
+use super::request::{Expression, Request, built, join};
+use super::values::item_to_json;
+use super::{Failure, Item};
 
-fn entries<'a>(fields: &Fields<'a>) -> Result<&'a Vec<Value>, Failure> {
-    fields
+fn entries<'a>(request: &Request<'a>) -> Result<&'a Vec<Value>, Failure> {
+    request
         .need("transactItems")?
         .as_array()
         .ok_or_else(|| Failure::Request("Value for field '$[transactItems]' is not a list.".to_owned()))
-}
-
-fn built<T, E: std::fmt::Display>(built: Result<T, E>) -> Result<T, Failure> {
-    built.map_err(|error| Failure::Request(error.to_string()))
 }
 
 fn reasons(list: &[CancellationReason]) -> Value {
@@ -34,10 +32,10 @@ fn reasons(list: &[CancellationReason]) -> Value {
         .collect()
 }
 
-pub(super) async fn get(client: &Client, fields: &Fields<'_>) -> Result<Value, Failure> {
+pub(super) async fn get(client: &Client, request: &Request<'_>) -> Result<Value, Failure> {
     let mut call = client.transact_get_items();
-    for entry in entries(fields)? {
-        let entry = Fields::of(entry, "$[transactItems]")?;
+    for entry in entries(request)? {
+        let entry = Request::of(entry, "$[transactItems]")?;
         let projection = entry.expression("projection")?;
         let get = Get::builder()
             .table_name(entry.text("table")?)
@@ -72,11 +70,11 @@ pub(super) async fn get(client: &Client, fields: &Fields<'_>) -> Result<Value, F
     }
 }
 
-pub(super) async fn write(client: &Client, fields: &Fields<'_>) -> Result<Value, Failure> {
+pub(super) async fn write(client: &Client, request: &Request<'_>) -> Result<Value, Failure> {
     let mut call = client.transact_write_items();
     let mut keys: Vec<Value> = Vec::new();
-    for entry in entries(fields)? {
-        let entry = Fields::of(entry, "$[transactItems]")?;
+    for entry in entries(request)? {
+        let entry = Request::of(entry, "$[transactItems]")?;
         let key = entry.item("key")?;
         keys.push(item_to_json(&key));
         call = call.transact_items(write_item(&entry, key)?);
@@ -98,13 +96,13 @@ pub(super) async fn write(client: &Client, fields: &Fields<'_>) -> Result<Value,
     }
 }
 
-fn write_item(entry: &Fields<'_>, key: Item) -> Result<TransactWriteItem, Failure> {
+fn write_item(entry: &Request<'_>, key: Item) -> Result<TransactWriteItem, Failure> {
     let table = entry.text("table")?;
     let condition = entry.expression("condition")?;
     let expression = condition.as_ref().map(|condition| condition.expression.clone());
     let names = condition.as_ref().and_then(Expression::names);
     let values = condition.as_ref().map(Expression::values).transpose()?.flatten();
-    // The item that made a condition fail comes back unless the request says otherwise.
+    // AppSync returns the item that made a condition fail unless the request says otherwise.
     let old =
         match condition.as_ref().map(|condition| condition.return_values_on_condition_check_failure.unwrap_or(true)) {
             Some(true) => Some(ReturnValuesOnConditionCheckFailure::AllOld),

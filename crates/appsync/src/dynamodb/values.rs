@@ -1,4 +1,4 @@
-//! DynamoDB's typed values: from a resolver's request, and as plain JSON in its result.
+//! DynamoDB's typed values: read from a resolver's request, and turned into plain JSON for its result.
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -64,7 +64,7 @@ pub(super) fn item_to_json(item: &Item) -> Value {
     Value::Object(item.iter().map(|(name, value)| (name.clone(), value_to_json(value))).collect())
 }
 
-/// A value as resolvers see it: numbers as numbers, sets as lists, bytes in base64.
+/// A value as resolvers see it: numbers are JSON numbers, sets are lists, bytes are base64.
 fn value_to_json(value: &AttributeValue) -> Value {
     match value {
         AttributeValue::S(text) => Value::String(text.clone()),
@@ -82,12 +82,12 @@ fn value_to_json(value: &AttributeValue) -> Value {
     }
 }
 
-/// The typed form, for tokens.
+/// The typed form, for paging tokens.
 pub(super) fn typed_json(value: &AttributeValue) -> Value {
     match value {
         AttributeValue::N(text) => json!({"N": text}),
         AttributeValue::B(bytes) => json!({"B": STANDARD.encode(bytes.as_ref())}),
-        // Keys are of these three types only.
+        // Keys have only these three types.
         other => json!({"S": other.as_s().map_or("", String::as_str)}),
     }
 }
@@ -99,7 +99,7 @@ fn number(text: &str) -> Value {
     text.parse::<f64>().ok().and_then(Number::from_f64).map_or_else(|| Value::String(text.to_owned()), Value::Number)
 }
 
-/// Whether two items are equal but for some attributes. Sets have no order, numbers no spelling.
+/// Whether two items are equal, except for the attributes `ignored`. Neither the order of a set nor the spelling of a number matters.
 pub(super) fn same_item(a: &Item, b: &Item, ignored: &[String]) -> bool {
     let compared = |item: &Item| item.keys().filter(|name| !ignored.contains(name)).count();
     compared(a) == compared(b)

@@ -1,25 +1,30 @@
 //! Runs the handlers of resolver files in embedded QuickJS engines.
 //!
-//! Promises: a handler sees nothing of any other call (fresh module variables, frozen built-ins);
-//! it ends within [`Limits::script_time`] and [`Limits::script_memory`], or the call fails with
-//! [`Error::Timeout`] or [`Error::Memory`] and its engine is thrown away; it reaches nothing
-//! outside (no clock, randomness, network or files but what `util` gives).
+//! Promises:
+//! - A handler sees nothing of any other call: module variables are fresh, built-in objects are frozen.
+//! - A handler ends within [`Limits::script_time`] and [`Limits::script_memory`]. If not, the call fails with
+//!   [`Error::Timeout`] or [`Error::Memory`], and its engine is thrown away.
+//! - A handler reaches nothing outside. It has no network and no files, and time and randomness only through `util`.
 //!
-//! Handlers run on the caller's thread. They take tens of microseconds, less than handing them to
-//! another thread would; a handler that loops holds its thread until the time bound.
+//! Handlers run on the caller's thread, because they take tens of microseconds, less than passing them to another thread. A
+//! handler that loops holds its thread until its time is up.
+//!
+//! `script` reads a resolver file, `instance` is one engine, and `prelude.js` is what a resolver sees: `util`, `runtime`,
+//! `extensions` and the helpers for DynamoDB.
 
-mod prelude;
+mod instance;
 mod script;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::host::Host;
-use crate::limits::{CALLS_AN_ENGINE, IDLE_ENGINES, Limits, MAX_SCRIPT_JSON};
-use prelude::Instance;
+use crate::limits::{CALLS_PER_ENGINE, IDLE_ENGINES, Limits, MAX_SCRIPT_JSON};
+use crate::lock::lock;
+use instance::Instance;
 
 pub use script::Error as ScriptError;
 pub(crate) use script::Script;
@@ -28,21 +33,21 @@ pub(crate) use script::Script;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file itself is refused.
+    /// The file is refused.
     #[error(transparent)]
     Script(#[from] ScriptError),
-    /// The handler threw: a mistake in the resolver.
-    #[error("{file}: {handler}: {message}")]
+    /// The handler threw an exception: there is a mistake in the resolver.
+    #[error("{file}: the handler `{handler}` failed: {message}")]
     Runtime {
         /// The resolver file.
         file: String,
         /// `request` or `response`.
         handler: String,
-        /// What JavaScript says.
+        /// JavaScript's own message.
         message: String,
     },
     /// The handler did not end in time.
-    #[error("{file}: {handler}: took longer than a handler may")]
+    #[error("{file}: the handler `{handler}` did not end within its time limit")]
     Timeout {
         /// The resolver file.
         file: String,
@@ -50,15 +55,17 @@ pub enum Error {
         handler: String,
     },
     /// The handler took more memory than it may.
-    #[error("{file}: {handler}: used more memory than a handler may")]
+    #[error("{file}: the handler `{handler}` exceeded its memory limit")]
     Memory {
         /// The resolver file.
         file: String,
         /// `request` or `response`.
         handler: String,
     },
-    /// The context or the answer is larger than AppSync takes.
-    #[error("{file}: {handler}: {bytes} bytes of JSON, of which {MAX_SCRIPT_JSON} are taken")]
+    /// The context or the answer is larger than AppSync allows.
+    #[error(
+        "{file}: the context or the answer of the handler `{handler}` has {bytes} bytes; the limit is {MAX_SCRIPT_JSON}"
+    )]
     TooLarge {
         /// The resolver file.
         file: String,
@@ -68,15 +75,15 @@ pub enum Error {
         bytes: usize,
     },
     /// The file does not export such a function.
-    #[error("{file}: has no exported function `{handler}`")]
+    #[error("{file} exports no function `{handler}`")]
     NoHandler {
         /// The resolver file.
         file: String,
         /// What was asked for.
         handler: String,
     },
-    /// No such file was loaded.
-    #[error("no resolver file `{file}`")]
+    /// There is no such file.
+    #[error("there is no resolver file `{file}`, neither in the API nor in the code directory")]
     NoFile {
         /// What was asked for.
         file: String,
@@ -90,13 +97,13 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Raised {
-    /// What the caller reads.
+    /// The message for the caller.
     pub message: String,
     /// AppSync's `errorType`.
     pub error_type: Option<String>,
-    /// Data that the answer's selection filters.
+    /// Data of which callers see only what they selected.
     pub data: Value,
-    /// Data that nothing filters.
+    /// Data that callers see as it is.
     pub error_info: Value,
 }
 
@@ -112,9 +119,9 @@ pub enum Ending {
     Unauthorized,
     /// It called `runtime.earlyReturn`.
     Early {
-        /// The result from here.
+        /// The result.
         value: Value,
-        /// Whether the rest of the pipeline is skipped too.
+        /// Whether the rest of the pipeline is skipped.
         to_end: bool,
     },
 }
@@ -125,7 +132,7 @@ pub enum Ending {
 pub struct Invalidation {
     /// The field of the subscription type.
     pub subscription_field: String,
-    /// What the subscriptions' invalidation filters are applied to.
+    /// The data that the subscriptions' invalidation filters look at.
     #[serde(default)]
     pub payload: Value,
 }
@@ -183,7 +190,7 @@ pub(crate) struct ScriptId(usize);
 pub(crate) struct Engine {
     scripts: Vec<Script>,
     by_name: HashMap<String, ScriptId>,
-    /// Engines that no call is using. A call takes one out, or makes one, and puts it back.
+    /// Engines that no call uses. A call takes one out, or makes one, and puts it back.
     idle: Mutex<Vec<Instance>>,
     host: Arc<Host>,
     limits: Limits,
@@ -200,7 +207,7 @@ impl Engine {
         Self { scripts: Vec::new(), by_name: HashMap::new(), idle: Mutex::default(), host, limits }
     }
 
-    /// Reads a file's text; the same name and text twice is one script.
+    /// Adds a file. The same name and text, added again, is the same script.
     pub(crate) fn add(&mut self, name: &str, source: &str) -> Result<ScriptId, Error> {
         let script = Script::read(name, source)?;
         if let Some(id) = self.by_name.get(name)
@@ -235,7 +242,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Calls `handler` of a script with a context in JSON.
+    /// Calls a handler of a script. `ctx` is its context as JSON.
     pub(crate) fn call(&self, id: ScriptId, handler: &str, auth_type: &str, ctx: &str) -> Result<Evaluation, Error> {
         let script = &self.scripts[id.0];
         let too_large = |bytes| Error::TooLarge { file: script.name.clone(), handler: handler.to_owned(), bytes };
@@ -247,7 +254,7 @@ impl Engine {
         }
         let mut instance = self.take()?;
         let answer = instance.call(id.0, script, handler, auth_type, ctx);
-        // An engine that hit a bound is in an unknown state: it is dropped, not put back.
+        // An engine that exceeded a bound is in an unknown state. It is dropped.
         if !matches!(answer, Err(Error::Timeout { .. } | Error::Memory { .. } | Error::Engine(_))) {
             self.put_back(instance);
         }
@@ -258,7 +265,7 @@ impl Engine {
         let answer: Answer = serde_json::from_str(&answer).map_err(|error| Error::Runtime {
             file: script.name.clone(),
             handler: handler.to_owned(),
-            message: format!("the handler's answer is not JSON: {error}"),
+            message: format!("its answer is not JSON: {error}"),
         })?;
         let ending = match (answer.kind.as_str(), answer.error) {
             ("error", Some(error)) => Ending::Error(error),
@@ -277,7 +284,7 @@ impl Engine {
     }
 
     fn take(&self) -> Result<Instance, Error> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = lock(&self.idle).pop();
         match idle {
             Some(instance) => Ok(instance),
             None => Instance::new(&self.host, &self.limits),
@@ -285,10 +292,10 @@ impl Engine {
     }
 
     fn put_back(&self, instance: Instance) {
-        if instance.calls >= CALLS_AN_ENGINE {
+        if instance.calls >= CALLS_PER_ENGINE {
             return;
         }
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = lock(&self.idle);
         if idle.len() < IDLE_ENGINES {
             idle.push(instance);
         }

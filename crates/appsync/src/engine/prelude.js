@@ -1,8 +1,8 @@
-// What APPSYNC_JS gives a resolver: util, runtime, extensions and the DynamoDB helpers.
+// What APPSYNC_JS gives a resolver: util, runtime, extensions and the helpers for DynamoDB.
 //
-// Evaluated once an engine. It keeps what it needs of the language to itself, takes away from the
-// global object what AppSync does not have, and freezes the rest, so that nothing a resolver does
-// outlives its call. `run` is the only way in: one JSON text in, one out.
+// It is evaluated once per engine. It keeps its own references to what it needs of the language, removes from the global
+// object what AppSync does not have, and freezes the rest, so that nothing that a resolver does outlives its call. Rust calls
+// `define` once per resolver file and `run` for every handler: `run` takes a JSON text and returns one.
 (function (host) {
   'use strict'
 
@@ -15,21 +15,21 @@
   const encode = encodeURIComponent
   const decode = decodeURIComponent
 
-  // The state of the call that is running; replaced at the start of every call.
+  // The state of the running call. Every call starts with a new one.
   let call = null
   // The factories of the resolver files, by number.
   const factories = new Map()
 
   // ---- leaving a handler ----------------------------------------------------------------------
 
-  // A handler is left by throwing; resolvers have no `catch` of their own.
-  function leave(outcome) {
-    call.outcome = outcome
+  // A handler is left by throwing. Resolvers have no `catch`, so nothing stops it on the way.
+  function leave(ending) {
+    call.ending = ending
     throw call
   }
 
   function unsupported(name) {
-    throw new TypeError(`${name} is not supported here`)
+    throw new TypeError(`${name} is not supported`)
   }
 
   const refusing = (name) => ({ get: () => unsupported(name), enumerable: true })
@@ -96,7 +96,7 @@
     'January', 'February', 'March', 'April', 'May', 'June', 'July', 'August', 'September', 'October', 'November', 'December',
   ]
 
-  // Minutes east of Greenwich. Named zones other than UTC are not known here.
+  // Minutes east of Greenwich. Of the named time zones only UTC is known.
   function offsetOf(zone) {
     if (zone === undefined || zone === null || zone === 'UTC' || zone === 'GMT' || zone === 'Z') return 0
     const text = String(zone).startsWith('UTC') || String(zone).startsWith('GMT') ? String(zone).slice(3) : String(zone)
@@ -242,7 +242,7 @@
 
   // ---- DynamoDB's types -----------------------------------------------------------------------
 
-  // Values made by toStringSet and its like, which are typed already.
+  // Values from toStringSet and the like. They are already typed.
   const typed = new WeakSet()
   const typedValue = (value) => {
     typed.add(value)
@@ -256,7 +256,7 @@
       case 'number': return { N: value }
       case 'boolean': return { BOOL: value }
       case 'object': break
-      default: throw new TypeError(`a ${typeof value} is no value for DynamoDB`)
+      default: throw new TypeError(`a ${typeof value} is not a value that DynamoDB can store`)
     }
     if (typed.has(value)) return value
     if (isArray(value)) return { L: value.map(toDynamoDB) }
@@ -341,7 +341,7 @@
       case 'attributeExists': return operand ? `attribute_exists(${path})` : `attribute_not_exists(${path})`
       case 'attributeType': {
         const type = ATTRIBUTE_TYPES[operand]
-        if (type === undefined) throw new TypeError(`${operand} is no attribute type`)
+        if (type === undefined) throw new TypeError(`${operand} is not an attribute type`)
         return `attribute_type(${path}, ${value('', type)})`
       }
       default: return unsupported(`the filter operator ${operator}`)
@@ -526,7 +526,7 @@
 
   // ---- subscription filters -------------------------------------------------------------------
 
-  // Filters in disjunctive form: a list of groups, each a list of filters that must all hold.
+  // Filters as a list of groups. A group is a list of filters that must all hold; one group is enough.
   function filterGroups(object, ignored) {
     let groups = [[]]
     const and = (others) => { groups = groups.flatMap((group) => others.map((other) => [...group, ...other])) }
@@ -556,7 +556,7 @@
   const util = {
     error: (message, errorType, data, errorInfo) => leave({ kind: 'error', error: described(message, errorType, data, errorInfo) }),
     appendError: (message, errorType, data, errorInfo) => {
-      if (call.errors.length >= host.maxErrors) throw new TypeError('too many appended errors')
+      if (call.errors.length >= host.maxErrors) throw new TypeError(`a handler may append at most ${host.maxErrors} errors`)
       call.errors.push(described(message, errorType, data, errorInfo))
     },
     unauthorized: () => leave({ kind: 'unauthorized' }),
@@ -623,7 +623,7 @@
     'isFinite', 'encodeURI', 'encodeURIComponent', 'decodeURI', 'decodeURIComponent',
   ]
 
-  // Every object that can be reached from here, so that all of it is frozen.
+  // Freezes a value and every object that can be reached from it.
   const reached = new WeakSet()
   function freezeAll(value) {
     if ((typeof value !== 'object' && typeof value !== 'function') || value === null || reached.has(value)) return
@@ -638,7 +638,7 @@
     freeze(value)
   }
 
-  // Functions make functions from text through `constructor`; none of them may.
+  // Through `constructor` a function could make functions from text. This removes it.
   const noConstructor = { value: undefined, writable: false, enumerable: false, configurable: false }
   for (const example of [function () {}, function* () {}, async function () {}, async function* () {}]) {
     defineProperty(getPrototypeOf(example), 'constructor', noConstructor)
@@ -652,7 +652,7 @@
   world.runtime = runtime
   world.extensions = extensions
   world.console = console
-  // Rust finds its way in by these names; resolver files that use them are refused.
+  // Rust calls these two by name. Resolver files that use these names are refused.
   world.__appsync_run = run
   world.__appsync_define = define
   delete world.globalThis
@@ -671,12 +671,12 @@
     const ctx = parse(json)
     ctx.args = ctx.arguments
     const { stash } = ctx
-    call = { outcome: null, errors: [], authType, filter: undefined, invalidationFilter: undefined, invalidations: [] }
+    call = { ending: null, errors: [], authType, filter: undefined, invalidationFilter: undefined, invalidations: [] }
     const current = call
     let text
     try {
       const value = factory(modules)[handler](ctx)
-      current.outcome = { kind: 'return', value: value === undefined ? null : value }
+      current.ending = { kind: 'return', value: value === undefined ? null : value }
       text = answer(current, ctx, stash)
     } catch (thrown) {
       if (thrown !== current) throw thrown
@@ -687,7 +687,7 @@
   }
 
   function answer(current, ctx, stash) {
-    const { outcome, errors, filter, invalidationFilter, invalidations } = current
-    return stringify({ ...outcome, stash: ctx.stash === undefined ? stash : ctx.stash, errors, filter, invalidationFilter, invalidations })
+    const { ending, errors, filter, invalidationFilter, invalidations } = current
+    return stringify({ ...ending, stash: ctx.stash === undefined ? stash : ctx.stash, errors, filter, invalidationFilter, invalidations })
   }
 })

@@ -1,8 +1,13 @@
-//! One socket and the protocol on it, message by message.
+//! One WebSocket and AppSync's realtime protocol on it.
 //!
-//! `connection_init` → `connection_ack`; `start` → `start_ack`, then `data`; `stop` → `complete`;
-//! `ka` now and then. What is refused gets an `error` (or `connection_error`) that says why. A
-//! reader that leaves more than [`Limits::send_queue`] messages unread is told so and dropped.
+//! | the client sends | it gets |
+//! |---|---|
+//! | `connection_init` | `connection_ack`, then `ka` at regular intervals |
+//! | `start` | `start_ack`, then `data` for every message |
+//! | `stop` | `complete` |
+//! | something that is refused | `error` or `connection_error`, with the reason |
+//!
+//! A client that leaves more than [`Limits::send_queue`] messages unread gets an error and is disconnected.
 //!
 //! [`Limits::send_queue`]: crate::limits::Limits::send_queue
 
@@ -16,13 +21,15 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-use super::{Hub, Out, Outbox, plan};
+use super::Hub;
+use super::hub::{Listener, Outgoing};
+use super::plan::plan;
 use crate::api::Inner;
 use crate::auth::{self, Caller};
 use crate::limits::{CLOSE_TIME, CONNECTION_TIMEOUT, MAX_CLIENT_MESSAGE};
 use crate::response::Error;
 
-/// How long someone without a good credential may take for a first message.
+/// How long a client without a valid credential may take for its first message.
 const STRANGER_TIME: Duration = Duration::from_secs(10);
 /// The longest id of a subscription.
 const MAX_ID: usize = 128;
@@ -43,44 +50,45 @@ struct Operation {
     operation_name: Option<String>,
 }
 
-/// Why a conversation is over.
-enum Over {
+/// Why a conversation ended.
+enum Ended {
     /// The client left, or cannot be reached.
     Gone,
-    /// It is told why and closed.
-    Refused { last: Value, code: u16, reason: &'static str },
+    /// The client is told the reason, then the WebSocket is closed.
+    Closed { last: Value, code: u16, reason: &'static str },
 }
 
-/// Counts a socket while it is open.
-struct Seat<'a>(&'a Hub);
+/// Counts a WebSocket while it is open.
+struct Counted<'a>(&'a Hub);
 
-impl Drop for Seat<'_> {
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Hub {
-    fn seat(&self, most: usize) -> Option<Seat<'_>> {
-        let taken = self.connections.fetch_add(1, Ordering::Relaxed);
-        let seat = Seat(self);
-        (taken < most).then_some(seat)
+    /// Counts a WebSocket. `None` if `most` are open already.
+    fn count(&self, most: usize) -> Option<Counted<'_>> {
+        let open = self.connections.fetch_add(1, Ordering::Relaxed);
+        let counted = Counted(self);
+        (open < most).then_some(counted)
     }
 }
 
-/// Talks to a client until one side has enough.
+/// Talks to a client until one side ends the conversation.
 pub(crate) async fn serve(api: Arc<Inner>, mut socket: WebSocket, caller: Caller) {
-    let Some(_seat) = api.hub.seat(api.limits.connections) else {
+    let Some(_counted) = api.hub.count(api.limits.connections) else {
         let last = connection_error("LimitExceededError", "Too many connections.");
         close(&mut socket, &last, 4429, "LimitExceededError").await;
         return;
     };
-    let (outbox, queue) = api.hub.outbox(api.limits.send_queue);
-    let mut conversation = Conversation { api: &api, caller, outbox, ids: HashSet::new(), greeted: false };
-    let over = conversation.run(&mut socket, queue).await;
-    // First of all nobody sends here any more, then the client is told.
-    api.hub.leave(conversation.outbox.connection);
-    if let Over::Refused { last, code, reason } = over {
+    let (listener, queue) = api.hub.listener(api.limits.send_queue);
+    let mut conversation = Conversation { api: &api, caller, listener, ids: HashSet::new(), greeted: false };
+    let ended = conversation.run(&mut socket, queue).await;
+    // The subscriptions end first, so that no message follows the reason.
+    api.hub.leave(conversation.listener.connection);
+    if let Ended::Closed { last, code, reason } = ended {
         close(&mut socket, &last, code, reason).await;
     }
 }
@@ -90,7 +98,7 @@ async fn close(socket: &mut WebSocket, last: &Value, code: u16, reason: &'static
         let _ = socket.send(Message::Text(last.to_string().into())).await;
         let _ = socket.send(Message::Close(Some(CloseFrame { code, reason: Utf8Bytes::from_static(reason) }))).await;
     };
-    // A reader that does not read does not get to hold the socket either.
+    // A client that does not read must not keep the WebSocket open.
     let _ = tokio::time::timeout(CLOSE_TIME, farewell).await;
 }
 
@@ -123,64 +131,64 @@ fn described(errors: &[Error]) -> Vec<Value> {
 struct Conversation<'a> {
     api: &'a Arc<Inner>,
     caller: Caller,
-    outbox: Outbox,
+    listener: Listener,
     ids: HashSet<String>,
-    /// Whether the client has said anything yet: keep-alives come after the first answer.
+    /// Whether the client has sent anything yet. Keep-alives start after the first answer.
     greeted: bool,
 }
 
 impl Conversation<'_> {
-    async fn run(&mut self, socket: &mut WebSocket, mut queue: mpsc::Receiver<Out>) -> Over {
-        if let Err(refusal) = self.api.gate.accept(&self.caller, self.api.host.now_ms()) {
-            // Told with its first message, whatever that is, as AppSync does; not kept for long without one.
+    async fn run(&mut self, socket: &mut WebSocket, mut queue: mpsc::Receiver<Outgoing>) -> Ended {
+        if let Err(error) = self.api.gate.accept(&self.caller, self.api.host.now_ms()) {
+            // As on AppSync, the client gets the error after its first message. It must send that soon.
             let _ = tokio::time::timeout(STRANGER_TIME, socket.recv()).await;
-            return refused(&refusal);
+            return refused(&error);
         }
         let every = self.api.limits.keep_alive;
         let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
         keep_alive.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let overflow = Arc::clone(&self.outbox.overflow);
+        let overflow = Arc::clone(&self.listener.overflow);
         loop {
             let answers = tokio::select! {
                 biased;
                 () = overflow.notified() => return slow(),
                 message = queue.recv() => match message {
-                    Some(Out::Text(text)) => vec![text],
-                    Some(Out::Ended(id)) => {
+                    Some(Outgoing::Text(text)) => vec![text],
+                    Some(Outgoing::Ended(id)) => {
                         self.ids.remove(&id);
                         vec![json!({"type": "complete", "id": id}).to_string().into()]
                     }
-                    None => return Over::Gone,
+                    None => return Ended::Gone,
                 },
                 message = socket.recv() => match message {
                     Some(Ok(Message::Text(text))) => match self.receive(text.as_str()).await {
                         Ok(answers) => answers.into_iter().map(|answer| answer.to_string().into()).collect(),
-                        Err(over) => return over,
+                        Err(ended) => return ended,
                     },
                     Some(Ok(Message::Binary(_))) => {
                         let last = error(None, &[json!({"errorType": "UnsupportedOperation", "message": "Binary messages are not supported"})]);
-                        return Over::Refused { last, code: 1003, reason: "UnsupportedOperation" };
+                        return Ended::Closed { last, code: 1003, reason: "UnsupportedOperation" };
                     }
-                    // The library answers pings by itself.
+                    // The WebSocket library answers pings.
                     Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
-                    Some(Ok(Message::Close(_))) | None => return Over::Gone,
-                    Some(Err(_)) => return Over::Gone,
+                    Some(Ok(Message::Close(_))) | None => return Ended::Gone,
+                    Some(Err(_)) => return Ended::Gone,
                 },
                 _ = keep_alive.tick(), if self.greeted => vec![Utf8Bytes::from_static("{\"type\":\"ka\"}")],
             };
             for answer in answers {
-                // A reader that has stopped reading blocks this send; what fills its queue wakes us.
+                // A client that has stopped reading blocks this send. `overflow` ends the wait once its queue is full.
                 tokio::select! {
                     biased;
-                    sent = socket.send(Message::Text(answer)) => if sent.is_err() { return Over::Gone },
+                    sent = socket.send(Message::Text(answer)) => if sent.is_err() { return Ended::Gone },
                     () = overflow.notified() => return slow(),
                 }
             }
         }
     }
 
-    /// Answers one message.
-    async fn receive(&mut self, text: &str) -> Result<Vec<Value>, Over> {
+    /// Handles one message. Returns the answers.
+    async fn receive(&mut self, text: &str) -> Result<Vec<Value>, Ended> {
         self.greeted = true;
         if text.len() > MAX_CLIENT_MESSAGE {
             return Ok(vec![error(
@@ -200,17 +208,17 @@ impl Conversation<'_> {
             Some("connection_init") => self.init(),
             Some("start") => Ok(self.start(message.id, message.payload).await),
             Some("stop") => Ok(self.stop(message.id)),
-            Some("connection_terminate") => Err(Over::Gone),
+            Some("connection_terminate") => Err(Ended::Gone),
             other => {
                 let kind = other.unwrap_or("unknown");
                 let text = format!("{kind} not supported through the realtime channel");
-                let refusal = json!({"errorType": "UnsupportedOperation", "errorCode": 400, "message": text});
-                Ok(vec![error(message.id.as_deref(), &[refusal])])
+                let unsupported = json!({"errorType": "UnsupportedOperation", "errorCode": 400, "message": text});
+                Ok(vec![error(message.id.as_deref(), &[unsupported])])
             }
         }
     }
 
-    fn init(&self) -> Result<Vec<Value>, Over> {
+    fn init(&self) -> Result<Vec<Value>, Ended> {
         match self.api.gate.accept(&self.caller, self.api.host.now_ms()) {
             Ok(_) => {
                 let timeout = u64::try_from(CONNECTION_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
@@ -219,8 +227,8 @@ impl Conversation<'_> {
                     json!({"type": "ka"}),
                 ])
             }
-            // The key has expired in the meantime.
-            Err(refusal) => Err(refused(&refusal)),
+            // The key has expired since the connection was opened.
+            Err(error) => Err(refused(&error)),
         }
     }
 
@@ -254,7 +262,7 @@ impl Conversation<'_> {
         let caller = self.caller_of(payload.pointer("/extensions/authorization"));
         match plan(self.api, &query, &variables.unwrap_or_default(), operation_name.as_deref(), &caller).await {
             Ok(plan) => {
-                self.api.hub.add(&id, plan, &self.outbox);
+                self.api.hub.add(&id, plan, &self.listener);
                 self.ids.insert(id.clone());
                 vec![json!({"type": "start_ack", "id": id})]
             }
@@ -262,7 +270,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// Each subscription may bring its own authorisation; without one it has the connection's.
+    /// The caller of a subscription. It may have its own authorisation; otherwise it has that of the connection.
     fn caller_of(&self, authorization: Option<&Value>) -> Caller {
         let Some(Value::Object(given)) = authorization else { return self.caller.clone() };
         let mut headers: BTreeMap<String, String> = self.caller.headers.clone();
@@ -286,20 +294,20 @@ impl Conversation<'_> {
                 ],
             )];
         }
-        self.api.hub.unsubscribe(self.outbox.connection, &id);
+        self.api.hub.unsubscribe(self.listener.connection, &id);
         vec![json!({"type": "complete", "id": id})]
     }
 }
 
-fn refused(refusal: &auth::Error) -> Over {
-    let code = if *refusal == auth::Error::Missing { 4400 } else { 4401 };
-    Over::Refused { last: connection_error(refusal.error_type(), &refusal.to_string()), code, reason: "Unauthorized" }
+fn refused(error: &auth::Error) -> Ended {
+    let code = if *error == auth::Error::Missing { 4400 } else { 4401 };
+    Ended::Closed { last: connection_error(error.error_type(), &error.to_string()), code, reason: "Unauthorized" }
 }
 
-fn slow() -> Over {
+fn slow() -> Ended {
     let last = error(
         None,
         &[json!({"errorType": "SlowConsumer", "message": "Messages were not read in time; the connection is closed"})],
     );
-    Over::Refused { last, code: 4408, reason: "SlowConsumer" }
+    Ended::Closed { last, code: 4408, reason: "SlowConsumer" }
 }

@@ -1,6 +1,6 @@
-//! Which mutations a subscriber hears: by its arguments, or by a filter that its resolver set.
+//! Decides which answers a subscriber gets: by its arguments, or by a filter that its resolver set.
 //!
-//! Both look at what the mutation *selected*. A field that it did not select counts as `null`.
+//! Both look at what the mutation selected. A field that it did not select counts as `null`.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -76,7 +76,7 @@ impl Filter {
         Ok(filter)
     }
 
-    /// Any group, all of whose tests hold. No group at all holds for everything.
+    /// Whether all tests of some group hold. A filter without groups matches everything.
     pub(crate) fn matches(&self, data: &Data) -> bool {
         self.filter_group.is_empty()
             || self.filter_group.iter().any(|group| group.filters.iter().all(|test| test.holds(data)))
@@ -116,7 +116,7 @@ impl Test {
     }
 }
 
-/// Every argument that was given equals the field of its name.
+/// Whether every argument equals the field with its name.
 pub(crate) fn arguments_match(arguments: &Map<String, Value>, data: &Data) -> bool {
     arguments.iter().all(|(name, wanted)| match path(data, name) {
         Some(found) => same(&plain(found), wanted),
@@ -124,7 +124,7 @@ pub(crate) fn arguments_match(arguments: &Map<String, Value>, data: &Data) -> bo
     })
 }
 
-/// A JSON object as data, for invalidations.
+/// The payload of an invalidation, as the data of an answer.
 pub(crate) fn plain_object(value: &Value) -> Data {
     let name = |text: &str| apollo_compiler::Name::new(text).ok();
     match (value, name("Payload")) {
@@ -142,7 +142,7 @@ pub(crate) fn plain_object(value: &Value) -> Data {
     }
 }
 
-/// A field by its name, with dots between levels.
+/// The field with a name. Dots separate levels.
 fn path<'a>(data: &'a Data, name: &str) -> Option<&'a Data> {
     name.split('.').try_fold(data, |data, step| match data {
         Data::Object(object) => object.entries.iter().find(|entry| entry.field == step).map(|entry| &entry.data),

@@ -1,17 +1,19 @@
-//! A mutation's answer through a subscriber's eyes.
+//! Makes the message for a subscriber from the answer to a mutation.
+//!
+//! The message has the fields that the subscriber selected, under its own names. A field that the mutation did not select is
+//! `null`.
 
 use apollo_compiler::ast::Type;
 use apollo_compiler::executable::Field;
 use apollo_compiler::{Name, Node};
 use serde_json::Value;
 
-use super::Plan;
+use super::plan::Plan;
 use crate::api::Inner;
-use crate::response::{Data, Entry, Error, Object, Response, Segment};
+use crate::null::{self, Propagate, absorb};
+use crate::resolve::unauthorized;
+use crate::response::{self, Data, Entry, Error, Object, Response, Segment};
 use crate::selection::Selector;
-
-/// `null` stands where it cannot.
-struct Propagate;
 
 struct Projection<'a> {
     api: &'a Inner,
@@ -20,10 +22,10 @@ struct Projection<'a> {
     errors: Vec<Error>,
 }
 
-/// The subscriber's selection, taken from what the mutation selected.
+/// The message for a plan.
 pub(super) fn project(api: &Inner, plan: &Plan, data: &Data) -> Response {
     let Ok(operation) = plan.document.operations.get(plan.operation.as_deref()) else {
-        return Response::refused(vec![Error::request("the operation is gone")]);
+        return Response::refused(vec![Error::request("The subscription's document no longer has its operation.")]);
     };
     let selector = Selector { schema: &api.schema, document: &plan.document, variables: &plan.variables };
     let mut projection = Projection { api, plan, selector, errors: Vec::new() };
@@ -86,17 +88,11 @@ impl Projection<'_> {
             }
             let Some(definition) = self.api.schema.field(&object.type_name, &first.name) else { continue };
             path.push(Segment::Key(key.to_string()));
-            let allowed = !self.api.has_auth_directives
-                || self
-                    .api
-                    .schema
-                    .modes(&object.type_name, definition, self.api.gate.default_mode())
-                    .contains(&self.plan.accepted.mode);
-            let value = if allowed {
+            let value = if self.api.allows(self.plan.accepted.mode, &object.type_name, definition) {
                 let found = object.entries.iter().find(|entry| entry.field == first.name).map(|entry| &entry.data);
                 self.value(&object.type_name, &definition.ty, &nodes, found, path)
             } else {
-                let raised = crate::resolve::unauthorized(&object.type_name, &first.name);
+                let raised = unauthorized(&object.type_name, &first.name);
                 self.errors.push(Error { path: path.clone(), ..Error::typed("Unauthorized", raised.message) });
                 Err(Propagate)
             };
@@ -110,22 +106,8 @@ impl Projection<'_> {
         if !ty.is_non_null() {
             return Ok(Data::Null);
         }
-        let place = path.iter().fold(String::new(), |text, segment| match segment {
-            Segment::Key(key) => format!("{text}/{key}"),
-            Segment::Index(index) => format!("{text}[{index}]"),
-        });
-        let message = format!(
-            "Cannot return null for non-nullable type: '{}' within parent '{parent}' ({place})",
-            ty.inner_named_type()
-        );
+        let message = null::forbidden(ty, parent, &response::place(path));
         self.errors.push(Error { path: path.to_vec(), ..Error::request(message) });
         Err(Propagate)
-    }
-}
-
-fn absorb(value: Result<Data, Propagate>, ty: &Type) -> Result<Data, Propagate> {
-    match value {
-        Err(Propagate) if !ty.is_non_null() => Ok(Data::Null),
-        other => other,
     }
 }

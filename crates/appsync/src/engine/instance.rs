@@ -1,8 +1,8 @@
-//! One QuickJS runtime with the prelude in it, and the functions that the prelude gets from here.
+//! One engine: a QuickJS runtime with the prelude in it, and the Rust functions that the prelude uses.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use base64::Engine as _;
@@ -13,19 +13,19 @@ use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Exception, Function, O
 use super::{Error, Script};
 use crate::host::Host;
 use crate::limits::{Limits, MAX_APPENDED_ERRORS, SCRIPT_STACK};
+use crate::lock::lock;
 
 const PRELUDE: &str = include_str!("prelude.js");
-/// Compiled patterns of `util.matches` kept an engine.
+/// Compiled patterns of `util.matches` per engine.
 const CACHED_PATTERNS: usize = 64;
-/// The engine asks about every ten thousand steps; a call with fewer than this many questions has
-/// hardly run.
+/// The runtime asks about every ten thousand steps whether to go on. A call that was asked fewer times than this has hardly run.
 const LEAST_ASKED: u64 = 10;
 /// The largest compiled pattern.
 const PATTERN_BYTES: usize = 1024 * 1024;
 
-/// One engine. Nothing of the runtime is held from outside, so it can move between threads.
+/// One engine. Nothing outside refers to its runtime, so it can move between threads.
 pub(super) struct Instance {
-    /// The scripts that the prelude has the factories of.
+    /// The scripts whose factories the prelude has.
     compiled: HashSet<usize>,
     context: Context,
     clock: Arc<Deadline>,
@@ -33,14 +33,14 @@ pub(super) struct Instance {
     pub(super) calls: u32,
 }
 
-/// When the running call must end. The interrupt handler reads it, so it is all atomics.
+/// When the running call must end. The interrupt handler reads this while the call runs, so all of it is atomic.
 struct Deadline {
     start: Instant,
-    /// Microseconds after `start`; zero while nothing is running.
+    /// Microseconds after `start`. Zero while no call runs.
     at: AtomicU64,
     passed: AtomicBool,
-    /// How often the running call was asked; a call that was asked a few times only was kept from
-    /// running by a busy machine, not by itself.
+    /// How often the runtime asked during the running call. If it asked only a few times, a busy machine delayed the call; the call
+    /// itself did not loop.
     asked: AtomicU64,
 }
 
@@ -90,7 +90,7 @@ impl Instance {
         Ok(Self { compiled: HashSet::new(), context, clock, limits: limits.clone(), calls: 0 })
     }
 
-    /// Compiles a script, if this engine has not yet.
+    /// Compiles a script, unless this engine has it already.
     pub(super) fn compile(&mut self, index: usize, script: &Script) -> Result<(), Error> {
         if self.compiled.contains(&index) {
             return Ok(());
@@ -150,7 +150,7 @@ impl Instance {
     }
 }
 
-/// Out of memory arrives as the exception `null`, or as an error of the allocator.
+/// QuickJS reports that it ran out of memory as the exception `null`, or as an error of the allocator.
 fn is_out_of_memory(error: &CaughtError<'_>) -> bool {
     match error {
         CaughtError::Value(value) => value.is_null(),
@@ -218,11 +218,11 @@ fn host_object<'js>(ctx: &Ctx<'js>, host: &Arc<Host>) -> rquickjs::Result<Object
     object.set(
         "matches",
         Function::new(ctx.clone(), move |ctx: Ctx<'js>, pattern: String, text: String| -> rquickjs::Result<bool> {
-            let mut patterns = patterns.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut patterns = lock(&patterns);
             if let Some(pattern) = patterns.get(&pattern) {
                 return Ok(pattern.is_match(&text));
             }
-            // Java's `matches`, on which AppSync's is built, means the whole text.
+            // AppSync's documentation refers to Java's `Pattern`, whose `matches` compares the whole text.
             match regex::RegexBuilder::new(&format!("^(?:{pattern})$")).size_limit(PATTERN_BYTES).build() {
                 Ok(compiled) => {
                     let answer = compiled.is_match(&text);

@@ -1,13 +1,13 @@
-//! The wiring of an API, read from its CloudFormation template.
+//! How the parts of an API belong together, read from its CloudFormation template.
 //!
-//! One template, one `AWS::AppSync::GraphQLApi`. What the API has and this crate does not (other
-//! data sources, mapping templates, caches, versioned tables) is refused by name rather than left
-//! out; resources of other services are looked at only where the API refers to them.
+//! A template has one `AWS::AppSync::GraphQLApi`. If it uses something that this crate does not have (other data sources, mapping
+//! templates, caches, versioned tables), it is refused with an error that says what. Resources of other services are read only
+//! where the API refers to them.
 
 use std::collections::{BTreeMap, HashMap};
 
-use ::template::Document;
 use serde_json::Value;
+use template::Document;
 
 use crate::auth::Mode;
 use crate::limits::MAX_PIPELINE_FUNCTIONS;
@@ -16,17 +16,17 @@ use crate::limits::MAX_PIPELINE_FUNCTIONS;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Not YAML, or not a template.
+    /// The text is not YAML.
     #[error("the template cannot be read: {0}")]
     Syntax(String),
-    /// No API, or several.
-    #[error("the template has {0} GraphQL APIs; one is expected")]
+    /// There is no API, or more than one.
+    #[error("the template has {0} resources of type AWS::AppSync::GraphQLApi; it must have one")]
     Apis(usize),
     /// A parameter without a default that was not given.
-    #[error("the parameter `{0}` has no value")]
+    #[error("the parameter `{0}` has no default, and no value was given for it")]
     Parameter(String),
-    /// A reference to nothing.
-    #[error("{place}: there is no `{name}`")]
+    /// A reference to something that the template does not have.
+    #[error("{place} refers to `{name}`, which the template does not have")]
     Reference {
         /// Where.
         place: String,
@@ -41,8 +41,8 @@ pub enum Error {
         /// The property.
         property: String,
     },
-    /// Something that exists on AWS but not here.
-    #[error("{place}: {what} is not supported here")]
+    /// Something that AppSync has and this crate does not have.
+    #[error("{place}: {what} is not supported")]
     Unsupported {
         /// The resource's logical id.
         place: String,
@@ -50,7 +50,7 @@ pub enum Error {
         what: String,
     },
     /// Two resolvers for one field.
-    #[error("{place}: {field} has a resolver already")]
+    #[error("{place} is a second resolver for {field}; a field can have one")]
     Twice {
         /// The resource's logical id.
         place: String,
@@ -59,9 +59,9 @@ pub enum Error {
     },
 }
 
-impl From<::template::Error> for Error {
-    fn from(error: ::template::Error) -> Self {
-        use ::template::Error as Read;
+impl From<template::Error> for Error {
+    fn from(error: template::Error) -> Self {
+        use template::Error as Read;
         match error {
             Read::NoValue(name) => Self::Parameter(name),
             Read::Unknown { at, name } => Self::Reference { place: at, name },
@@ -77,7 +77,7 @@ impl From<::template::Error> for Error {
 pub(crate) enum Code {
     /// In the template.
     Inline(String),
-    /// A path whose end is the path of a file in the code directory.
+    /// A location whose end is the path of a file in the code directory.
     Path(String),
 }
 
@@ -87,7 +87,7 @@ pub(crate) enum Source {
     DynamoDb {
         table: String,
     },
-    /// By what the template calls the function: its name, or its logical id.
+    /// All names that the template has for the function.
     Lambda {
         names: Vec<String>,
     },
@@ -115,7 +115,7 @@ pub(crate) struct Resolver {
 
 /// An API as its template describes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Template {
+pub(crate) struct Wiring {
     pub(crate) schema: Option<Code>,
     pub(crate) sources: HashMap<String, Source>,
     pub(crate) resolvers: Vec<Resolver>,
@@ -126,26 +126,26 @@ pub(crate) struct Template {
     pub(crate) introspection: bool,
 }
 
-impl Template {
+impl Wiring {
     pub(crate) fn read(yaml: &str, parameters: &[(&str, &str)]) -> Result<Self, Error> {
         let given: BTreeMap<String, Value> =
             parameters.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value))).collect();
         let document = Document::read(yaml, &given)?;
         let apis = document.of_kind("AWS::AppSync::GraphQLApi")?;
         let [api] = apis.as_slice() else { return Err(Error::Apis(apis.len())) };
-        let mut template = Self { introspection: true, ..Self::default() };
-        template.read_api(&document, api)?;
+        let mut wiring = Self { introspection: true, ..Self::default() };
+        wiring.read_api(&document, api)?;
         if !document.of_kind("AWS::AppSync::ApiCache")?.is_empty() {
             return Err(Error::Unsupported { place: api.clone(), what: "an API cache".to_owned() });
         }
         if let Some(id) = document.of_kind("AWS::AppSync::GraphQLSchema")?.first() {
             let properties = document.properties(id)?;
-            template.schema = code(&properties, "Definition", "DefinitionS3Location");
+            wiring.schema = code(&properties, "Definition", "DefinitionS3Location");
         }
         for id in document.of_kind("AWS::AppSync::DataSource")? {
             let properties = Properties { place: &id, value: document.properties(&id)? };
             let source = properties.source(&document)?;
-            template.sources.insert(properties.text("Name")?, source);
+            wiring.sources.insert(properties.text("Name")?, source);
         }
         let mut functions: HashMap<String, Step> = HashMap::new();
         for id in document.of_kind("AWS::AppSync::FunctionConfiguration")? {
@@ -162,16 +162,16 @@ impl Template {
             let properties = Properties { place: &id, value: document.properties(&id)? };
             let resolver = properties.resolver(&functions)?;
             let field = format!("{}.{}", resolver.type_name, resolver.field);
-            if template
+            if wiring
                 .resolvers
                 .iter()
                 .any(|other| other.type_name == resolver.type_name && other.field == resolver.field)
             {
                 return Err(Error::Twice { place: id, field });
             }
-            template.resolvers.push(resolver);
+            wiring.resolvers.push(resolver);
         }
-        Ok(template)
+        Ok(wiring)
     }
 
     fn read_api(&mut self, document: &Document, id: &str) -> Result<(), Error> {

@@ -67,18 +67,18 @@ Resources:
 
 #[test]
 fn a_template_becomes_the_wiring_it_describes() {
-    let template = Template::read(TEMPLATE, &[("Environment", "dev")]).expect("reads");
-    assert_eq!(template.sources["notes"], Source::DynamoDb { table: "Notes-dev".to_owned() });
-    let Source::Lambda { names } = &template.sources["compute"] else { panic!("a function") };
+    let wiring = Wiring::read(TEMPLATE, &[("Environment", "dev")]).expect("reads");
+    assert_eq!(wiring.sources["notes"], Source::DynamoDb { table: "Notes-dev".to_owned() });
+    let Source::Lambda { names } = &wiring.sources["compute"] else { panic!("a function") };
     for name in ["notes-resolver-dev", "Function", "Live"] {
         assert!(names.iter().any(|known| known == name), "{name} in {names:?}");
     }
-    assert_eq!(template.modes, [Mode::ApiKey, Mode::Iam]);
-    let environment: HashMap<_, _> = template.environment.into_iter().collect();
+    assert_eq!(wiring.modes, [Mode::ApiKey, Mode::Iam]);
+    let environment: HashMap<_, _> = wiring.environment.into_iter().collect();
     assert_eq!(environment["TABLE"], "Notes-dev");
     assert_eq!(environment["INTERVAL"], "15");
     assert!(!environment.contains_key("UNSET"));
-    let [Resolver { kind: Kind::Pipeline { functions, .. }, .. }] = template.resolvers.as_slice() else {
+    let [Resolver { kind: Kind::Pipeline { functions, .. }, .. }] = wiring.resolvers.as_slice() else {
         panic!("a pipeline")
     };
     assert_eq!(functions[0].source, "notes");
@@ -87,19 +87,19 @@ fn a_template_becomes_the_wiring_it_describes() {
 
 #[test]
 fn conditions_choose() {
-    let template = Template::read(TEMPLATE, &[("Environment", "prod")]).expect("reads");
-    assert_eq!(template.sources["notes"], Source::DynamoDb { table: "Notes".to_owned() });
+    let wiring = Wiring::read(TEMPLATE, &[("Environment", "prod")]).expect("reads");
+    assert_eq!(wiring.sources["notes"], Source::DynamoDb { table: "Notes".to_owned() });
 }
 
 #[test]
 fn what_is_missing_or_unknown_is_named() {
-    assert_eq!(Template::read(TEMPLATE, &[]).expect_err("no environment"), Error::Parameter("Environment".to_owned()));
-    assert!(matches!(Template::read("a: [", &[]), Err(Error::Syntax(_))));
-    assert_eq!(Template::read("Resources: { A: { Type: X } }", &[]).expect_err("no API"), Error::Apis(0));
+    assert_eq!(Wiring::read(TEMPLATE, &[]).expect_err("no environment"), Error::Parameter("Environment".to_owned()));
+    assert!(matches!(Wiring::read("a: [", &[]), Err(Error::Syntax(_))));
+    assert_eq!(Wiring::read("Resources: { A: { Type: X } }", &[]).expect_err("no API"), Error::Apis(0));
     let broken = |from: &str, to: &str| {
         let text = TEMPLATE.replace(from, to);
         assert_ne!(text, TEMPLATE);
-        Template::read(&text, &[("Environment", "dev")]).expect_err("is refused").to_string()
+        Wiring::read(&text, &[("Environment", "dev")]).expect_err("is refused").to_string()
     };
     assert!(broken("AMAZON_DYNAMODB", "AMAZON_OPENSEARCH_SERVICE").contains("AMAZON_OPENSEARCH_SERVICE"));
     assert!(
@@ -118,5 +118,5 @@ Resources:
   Api: { Type: AWS::AppSync::GraphQLApi, Properties: { AuthenticationType: { Ref: A } } }
   A: { Type: AWS::DynamoDB::Table, Properties: { TableName: { Ref: B } } }
   B: { Type: AWS::DynamoDB::Table, Properties: { TableName: { Ref: A } } }";
-    assert!(matches!(Template::read(yaml, &[]), Err(Error::Unsupported { .. })));
+    assert!(matches!(Wiring::read(yaml, &[]), Err(Error::Unsupported { .. })));
 }

@@ -1,0 +1,81 @@
+//! Calls the resolver of a field.
+
+use std::sync::atomic::Ordering;
+
+use apollo_compiler::executable::Field;
+use apollo_compiler::schema::FieldDefinition;
+use apollo_compiler::{Name, Node};
+use serde_json::{Value, json};
+
+use super::Execution;
+use super::path::Path;
+use crate::input;
+use crate::lock::lock;
+use crate::resolve::{self, Call, Resolved, Resolver};
+
+/// After this many resolver calls the request pauses, so that other tasks get their turn.
+const CALLS_PER_TURN: usize = 32;
+
+impl<'a> Execution<'a> {
+    /// Calls a resolver. Returns `None` if it failed; its error is then recorded.
+    pub(super) async fn invoke(
+        &self,
+        type_name: &Name,
+        definition: &FieldDefinition,
+        resolver: &Resolver,
+        nodes: &[&'a Node<Field>],
+        source: &Value,
+        path: &Path<'_>,
+    ) -> Option<Value> {
+        let first = nodes.first().copied()?;
+        let calls = self.resolvers.fetch_add(1, Ordering::Relaxed) + 1;
+        if calls > self.api.limits.resolvers {
+            // One error is enough: the other calls that are left out would all have the same one.
+            if calls == self.api.limits.resolvers + 1 {
+                let message = format!("The request needs more than {} resolver calls.", self.api.limits.resolvers);
+                self.raise_typed("ResolverCountLimitReached", message, path, first);
+            }
+            return None;
+        }
+        if calls.is_multiple_of(CALLS_PER_TURN) {
+            tokio::task::yield_now().await;
+        }
+        let arguments = match input::arguments(&self.api.schema, definition, first, self.variables) {
+            Ok(arguments) => arguments,
+            Err(error) => {
+                self.raise_typed("ValidationError", error.message, path, first);
+                return None;
+            }
+        };
+        let resolved = self.call(type_name, resolver, nodes, &Value::Object(arguments), source).await;
+        let Resolved { value, errors, invalidations, failed, .. } = resolved;
+        for raised in errors {
+            self.raise(raised, path, first, nodes);
+        }
+        lock(&self.invalidations).extend(invalidations);
+        (!failed).then_some(value)
+    }
+
+    /// Calls a resolver with a context for this field.
+    pub(crate) async fn call(
+        &self,
+        type_name: &Name,
+        resolver: &Resolver,
+        nodes: &[&'a Node<Field>],
+        arguments: &Value,
+        source: &Value,
+    ) -> Resolved {
+        let name = nodes.first().map_or("", |field| field.name.as_str());
+        let (list, text) = self.selector().describe(nodes);
+        let info = json!({
+            "fieldName": name,
+            "parentTypeName": type_name.as_str(),
+            "variables": self.variables,
+            "selectionSetList": list,
+            "selectionSetGraphQL": text,
+        });
+        let context = format!("{},\"arguments\":{arguments},\"source\":{source},\"info\":{info}", self.shared_context);
+        let call = Call { api: self.api, accepted: self.accepted, type_name, field: name, context };
+        resolve::resolve(&call, resolver).await
+    }
+}

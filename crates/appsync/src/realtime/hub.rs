@@ -1,0 +1,127 @@
+//! The register of all subscriptions of an API.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use axum::extract::ws::Utf8Bytes;
+use tokio::sync::{Notify, mpsc};
+
+use super::plan::Plan;
+use super::publish::{Event, dispatch};
+use crate::api::Inner;
+use crate::limits::PUBLISH_QUEUE;
+use crate::lock::lock;
+
+/// Tells one listener from all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct ConnectionId(u64);
+
+/// A WebSocket, or a [`Subscription`](super::Subscription) in this process.
+#[derive(Clone)]
+pub(super) struct Listener {
+    pub(super) connection: ConnectionId,
+    pub(super) queue: mpsc::Sender<Outgoing>,
+    /// Notified when the queue is full: the reader is too slow.
+    pub(super) overflow: Arc<Notify>,
+}
+
+/// What a listener is told.
+#[derive(Debug)]
+pub(super) enum Outgoing {
+    /// A message in the realtime protocol.
+    Text(Utf8Bytes),
+    /// An invalidation ended the subscription with this id.
+    Ended(String),
+}
+
+/// The subscribers that share a plan, each with the id of its subscription.
+pub(super) struct Group {
+    pub(super) plan: Arc<Plan>,
+    pub(super) members: Vec<(String, Listener)>,
+}
+
+/// All subscriptions of an API.
+#[derive(Default)]
+pub(crate) struct Hub {
+    /// By the field of the subscription type, then by the key of the plan. This is a plain mutex because it is held only for
+    /// lookups and for filling queues, never across an await.
+    pub(super) topics: Mutex<HashMap<String, HashMap<String, Group>>>,
+    /// To the task that serves the groups. The first publication starts that task.
+    queue: Mutex<Option<mpsc::Sender<Event>>>,
+    pub(super) connections: AtomicUsize,
+    /// The next [`ConnectionId`].
+    next: AtomicU64,
+}
+
+impl std::fmt::Debug for Hub {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hub").field("connections", &self.connections).finish_non_exhaustive()
+    }
+}
+
+impl Hub {
+    /// Whether a field of the subscription type has subscribers.
+    pub(crate) fn has_subscribers(&self, field: &str) -> bool {
+        lock(&self.topics).get(field).is_some_and(|groups| !groups.is_empty())
+    }
+
+    /// How many sockets are open.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// How many subscriptions there are.
+    pub(crate) fn subscriptions(&self) -> usize {
+        lock(&self.topics).values().flat_map(HashMap::values).map(|group| group.members.len()).sum()
+    }
+
+    pub(super) fn listener(&self, capacity: usize) -> (Listener, mpsc::Receiver<Outgoing>) {
+        let (queue, receiver) = mpsc::channel(capacity);
+        let connection = ConnectionId(self.next.fetch_add(1, Ordering::Relaxed));
+        (Listener { connection, queue, overflow: Arc::new(Notify::new()) }, receiver)
+    }
+
+    pub(super) fn add(&self, id: &str, plan: Plan, listener: &Listener) {
+        let mut topics = lock(&self.topics);
+        let groups = topics.entry(plan.field.clone()).or_default();
+        groups
+            .entry(plan.key.clone())
+            .or_insert_with(|| Group { plan: Arc::new(plan), members: Vec::new() })
+            .members
+            .push((id.to_owned(), listener.clone()));
+    }
+
+    /// Removes the subscriptions for which `leaves` is true.
+    fn remove(&self, mut leaves: impl FnMut(&str, &Listener) -> bool) {
+        lock(&self.topics).retain(|_, groups| {
+            groups.retain(|_, group| {
+                group.members.retain(|(id, listener)| !leaves(id, listener));
+                !group.members.is_empty()
+            });
+            !groups.is_empty()
+        });
+    }
+
+    /// Removes all subscriptions of a listener.
+    pub(super) fn leave(&self, connection: ConnectionId) {
+        self.remove(|_, listener| listener.connection == connection);
+    }
+
+    /// Removes one subscription of a listener.
+    pub(super) fn unsubscribe(&self, connection: ConnectionId, id: &str) {
+        self.remove(|other, listener| listener.connection == connection && other == id);
+    }
+
+    /// The queue of the task that serves the groups. Starts the task if it does not run.
+    pub(super) fn queue(&self, api: &Arc<Inner>) -> mpsc::Sender<Event> {
+        let mut queue = lock(&self.queue);
+        if let Some(queue) = queue.as_ref().filter(|queue| !queue.is_closed()) {
+            return queue.clone();
+        }
+        let (sender, receiver) = mpsc::channel(PUBLISH_QUEUE);
+        tokio::spawn(dispatch(Arc::downgrade(api), receiver));
+        *queue = Some(sender.clone());
+        sender
+    }
+}
