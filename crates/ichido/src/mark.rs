@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::breaker::Gate;
 use crate::key::Key;
 use crate::memory::{Admission, Known, Remembered, Unwritten};
-use crate::observe::{self, Event, Strength};
+use crate::observe::{self, Event, Reason, Strength};
 use crate::once::{Inner, Timed};
 use crate::record::{Outcome, Owner, State};
 use crate::store::{self, Admit, Admitted, Attributes, Store};
@@ -62,7 +62,7 @@ impl<'o, S: Store> Mark<'o, S> {
         if admitted_alone {
             // The key was admitted during an outage. The store may not know that and would admit it again.
             self.inner.reconcile_key(&self.key).await;
-            return Ok(self.decided(Marked::Duplicate, "completed", None, true));
+            return Ok(self.decided(Marked::Duplicate, Reason::Completed, None, true));
         }
         let owner = self.inner.new_owner();
         if let Gate::Blocked { .. } = self.inner.gate(now) {
@@ -95,7 +95,7 @@ impl<'o, S: Store> Mark<'o, S> {
                         Marked::New
                     }
                 };
-                let reason = if marked.is_new() { "absent" } else { "completed" };
+                let reason = if marked.is_new() { Reason::Absent } else { Reason::Completed };
                 let marked = self.decided(marked, reason, Some(latency), false);
                 self.inner.reconcile().await;
                 Ok(marked)
@@ -119,20 +119,14 @@ impl<'o, S: Store> Mark<'o, S> {
         match admission {
             Admission::New { .. } => {
                 self.inner.observe(Event::AdmittedWithoutStore { key: &key });
-                Ok(self.decided(Marked::New, "absent", None, true))
+                Ok(self.decided(Marked::New, Reason::Absent, None, true))
             }
-            Admission::Known(_) => Ok(self.decided(Marked::Duplicate, "completed", None, true)),
+            Admission::Known(_) => Ok(self.decided(Marked::Duplicate, Reason::Completed, None, true)),
             Admission::Full => Err(self.inner.journal_full(&key)),
         }
     }
 
-    fn decided(
-        &self,
-        marked: Marked,
-        reason: &'static str,
-        latency: Option<std::time::Duration>,
-        fallback: bool,
-    ) -> Marked {
+    fn decided(&self, marked: Marked, reason: Reason, latency: Option<std::time::Duration>, fallback: bool) -> Marked {
         let decision = if marked.is_new() { observe::Decision::New } else { observe::Decision::Duplicate };
         self.inner.observe(Event::Decided {
             key: &self.key,

@@ -32,6 +32,36 @@ pub enum Decision {
     Duplicate,
 }
 
+/// Why a call was decided so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// New: no earlier attempt can have performed the effect.
+    Absent,
+    /// New: an earlier holder may have performed the effect.
+    TakenOver,
+    /// Duplicate: the effect was performed.
+    Completed,
+    /// Duplicate: another call holds the claim.
+    InFlight,
+    /// Duplicate: the work failed permanently.
+    Failed,
+    /// Duplicate: the key was used with another request.
+    DifferentPayload,
+}
+
+impl Reason {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::TakenOver => "taken over",
+            Self::Completed => "completed",
+            Self::InFlight => "in flight",
+            Self::Failed => "failed",
+            Self::DifferentPayload => "different payload",
+        }
+    }
+}
+
 /// Something that happened.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -42,8 +72,7 @@ pub enum Event<'a> {
         key: &'a Key,
         strength: Strength,
         decision: Decision,
-        /// Why: `absent`, `taken over`, `completed`, `in flight`, `failed`, `different payload`.
-        reason: &'static str,
+        reason: Reason,
         /// How long the store took. `None` if it did not decide.
         store_latency: Option<Duration>,
         /// True if the local memory decided.

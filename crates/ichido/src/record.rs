@@ -215,6 +215,15 @@ mod tests {
     }
 
     #[test]
+    fn every_kind_of_state_is_found_by_its_name_and_nothing_else_is() {
+        for kind in StateKind::ALL {
+            assert_eq!(StateKind::named(kind.name()), Some(kind));
+        }
+        assert_eq!(StateKind::named("Claimed"), None);
+        assert_eq!(StateKind::named(""), None);
+    }
+
+    #[test]
     fn a_long_reason_is_cut_at_a_character() {
         let cut = reason(&"あ".repeat(400));
         assert!(cut.len() <= MAX_REASON_BYTES && cut.ends_with('…'));

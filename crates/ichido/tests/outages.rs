@@ -303,20 +303,20 @@ async fn every_decision_is_reported_with_its_reason() {
 
     let decided = |key: &str, decision: &str, reason: &str, latency: &str, fallback: bool| {
         format!(
-            "Decided {{ key: {key:?}, strength: Run, decision: {decision}, reason: {reason:?}, store_latency: {latency}, fallback: {fallback} }}"
+            "Decided {{ key: {key:?}, strength: Run, decision: {decision}, reason: {reason}, store_latency: {latency}, fallback: {fallback} }}"
         )
     };
     let expected = [
-        decided("Ev1", "New", "absent", "Some(0ns)", false),
-        decided("Ev1", "Duplicate", "in flight", "Some(0ns)", false),
-        decided("Ev1", "Duplicate", "completed", "Some(0ns)", false),
-        decided("Ev1", "Duplicate", "different payload", "Some(0ns)", false),
-        decided("Ev2", "New", "absent", "Some(0ns)", false),
-        decided("Ev2", "Duplicate", "failed", "Some(0ns)", false),
-        decided("Ev3", "New", "absent", "Some(0ns)", false),
-        decided("Ev3", "New", "taken over", "Some(0ns)", false),
-        decided("Ev4", "New", "absent", "None", true),
-        decided("Ev4", "Duplicate", "completed", "None", true),
+        decided("Ev1", "New", "Absent", "Some(0ns)", false),
+        decided("Ev1", "Duplicate", "InFlight", "Some(0ns)", false),
+        decided("Ev1", "Duplicate", "Completed", "Some(0ns)", false),
+        decided("Ev1", "Duplicate", "DifferentPayload", "Some(0ns)", false),
+        decided("Ev2", "New", "Absent", "Some(0ns)", false),
+        decided("Ev2", "Duplicate", "Failed", "Some(0ns)", false),
+        decided("Ev3", "New", "Absent", "Some(0ns)", false),
+        decided("Ev3", "New", "TakenOver", "Some(0ns)", false),
+        decided("Ev4", "New", "Absent", "None", true),
+        decided("Ev4", "Duplicate", "Completed", "None", true),
     ];
     assert_eq!(reported.with("Decided"), expected);
 }

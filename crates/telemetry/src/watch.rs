@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use ichido::StateKind;
-use ichido::observe::{Decision, Event, Observer};
+use ichido::observe::{Decision, Event, Observer, Reason};
 
-use crate::metric;
+use crate::metric::{self, millis};
 
 /// Logs and counts what happens to keys. Pass one to `Builder::observer` of [`ichido::Once`].
 #[derive(Debug, Clone, Copy, Default)]
@@ -18,9 +18,9 @@ impl Observer for Watch {
     fn observe(&self, event: &Event<'_>) {
         match event {
             Event::Decided { key, strength, decision, reason, store_latency, fallback } => {
-                let result = match (decision, *reason) {
+                let result = match (decision, reason) {
                     (Decision::New, _) => "new",
-                    (Decision::Duplicate, "in flight") => "in flight",
+                    (Decision::Duplicate, Reason::InFlight) => "in flight",
                     (Decision::Duplicate, _) => "duplicate",
                 };
                 match result {
@@ -28,9 +28,9 @@ impl Observer for Watch {
                     "duplicate" => metric::DUPLICATES.add(1),
                     _ => metric::IN_FLIGHT.add(1),
                 }
-                match *reason {
-                    "taken over" => metric::TAKE_OVERS.add(1),
-                    "different payload" => metric::MISMATCHES.add(1),
+                match reason {
+                    Reason::TakenOver => metric::TAKE_OVERS.add(1),
+                    Reason::DifferentPayload => metric::MISMATCHES.add(1),
                     _ => {}
                 }
                 if *fallback {
@@ -40,7 +40,7 @@ impl Observer for Watch {
                 tracing::info!(
                     event_key = %key,
                     result,
-                    reason,
+                    reason = reason.name(),
                     strength = strength.name(),
                     dynamodb_latency = store_latency.map(millis),
                     fallback_mode = fallback,
@@ -53,8 +53,6 @@ impl Observer for Watch {
             Event::Probed { key, done } => {
                 if *done {
                     metric::PROBED.add(1);
-                }
-                if *done {
                     tracing::info!(event_key = %key, done, "the destination says that {key} was performed; not repeating it");
                 } else {
                     tracing::info!(event_key = %key, done, "the destination says that {key} was not performed; performing it");
@@ -75,11 +73,13 @@ impl Observer for Watch {
             Event::StoreFailed { key, operation, error } => {
                 metric::STORE_CALLS.add(1);
                 metric::STORE_ERRORS.add(1);
-                tracing::error!(event_key = %key, operation, kind = error.kind().name(), error = *error as &(dyn std::error::Error + 'static), "the store failed at {operation} for {key}");
+                tracing::error!(event_key = %key, operation, kind = error.kind().name(), error = *error as &(dyn std::error::Error + 'static), "the store failed in {operation} for {key}");
             }
             Event::BreakerOpened => {
                 metric::FALLBACK_ACTIVE.put(1.0);
-                tracing::error!("the store failed too often; treating it as down and asking it again every minute");
+                tracing::error!(
+                    "the store failed too often; treating it as down and asking it again from time to time"
+                );
             }
             Event::BreakerClosed => {
                 metric::FALLBACK_ACTIVE.put(0.0);
@@ -101,8 +101,6 @@ impl Observer for Watch {
                 metric::RECONCILED.add(1);
                 if *conflict {
                     metric::DOUBLE_ADMISSIONS.add(1);
-                }
-                if *conflict {
                     tracing::warn!(event_key = %key, conflict, "{key} was admitted during the outage by this instance and by another one");
                 } else {
                     tracing::info!(event_key = %key, conflict, "wrote {key}, which was admitted during the outage, to the store");
@@ -119,8 +117,4 @@ fn count_call(latency: Option<Duration>) {
         metric::STORE_CALLS.add(1);
         metric::STORE_LATENCY.took(latency);
     }
-}
-
-fn millis(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e3
 }

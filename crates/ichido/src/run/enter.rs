@@ -11,7 +11,7 @@ use crate::breaker::Gate;
 use crate::clock::Timestamp;
 use crate::digest::Digests;
 use crate::memory::{Admission, Known, Remembered, Standing, Unwritten};
-use crate::observe::{Decision, Event, Strength};
+use crate::observe::{Decision, Event, Reason, Strength};
 use crate::once::{MAX_CLOCK_SKEW, Timed};
 use crate::record::{Outcome, Owner, Record, State};
 use crate::store::{self, Admit, Admitted, Settle, Store, Transition};
@@ -35,18 +35,29 @@ pub(super) enum Entered {
 
 /// Why this call may not work and has no outcome: [`Error`] before the work determines its type parameter.
 pub(super) enum NotEntered {
+    Taken(Taken),
+    Store(store::Error),
+}
+
+/// Another call has, or had, the key, and there is no outcome to replay.
+pub(super) enum Taken {
     InFlight { until: Timestamp },
     Failed { reason: String },
     Mismatch { fields: Vec<String> },
-    Store(store::Error),
+}
+
+impl From<Taken> for NotEntered {
+    fn from(taken: Taken) -> Self {
+        Self::Taken(taken)
+    }
 }
 
 impl<E> From<NotEntered> for Error<E> {
     fn from(why: NotEntered) -> Self {
         match why {
-            NotEntered::InFlight { until } => Self::InFlight { until },
-            NotEntered::Failed { reason } => Self::Failed { reason },
-            NotEntered::Mismatch { fields } => Self::Mismatch { fields },
+            NotEntered::Taken(Taken::InFlight { until }) => Self::InFlight { until },
+            NotEntered::Taken(Taken::Failed { reason }) => Self::Failed { reason },
+            NotEntered::Taken(Taken::Mismatch { fields }) => Self::Mismatch { fields },
             NotEntered::Store(error) => Self::Store(error),
         }
     }
@@ -59,14 +70,14 @@ impl<S: Store> Call<'_, S> {
         let mut poll = FIRST_POLL;
         loop {
             let until = match self.try_enter(&owner).await {
-                Err(NotEntered::InFlight { until }) => until,
+                Err(NotEntered::Taken(Taken::InFlight { until })) => until,
                 decided => return decided,
             };
             // Read until the key is free or settled: a read costs less than a refused write.
             loop {
                 let now = self.inner.clock.now();
                 let Some(deadline) = self.wait_until.filter(|deadline| now < *deadline) else {
-                    return Err(NotEntered::InFlight { until });
+                    return Err(Taken::InFlight { until }.into());
                 };
                 self.inner.clock.sleep(poll.min(deadline.since(now))).await;
                 poll = (poll * 2).min(SLOWEST_POLL);
@@ -78,8 +89,8 @@ impl<S: Store> Call<'_, S> {
                     // This call's own claim, whose answer was lost: there is nobody to wait for.
                     Ok(Timed { answer: Some(record), .. }) if record.owner == owner => break,
                     Ok(Timed { answer: Some(record), .. }) if !record.is_claimable(now) => match self.judge(&record) {
-                        Err(NotEntered::InFlight { .. }) => {}
-                        decided => return decided,
+                        Err(Taken::InFlight { .. }) => {}
+                        decided => return Ok(decided?),
                     },
                     Ok(_) | Err(_) => break,
                 }
@@ -95,7 +106,7 @@ impl<S: Store> Call<'_, S> {
             match unwritten.remembered.state.standing(now) {
                 Standing::Open => {}
                 Standing::Doubtful => doubt = true,
-                Standing::Held => return self.recall(unwritten.remembered).await,
+                Standing::Held => return Ok(self.recall(unwritten.remembered).await?),
             }
         }
         if let Gate::Blocked { .. } = self.inner.gate(now) {
@@ -135,10 +146,10 @@ impl<S: Store> Call<'_, S> {
                 self.inner.memory().note(&self.key, &record);
                 let judged = self.judge(&record);
                 self.decided(Decision::Duplicate, reason_of(&judged), Some(latency), false);
-                if !matches!(judged, Err(NotEntered::InFlight { .. })) {
+                if !matches!(judged, Err(Taken::InFlight { .. })) {
                     self.inner.reconcile().await;
                 }
-                return judged;
+                return Ok(judged?);
             }
         };
         // While the answer was under way, the store may have failed another call of this instance, which was then
@@ -159,7 +170,7 @@ impl<S: Store> Call<'_, S> {
                     };
                     // If the store does not answer, the claim ends with its lease.
                     let _ = self.inner.ask(&self.key, "release", self.inner.store.settle(&release)).await;
-                    return self.recall(meanwhile.remembered).await;
+                    return Ok(self.recall(meanwhile.remembered).await?);
                 }
             }
         }
@@ -172,7 +183,7 @@ impl<S: Store> Call<'_, S> {
                 Remembered { state, digests: self.digests.clone(), expires_at: request.expires_at },
             );
         }
-        self.decided(Decision::New, if doubt { "taken over" } else { "absent" }, Some(latency), false);
+        self.decided(Decision::New, if doubt { Reason::TakenOver } else { Reason::Absent }, Some(latency), false);
         let lease_end = lease_until.saturating_sub(MAX_CLOCK_SKEW);
         Ok(Entered::Claimed(Held { owner: owner.clone(), fence, lease_end, doubt, in_store: true }))
     }
@@ -196,16 +207,16 @@ impl<S: Store> Call<'_, S> {
         match admission {
             Admission::New { doubt } => {
                 self.inner.observe(Event::AdmittedWithoutStore { key: &self.key });
-                self.decided(Decision::New, if doubt { "taken over" } else { "absent" }, None, true);
+                self.decided(Decision::New, if doubt { Reason::TakenOver } else { Reason::Absent }, None, true);
                 Ok(Entered::Claimed(Held { owner: owner.clone(), fence: 0, lease_end, doubt, in_store: false }))
             }
-            Admission::Known(remembered) => self.judge_memory(&remembered),
+            Admission::Known(remembered) => Ok(self.judge_memory(&remembered)?),
             Admission::Full => Err(NotEntered::Store(self.inner.journal_full(&self.key))),
         }
     }
 
     /// The journal holds the key: tries to write it to the store, then answers from memory.
-    async fn recall(&self, unwritten: Remembered) -> Result<Entered, NotEntered> {
+    async fn recall(&self, unwritten: Remembered) -> Result<Entered, Taken> {
         self.inner.reconcile_key(&self.key).await;
         // The store may have had another outcome, and then that one counts.
         let known = self.inner.memory().recall(&self.key, self.inner.clock.now());
@@ -222,50 +233,49 @@ impl<S: Store> Call<'_, S> {
     }
 
     /// What another call's record means for this one.
-    fn judge(&self, record: &Record) -> Result<Entered, NotEntered> {
+    fn judge(&self, record: &Record) -> Result<Entered, Taken> {
         self.compare(record.digests.as_ref())?;
         match &record.state {
             State::Completed { outcome } => Ok(Entered::Recorded { outcome: outcome.clone(), in_store: true }),
-            State::Failed { reason } => Err(NotEntered::Failed { reason: reason.clone() }),
-            State::Claimed { lease_until } => Err(NotEntered::InFlight { until: *lease_until }),
+            State::Failed { reason } => Err(Taken::Failed { reason: reason.clone() }),
+            State::Claimed { lease_until } => Err(Taken::InFlight { until: *lease_until }),
             // It was released just after the claim was refused: the caller should try again.
-            State::Released { .. } => Err(NotEntered::InFlight { until: record.updated_at }),
+            State::Released { .. } => Err(Taken::InFlight { until: record.updated_at }),
         }
     }
 
     /// What the local memory of a key means for this call.
-    fn judge_memory(&self, remembered: &Remembered) -> Result<Entered, NotEntered> {
+    fn judge_memory(&self, remembered: &Remembered) -> Result<Entered, Taken> {
         let in_store = self.inner.memory().unwritten(&self.key, self.inner.clock.now()).is_none();
         let judged = self.compare(remembered.digests.as_ref()).and_then(|()| match &remembered.state {
             Known::Completed { outcome } => Ok(Entered::Recorded { outcome: outcome.clone(), in_store }),
-            Known::Failed { reason } => Err(NotEntered::Failed { reason: reason.clone() }),
-            Known::InFlight { until } => Err(NotEntered::InFlight { until: *until }),
-            Known::Uncertain => Err(NotEntered::InFlight { until: self.inner.clock.now() }),
+            Known::Failed { reason } => Err(Taken::Failed { reason: reason.clone() }),
+            Known::InFlight { until } => Err(Taken::InFlight { until: *until }),
+            Known::Uncertain => Err(Taken::InFlight { until: self.inner.clock.now() }),
         });
         self.decided(Decision::Duplicate, reason_of(&judged), None, true);
         judged
     }
 
-    fn compare(&self, stored: Option<&Digests>) -> Result<(), NotEntered> {
+    fn compare(&self, stored: Option<&Digests>) -> Result<(), Taken> {
         let fields = match (&self.digests, stored) {
             (Some(ours), Some(stored)) => ours.differences(stored),
             _ => Vec::new(),
         };
-        if fields.is_empty() { Ok(()) } else { Err(NotEntered::Mismatch { fields }) }
+        if fields.is_empty() { Ok(()) } else { Err(Taken::Mismatch { fields }) }
     }
 
-    fn decided(&self, decision: Decision, reason: &'static str, store_latency: Option<Duration>, fallback: bool) {
+    fn decided(&self, decision: Decision, reason: Reason, store_latency: Option<Duration>, fallback: bool) {
         let strength = Strength::Run;
         self.inner.observe(Event::Decided { key: &self.key, strength, decision, reason, store_latency, fallback });
     }
 }
 
-fn reason_of(judged: &Result<Entered, NotEntered>) -> &'static str {
+fn reason_of(judged: &Result<Entered, Taken>) -> Reason {
     match judged {
-        Ok(_) => "completed",
-        Err(NotEntered::InFlight { .. }) => "in flight",
-        Err(NotEntered::Failed { .. }) => "failed",
-        Err(NotEntered::Mismatch { .. }) => "different payload",
-        Err(NotEntered::Store(_)) => "store error",
+        Ok(_) => Reason::Completed,
+        Err(Taken::InFlight { .. }) => Reason::InFlight,
+        Err(Taken::Failed { .. }) => Reason::Failed,
+        Err(Taken::Mismatch { .. }) => Reason::DifferentPayload,
     }
 }
