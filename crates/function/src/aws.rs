@@ -1,10 +1,10 @@
 //! AWS clients of a function: made when first used, shared, TLS by ring.
 //!
-//! Promise: nothing is opened or fetched before it is asked for, because a cold start pays for it. Every endpoint can
-//! be moved with `AWS_ENDPOINT_URL`. Secrets are fetched by name, kept for [`SECRET_KEPT`], and print as `…`.
-//! Calls to Lambda carry the trace of the running invocation, so that one id leads from the first request to the effect.
+//! Promise: no connection is opened and no secret fetched before it is needed, because that would slow down cold starts. Every
+//! endpoint can be changed with `AWS_ENDPOINT_URL`. Secrets are fetched by name, kept for [`SECRET_KEPT`], and print as
+//! `…`. Calls to Lambda carry the trace of the running invocation.
 //!
-//! Failure: a secret that cannot be read is an [`Error`] that names the secret, never its value; if a refresh
+//! Failure: a secret that cannot be read is an [`Error`] with the name of the secret, never its value. If a refresh
 //! fails and a cached value exists, the cached value is used.
 
 use std::collections::HashMap;
@@ -26,15 +26,15 @@ use aws_smithy_types::config_bag::ConfigBag;
 use aws_smithy_types::error::display::DisplayErrorContext;
 use aws_smithy_types::timeout::TimeoutConfig;
 
-/// How long a secret is used before it is fetched again: how soon a rotated one is noticed.
+/// How long a secret is used before it is fetched again. A rotated secret is noticed after this time at the latest.
 pub const SECRET_KEPT: Duration = Duration::from_secs(300);
-/// How many parameters SSM gives in one call.
+/// How many parameters SSM returns per call.
 const PARAMETERS_PER_CALL: usize = 10;
 /// The prefix under which SSM shows secrets of Secrets Manager.
-const SECRETS_MANAGER: &str = "/aws/reference/secretsmanager/";
-/// A store in the same region is connected to within this, or not at all.
+pub const SECRETS_MANAGER: &str = "/aws/reference/secretsmanager/";
+/// The time limit for a connection. A store in the same region answers sooner, or not at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1_000);
-/// One attempt of a call to DynamoDB. Answers take milliseconds; an attempt that takes longer than this was lost.
+/// The time limit of one attempt of a call to DynamoDB. Answers take milliseconds, so an attempt that takes longer was lost.
 const DYNAMODB_ATTEMPT: Duration = Duration::from_millis(1_500);
 
 /// Why AWS did not give what was asked for.
@@ -65,9 +65,8 @@ impl fmt::Debug for Aws {
 }
 
 impl Aws {
-    /// Configured as Lambda configures a function: region, credentials and, where one is set, endpoint are variables. The SDK's
-    /// own search would go on to files and to other services, where a function never has anything, and be paid for at
-    /// every cold start.
+    /// Configured as Lambda configures a function: region, credentials and endpoint are variables. The SDK's own search
+    /// would also read files and ask other services, which have nothing for a function and would slow down every cold start.
     pub fn of_function() -> Self {
         let region = ["AWS_REGION", "AWS_DEFAULT_REGION"].into_iter().find_map(variable).map(Region::new);
         let mut config = SdkConfig::builder()
@@ -79,7 +78,7 @@ impl Aws {
         Self::new(config.build())
     }
 
-    /// Configured as the SDK finds it, but at one endpoint, and in `region` if the process names none: the operator's tool.
+    /// Configured as the SDK finds it, with this endpoint, and with `region` if the process names none. For the operator's tool.
     pub async fn of_process_at(endpoint: Option<&str>, region: &'static str) -> Self {
         let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(https());
         if let Some(endpoint) = endpoint {
@@ -92,7 +91,7 @@ impl Aws {
         }
     }
 
-    /// At one endpoint with credentials that mean nothing: the local platform, a test's server.
+    /// At one endpoint with made-up credentials: for the local platform and for the servers of tests.
     pub fn at(endpoint: &str) -> Self {
         let credentials = Credentials::new("local", "local", None, None, "local");
         let config = SdkConfig::builder()
@@ -105,7 +104,7 @@ impl Aws {
         Self::new(config)
     }
 
-    /// With a configuration of the caller's.
+    /// With the caller's configuration.
     pub fn new(config: SdkConfig) -> Self {
         Self(Arc::new(Inner {
             config,
@@ -116,12 +115,12 @@ impl Aws {
         }))
     }
 
-    /// What clients are made of, for those that no function needs: the operator's tool makes its own of it.
+    /// The configuration, for clients that no function needs but the operator's tool does.
     pub fn config(&self) -> &SdkConfig {
         &self.0.config
     }
 
-    /// The same clients, but with this one for DynamoDB: how faults and counters get in between. Secrets are fetched anew.
+    /// The same clients, but with this one for DynamoDB, which may inject faults or count. Cached secrets are not copied.
     #[must_use]
     pub fn with_dynamodb(&self, client: aws_sdk_dynamodb::Client) -> Self {
         let other = Self::new(self.0.config.clone());
@@ -143,7 +142,7 @@ impl Aws {
             .build();
         aws_sdk_dynamodb::config::Builder::from(&self.0.config)
             .timeout_config(timeouts)
-            // Watches over streams that crawl; the attempt's timeout has ended them long before, and watching costs CPU.
+            // The time limit of an attempt ends slow streams sooner, and this protection costs CPU.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
     }
 
@@ -178,15 +177,15 @@ impl Aws {
         self.0.ssm.get_or_init(|| aws_sdk_ssm::Client::new(&self.0.config)).clone()
     }
 
-    /// Opens the connection to DynamoDB while the function starts, when Lambda gives it a whole core. The answer does
-    /// not matter: a store that is down now may be back at the first request.
+    /// Opens the connection to DynamoDB while the function starts, when Lambda gives it a whole core. A failure does not
+    /// matter: a store that is down now may be back at the first request.
     pub async fn warm(&self, table: &str) {
         if let Err(error) = self.dynamodb().describe_table().table_name(table).send().await {
             tracing::debug!(table, error = %DisplayErrorContext(&error), "could not open a connection to table {table} in advance; the first request opens it");
         }
     }
 
-    /// A secret by name: an SSM SecureString (`/slack/prod/token`), or one of Secrets Manager as SSM shows it
+    /// A secret by name: an SSM SecureString (`/slack/prod/token`), or a secret of Secrets Manager as SSM shows it
     /// (`/aws/reference/secretsmanager/NAME`).
     pub async fn secret(&self, name: &str) -> Result<Secret, Error> {
         let mut found = self.secrets(&[name]).await?;
@@ -208,16 +207,14 @@ impl Aws {
             let mut kept = self.kept();
             match fetched {
                 Ok(values) => kept.extend(values.into_iter().map(|(name, secret)| (name, (Instant::now(), secret)))),
-                // An old value is better than none; without one, the error says which secret.
+                // Without a cached value the caller gets the error, which names the secret.
                 Err(error) if call.iter().any(|name| !kept.contains_key(*name)) => {
                     return Err(error);
                 }
                 Err(error) => {
-                    tracing::warn!(
-                        error = &error as &(dyn std::error::Error + 'static),
-                        "could not refresh secrets {}; using the cached ones",
-                        call.join(", ")
-                    )
+                    let secrets = call.join(", ");
+                    let error = &error as &(dyn std::error::Error + 'static);
+                    tracing::warn!(secrets, error, "could not refresh secrets {secrets}; using the cached ones");
                 }
             }
         }
@@ -246,7 +243,7 @@ async fn fetch(ssm: &aws_sdk_ssm::Client, names: &[&str]) -> Result<Vec<(String,
         let (Some(name), Some(value)) = (parameter.name, parameter.value) else {
             continue;
         };
-        // For Secrets Manager's secrets SSM may answer with a shortened name.
+        // For a secret of Secrets Manager, SSM may return the name without the prefix.
         let asked = names.iter().find(|asked| **asked == name || asked.strip_prefix(SECRETS_MANAGER) == Some(&name));
         found.push((asked.map_or(name, |asked| (*asked).to_owned()), Secret::new(value)));
     }
@@ -263,7 +260,7 @@ impl Secret {
         Self(value.into())
     }
 
-    /// The value itself, where it is needed.
+    /// The value itself.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -280,7 +277,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
 
-/// TLS by ring: aws-lc's entropy costs 43 ms of every cold start.
+/// TLS by ring: aws-lc adds 43 ms to every cold start for its entropy.
 fn https() -> SharedHttpClient {
     Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https()
 }
@@ -290,7 +287,7 @@ fn http() -> SharedHttpClient {
     Builder::new().build_http()
 }
 
-/// Puts the running invocation's trace on a call.
+/// Puts the trace of the running invocation on each call.
 #[derive(Debug)]
 struct PassTrace;
 

@@ -1,8 +1,8 @@
 //! A function's environment, read once and checked as a whole.
 //!
-//! Promise: [`Reader::finish`] names everything that is missing, still a placeholder or invalid in ONE error, so that
-//! a person can fix a configuration in one go. Applications never look at the process's environment themselves; what
-//! they get is a value, so that tests and the local platform can run many functions in one process.
+//! Promise: [`Reader::finish`] names everything that is missing, still a placeholder or invalid in one error, so that
+//! a person can correct all of it at once. Applications never read the process's environment themselves. They get an
+//! [`Env`], so that tests and the local platform can run many functions in one process.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +17,7 @@ const PLACEHOLDERS: [&str; 8] =
 #[derive(Clone, Default)]
 pub struct Env {
     variables: Arc<BTreeMap<String, String>>,
-    /// What the function said that it reads; `None`: it was not asked.
+    /// The variables that the function declares; `None` if any may be read.
     declared: Option<&'static [&'static str]>,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Debug for Env {
 }
 
 impl Env {
-    /// The process's own variables: for a Lambda binary. Names and values that are not Unicode are left out.
+    /// The variables of this process, for a Lambda binary. Names and values that are not Unicode are left out.
     pub fn of_process() -> Self {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -42,8 +42,8 @@ impl Env {
         self.variables.get(name).map(String::as_str)
     }
 
-    /// The same variables for a function that declared which ones it reads. Reading another one is an error at the start,
-    /// so that what a function declares is what it reads.
+    /// The same variables for a function that reads only these. A [`Reader`] reports every other one as a [`Problem`], so
+    /// that a function does not start if it reads a variable that it does not declare.
     #[must_use]
     pub fn declared(&self, names: &'static [&'static str]) -> Self {
         Self { variables: self.variables.clone(), declared: Some(names) }
@@ -69,7 +69,7 @@ pub enum Problem {
     Missing,
     /// Set to a placeholder that nobody replaced.
     Placeholder,
-    /// Set, but not to what it may be. Values are not shown unless the caller put them into the reason.
+    /// Set to a value that is not allowed. The value is not shown, unless the caller put it into the reason.
     Invalid(String),
     /// Read, but not among the variables that the function's [`Definition`](crate::Definition) declares: a mistake in the code.
     Undeclared,
@@ -81,7 +81,7 @@ pub enum Problem {
 pub struct Error(Vec<(String, Problem)>);
 
 impl Error {
-    /// Variable by variable.
+    /// The problems, by variable.
     pub fn problems(&self) -> &[(String, Problem)] {
         &self.0
     }
@@ -118,7 +118,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A variable that may be set; empty is not set.
+    /// A variable that may be set. An empty one counts as not set.
     pub fn optional(&mut self, name: &str) -> Option<String> {
         if self.env.declared.is_some_and(|declared| !declared.contains(&name)) {
             self.problem(name, Problem::Undeclared);
@@ -148,7 +148,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A variable that takes one of a few words.
+    /// A variable that must be one of these words.
     pub fn one_of<T: Clone>(&mut self, name: &str, choices: &[(&str, T)], default: T) -> T {
         let Some(value) = self.optional(name) else {
             return default;
@@ -157,18 +157,18 @@ impl Reader<'_> {
             Some((_, choice)) => choice.clone(),
             None => {
                 let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
-                self.invalid(name, format_args!("one of {}", words.join(", ")));
+                self.invalid(name, format_args!("must be one of {}", words.join(", ")));
                 default
             }
         }
     }
 
-    /// Reports that a variable's value is invalid, for rules that only the caller knows.
+    /// Reports an invalid value, for rules that only the caller knows.
     pub fn invalid(&mut self, name: &str, why: impl fmt::Display) {
         self.problem(name, Problem::Invalid(why.to_string()));
     }
 
-    /// Ends reading: everything that is wrong, in one error.
+    /// Ends reading. One error names everything that is wrong.
     pub fn finish(self) -> Result<(), Error> {
         if self.problems.is_empty() { Ok(()) } else { Err(Error(self.problems)) }
     }
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "the function's variables are not right: TABLE is missing; TOKEN_PARAMETER is still a placeholder; EMPTY is missing; \
-             RETRIES is invalid (invalid digit found in string); DEDUP_FALLBACK is invalid (one of open, closed)"
+             RETRIES is invalid (invalid digit found in string); DEDUP_FALLBACK is invalid (must be one of open, closed)"
         );
     }
 

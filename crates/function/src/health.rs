@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// The payload, as JSON: `{"ichido": "health"}`.
 pub const HEALTH: &str = r#"{"ichido":"health"}"#;
 
-/// Whether this event asks for health: exactly the payload and nothing beside it, which no real event resembles.
+/// Whether this event is the health payload: it has this member and no other, so no real event is mistaken for it.
 pub fn is_health(event: &Value) -> bool {
     event
         .as_object()

@@ -1,7 +1,7 @@
 //! Attributes of DynamoDB items, written and read by name.
 //!
-//! An attribute that is absent and one of another type are the same to a reader here: `None`. Whoever needs to tell a
-//! broken item from an incomplete one says so in the application's own `table` module.
+//! Reading returns `None` both for an attribute that is absent and for one of another type. An application that must tell
+//! the two apart does so in its own `table` module.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attribute_of_another_type_is_as_good_as_absent() {
+    fn an_attribute_of_another_type_counts_as_absent() {
         let item = Item::from([("name".to_owned(), text("a")), ("count".to_owned(), number(300))]);
         assert_eq!(get_text(&item, "name"), Some("a"));
         assert_eq!(get_text(&item, "count"), None);

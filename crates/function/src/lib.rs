@@ -1,9 +1,9 @@
-//! What every Lambda function of ours has in common.
+//! What every Lambda function of this workspace has in common.
 //!
 //! An application describes each function as a [`Definition`]: its name, the variables that it reads, and how it is built
-//! from its environment and its AWS clients. The Lambda binary serves it with [`serve`]; the local platform and the tests start the very same
-//! definition with [`Definition::start`]. Either way the handler is wrapped once: the health payload is answered
-//! without side effects, log lines and metrics carry the request id and its trace id, and an error is logged once, here.
+//! from its environment and its AWS clients. The Lambda binary serves it with [`serve`]. The local platform and the tests
+//! start the same definition with [`Definition::start`]. Either way the handler is wrapped: the health payload is answered
+//! without side effects, log lines and metrics carry the request id and the trace id, and an error is logged once, here.
 //!
 //! ```no_run
 //! # use std::process::ExitCode;
@@ -45,32 +45,32 @@ pub use lambda_runtime::{Context, Diagnostic, LambdaEvent};
 pub use serde_json::Value;
 pub use serve::serve;
 
-/// A call of the AWS SDK allocates a few hundred times, which was a fifth of its CPU.
+/// The AWS SDK allocates a few hundred times per call. With glibc's allocator that took a fifth of its CPU.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Answers an event. Cheap to clone; concurrent invocations on the local platform share one.
+/// Answers an event. It is cheap to clone, and concurrent invocations on the local platform share one.
 pub type Handler = Arc<dyn Fn(LambdaEvent<Value>) -> BoxFuture<'static, Result<Value, Error>> + Send + Sync>;
 
-/// One Lambda function: its name, and how it is made.
+/// One Lambda function: its name, its variables, and how it is built.
 #[derive(Clone, Copy, Debug)]
 pub struct Definition {
-    /// The function's, its binary's and its directory's name: `slack-events`.
+    /// The name of the function, of its binary and of its directory: `slack-events`.
     pub name: &'static str,
-    /// Every variable that it reads, beside [`COMMON_VARIABLES`]. `ichido-local --functions` prints them, and the tests of
-    /// the infrastructure compare them with what the templates set.
+    /// Every variable that it reads, besides [`COMMON_VARIABLES`]. `ichido-local --functions` prints them, and the tests of
+    /// `infra/` compare them with what the templates set.
     pub variables: &'static [&'static str],
     /// Reads the environment and connects the parts. If it fails, the function does not start.
     pub build: fn(Env, Aws) -> BoxFuture<'static, Result<Handler, Error>>,
 }
 
-/// What `serve` reads for every function, beside Lambda's own variables.
+/// What `serve` reads for every function, besides Lambda's own variables.
 pub const COMMON_VARIABLES: &[&str] = &["LOG_LEVEL"];
 
 /// Why a function could not start, or an invocation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The environment is not what the function needs.
+    /// The variables of the function are missing or wrong.
     #[error(transparent)]
     Environment(#[from] env::Error),
     /// A secret could not be read.
@@ -79,10 +79,10 @@ pub enum Error {
     /// The event is not of the form that the function takes.
     #[error(transparent)]
     Event(#[from] http::Error),
-    /// The handler failed; Lambda retries an asynchronous invocation.
+    /// The handler failed. Lambda repeats an asynchronous invocation.
     #[error("{message}")]
     Failed {
-        /// Stable, for people and alarms: `InFlight`, `Store`, `Slack`.
+        /// A stable name for people and scripts: `InFlight`, `Store`, `Slack`.
         kind: &'static str,
         /// What happened, without secrets.
         message: String,
@@ -90,7 +90,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A handler's failure from the application's own error.
+    /// Makes a failure of the application's own error.
     pub fn failed(kind: &'static str, error: impl std::fmt::Display) -> Self {
         Self::Failed { kind, message: error.to_string() }
     }
@@ -122,7 +122,7 @@ where
 }
 
 impl Definition {
-    /// Builds the function and wraps it with what all functions do.
+    /// Builds the function and wraps its handler with what all functions do.
     pub async fn start(&self, env: Env, aws: Aws) -> Result<Handler, Error> {
         let name = env.get("AWS_LAMBDA_FUNCTION_NAME").unwrap_or(self.name).to_owned();
         let inner = (self.build)(env.declared(self.variables), aws).await?;

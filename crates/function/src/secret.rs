@@ -1,8 +1,8 @@
 //! A secret, wherever it comes from.
 //!
-//! Promise: a named secret is at most [`SECRET_KEPT`](crate::aws::SECRET_KEPT) old while SSM answers. When SSM does not
-//! answer, the cached value is used; a source with a time limit ([`Source::refreshed_within`]) falls back to it when the limit
-//! has passed, so that a slow SSM does not hold up a request. Failure: only where there has never been a value.
+//! Promise: a named secret is at most [`SECRET_KEPT`](crate::aws::SECRET_KEPT) old while SSM answers. If SSM does not
+//! answer, the cached value is used. A source with a time limit ([`Source::refreshed_within`]) uses the cached value when the
+//! limit has passed, so that a slow SSM does not delay a request. It fails only if there is no cached value.
 
 use std::fmt;
 use std::pin::pin;
@@ -17,18 +17,18 @@ use crate::{Aws, Secret};
 
 /// Where a secret comes from.
 pub enum Source {
-    /// It never changes: tests, and what is made locally.
+    /// A value that never changes, for tests and for the local platform.
     Fixed(Secret),
     /// An SSM parameter, or a secret of Secrets Manager as SSM shows it.
     Named(Named),
 }
 
-/// A secret that is fetched when it is needed and refreshed now and then.
+/// A secret that is fetched when it is needed and then refreshed from time to time.
 pub struct Named {
     aws: Aws,
     name: String,
     limit: Option<(Duration, Arc<dyn Clock>)>,
-    /// The cached value. Held for a copy, never across a call.
+    /// The cached value. The mutex is held for a copy, never across a call.
     cached: Mutex<Option<Secret>>,
 }
 
@@ -38,7 +38,7 @@ impl Source {
         Self::Named(Named { aws, name: name.into(), limit: None, cached: Mutex::default() })
     }
 
-    /// A refresh may hold up a request for at most `limit`; then the cached value is used.
+    /// A refresh may take at most `limit`; then the cached value is used.
     #[must_use]
     pub fn refreshed_within(self, limit: Duration, clock: Arc<dyn Clock>) -> Self {
         match self {
@@ -47,7 +47,7 @@ impl Source {
         }
     }
 
-    /// Its value now.
+    /// The current value.
     pub async fn get(&self) -> Result<Secret, Error> {
         match self {
             Self::Fixed(secret) => Ok(secret.clone()),

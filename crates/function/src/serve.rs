@@ -1,4 +1,5 @@
-//! The Lambda side: one process, one function, a runtime of one thread (a function of this size has one core at most).
+//! The Lambda side: one process, one function, and a runtime with one thread, because a function of this size has at most
+//! one core.
 
 use std::process::ExitCode;
 
@@ -9,24 +10,24 @@ use telemetry::{Invocation, Level, metric};
 
 use crate::{Aws, Definition, Env, Error, Handler, health};
 
-/// Serves a function until Lambda ends the process. Anything that keeps it from starting is one log line and exit code 1.
+/// Serves a function until Lambda ends the process. If it cannot start, it writes one log line and exits with code 1.
 pub fn serve(definition: Definition) -> ExitCode {
     let env = Env::of_process();
     let level = env.get("LOG_LEVEL").and_then(|level| level.parse().ok()).unwrap_or(Level::INFO);
-    // It can only fail on a second start, and this is the first.
+    // It fails only if telemetry was started before, and this is the first start.
     let _ = telemetry::init(telemetry::stdout(), level);
     let started = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let outcome = match started {
+    let result = match started {
         Ok(runtime) => runtime.block_on(run(definition, env)),
         Err(error) => Err(error.into()),
     };
-    match outcome {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(
                 function = definition.name,
                 error = &*error as &(dyn std::error::Error + 'static),
-                "function {} cannot start",
+                "could not start function {}",
                 definition.name
             );
             ExitCode::FAILURE
@@ -38,11 +39,11 @@ async fn run(definition: Definition, env: Env) -> Result<(), Box<dyn std::error:
     let aws = Aws::of_function();
     let handler = definition.start(env, aws).await?;
     let serving = lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| handler(event)));
-    // As a task of its own: what `block_on` is given is woken through the kernel, a task is not.
+    // A task of its own is woken without the kernel; the future of `block_on` is not.
     tokio::spawn(serving).await?
 }
 
-/// One invocation, wrapped: health, ids on every line, an error logged once and counted.
+/// One invocation with what all functions do: the health payload, ids on every line, an error logged once and counted.
 pub(crate) async fn invoke(function: String, handler: Handler, event: LambdaEvent<Value>) -> Result<Value, Error> {
     if health::is_health(&event.payload) {
         return Ok(health::answer(&function, &event.context.env_config.version));
@@ -50,18 +51,19 @@ pub(crate) async fn invoke(function: String, handler: Handler, event: LambdaEven
     let request_id = event.context.request_id.clone();
     let trace = event.context.xray_trace_id.as_deref().and_then(Trace::from_header);
     let trace = trace.unwrap_or_else(|| Trace::of_request(&request_id));
+    let name = format!("{request_id} of {function}");
     telemetry::invocation(Invocation { function, request_id, trace }, async move {
-        let outcome = handler(event).await;
-        if let Err(error) = &outcome {
+        let result = handler(event).await;
+        if let Err(error) = &result {
             metric::FAILURES.add(1);
             tracing::error!(
                 kind = error.kind(),
                 error = error as &(dyn std::error::Error + 'static),
-                "invocation failed: {}",
+                "invocation {name} failed: {}",
                 error.kind()
             );
         }
-        outcome
+        result
     })
     .await
 }

@@ -1,10 +1,10 @@
 //! What every client of somebody else's HTTP API has in common.
 //!
-//! [`builder`] makes a client whose TLS is ring's. [`NoAnswer`] says why a request got no answer and, which matters more,
-//! whether it can have arrived: only a request that certainly did not arrive may be repeated without asking the other side.
-//! No error of this crate contains a URL, because URLs hold tokens.
+//! [`builder`] begins a client with TLS by ring. [`NoAnswer`] says why a request got no answer, and whether it may have
+//! arrived. Only a request that certainly did not arrive may be repeated without asking the other side. No error of this
+//! crate contains a URL, because URLs contain tokens.
 
-/// Begins a client. TLS is ring's: aws-lc would cost more than the rest of a cold start.
+/// Begins a client with TLS by ring. The start-up of aws-lc would take longer than the rest of a cold start.
 pub fn builder() -> reqwest::ClientBuilder {
     install_ring();
     reqwest::Client::builder()
@@ -13,7 +13,7 @@ pub fn builder() -> reqwest::ClientBuilder {
 /// Makes ring the TLS provider of this process. Calling it again, or after somebody else chose a provider, changes nothing.
 pub fn install_ring() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // An error means that another thread was quicker, which is just as good.
+        // An error means that another thread has installed a provider, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }

@@ -1,10 +1,11 @@
 //! CloudWatch's embedded metric format: a log line that is also metrics.
 //!
-//! One line holds one set of dimensions. Values of one metric are gathered into an array, of which the format
-//! takes 100; a batch is written before it grows beyond that.
+//! One line holds one set of dimensions. The values of one metric form an array, which may have at most 100 values; a
+//! batch is written before it grows beyond that.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
+use ichido::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::metric::{Dimension, Metric};
@@ -14,9 +15,9 @@ use crate::scope::Invocation;
 pub(crate) const NAMESPACE: &str = "Ichido";
 /// The dimension that every metric has.
 pub(crate) const FUNCTION: &str = "FunctionName";
-/// The format's bound on values of one metric in one line.
+/// How many values of one metric the format allows per line.
 const MAX_VALUES: usize = 100;
-/// Who speaks outside an invocation.
+/// The function's name outside an invocation.
 const NO_FUNCTION: &str = "none";
 
 /// One value of one metric.
@@ -26,7 +27,7 @@ pub(crate) struct Measurement {
     pub(crate) value: f64,
 }
 
-/// Values gathered for as few lines as the format allows.
+/// Values that are written together, in as few lines as the format allows.
 #[derive(Default)]
 pub(crate) struct Batch {
     series: Vec<Series>,
@@ -63,7 +64,7 @@ impl Batch {
     }
 }
 
-/// Writes a batch: a line for each set of dimensions in it.
+/// Writes a batch, one line per set of dimensions.
 pub(crate) fn write(batch: &Batch, invocation: Option<&Invocation>) {
     let mut sets: Vec<&Option<Dimension>> = Vec::new();
     for series in &batch.series {
@@ -73,7 +74,7 @@ pub(crate) fn write(batch: &Batch, invocation: Option<&Invocation>) {
     }
     for set in sets {
         let of_set = batch.series.iter().filter(|series| &series.dimension == set);
-        crate::write(&line(of_set, set.as_ref(), invocation, now_ms()));
+        crate::write(&line(of_set, set.as_ref(), invocation, now()));
     }
 }
 
@@ -81,7 +82,7 @@ fn line<'a>(
     all: impl Iterator<Item = &'a Series>,
     dimension: Option<&Dimension>,
     invocation: Option<&Invocation>,
-    at_ms: u64,
+    at: Timestamp,
 ) -> String {
     let mut members = Map::new();
     let mut metrics = Vec::new();
@@ -97,7 +98,7 @@ fn line<'a>(
     members.insert(
         "_aws".to_owned(),
         json!({
-            "Timestamp": at_ms,
+            "Timestamp": at.as_millis(),
             "CloudWatchMetrics": [{"Namespace": NAMESPACE, "Dimensions": dimensions, "Metrics": metrics}],
         }),
     );
@@ -120,15 +121,14 @@ fn values(values: &[f64]) -> Value {
     }
 }
 
-/// Whole numbers as such: counts read better without `.0`.
+/// Writes whole numbers without `.0`.
 fn number(value: f64) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if value.fract() == 0.0 && value.abs() < EXACT { Value::from(value as i64) } else { Value::from(value) }
 }
 
-pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+pub(crate) fn now() -> Timestamp {
+    SystemTime::now().into()
 }
 
 #[cfg(test)]
@@ -150,7 +150,7 @@ mod tests {
         let mut batch = Batch::of(measured(metric::DUPLICATES, 1.0));
         batch.push(measured(metric::DUPLICATES, 2.0));
         batch.push(measured(metric::STORE_LATENCY, 3.5));
-        let line = line(batch.series.iter(), None, Some(&invocation()), 1_700_000_000_000);
+        let line = line(batch.series.iter(), None, Some(&invocation()), Timestamp::from_millis(1_700_000_000_000));
         let read: Value = serde_json::from_str(&line).expect("JSON");
         assert_eq!(
             read,
@@ -179,7 +179,7 @@ mod tests {
     fn a_second_dimension_is_published_with_and_without() {
         let dimension = Some(Dimension { name: "Destination", value: "mastodon".into() });
         let batch = Batch::of(Measurement { metric: metric::DELIVERIES, dimension: dimension.clone(), value: 1.0 });
-        let line = line(batch.series.iter(), dimension.as_ref(), None, 0);
+        let line = line(batch.series.iter(), dimension.as_ref(), None, Timestamp::default());
         let read: Value = serde_json::from_str(&line).expect("JSON");
         assert_eq!(
             read["_aws"]["CloudWatchMetrics"][0]["Dimensions"],

@@ -1,12 +1,12 @@
-//! What the system says about itself: JSON log lines and CloudWatch metrics, through one writer.
+//! JSON log lines and CloudWatch metrics, through one writer.
 //!
 //! Promise: one line per event, valid JSON, written whole. Every line of an invocation carries its request id and
-//! its trace id. Every metric name is in [`metric`] and nowhere else. Metrics leave as EMF lines (`_aws`), which
-//! CloudWatch Logs turns into metrics without a call or a background task: those of one invocation are gathered
-//! and written when it ends (also when its future is dropped), those marked `urgent` at once, because an instance
-//! may be gone before its invocation ends.
+//! its trace id. Every metric name is in [`metric`] and nowhere else. Metrics leave as lines in CloudWatch's embedded metric
+//! format (`_aws`), which CloudWatch Logs turns into metrics without a call or a background task. The metrics of one
+//! invocation are written together when it ends, also when its future is dropped. Those marked `urgent` are written at
+//! once, because an instance may be gone before its invocation ends.
 //!
-//! What it does not do: hide secrets. It writes what it is given; secrets have types that do not print themselves.
+//! It does not hide secrets. It writes what it is given; secrets have types that do not print themselves.
 //!
 //! ```
 //! # async fn example() {
@@ -40,16 +40,16 @@ pub use scope::{Invocation, invocation, scoped};
 pub use tracing::Level;
 pub use watch::Watch;
 
-/// Where lines go: called with one whole line, without its newline.
+/// Where lines go. It is called with one whole line, without the newline.
 pub type Sink = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The process's writer; a scope ([`scoped`]) may put another in front of it.
+/// The process's writer, unless a scope ([`scoped`]) has its own.
 static SINK: OnceLock<Sink> = OnceLock::new();
 
 /// Why telemetry could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A second start in one process: the first one's writer stays.
+    /// This is the second start in one process. The writer of the first one stays.
     #[error("telemetry was already started in this process")]
     AlreadyStarted,
 }
@@ -60,7 +60,8 @@ pub fn init(sink: Sink, level: Level) -> Result<(), Error> {
     log::install(level)
 }
 
-/// Starts logs and metrics without a writer of the process: only what is [`scoped`] is heard. For tests, any number of times.
+/// Starts logs and metrics without a writer of the process: only lines of a scope ([`scoped`]) are written. For tests; can be
+/// called again.
 pub fn init_scoped(level: Level) {
     let _ = log::install(level);
 }
@@ -69,7 +70,7 @@ pub fn init_scoped(level: Level) {
 pub fn stdout() -> Sink {
     Arc::new(|line| {
         let mut out = std::io::stdout().lock();
-        // Nobody is left to tell when standard output is gone.
+        // If standard output is gone, there is nobody left to tell.
         let _ = out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
     })
 }

@@ -1,7 +1,7 @@
 //! JSON log lines: `{"timestamp", "level", "message", …fields…}`, the fields in camelCase.
 //!
 //! Field names are snake_case in the code and camelCase in the line (`event_key` → `eventKey`). Fields of the spans
-//! around an event come along; where a name occurs twice, the innermost wins.
+//! around an event are added; if a name occurs twice, the innermost one wins.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -17,7 +17,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::{Error, emf, scope};
 
-/// Whose lines are logged from the configured level; everybody else's from WARN.
+/// These crates are logged from the configured level, all others from WARN.
 const OURS: [&str; 14] = [
     "ichido",
     "telemetry",
@@ -44,7 +44,7 @@ pub(crate) fn install(level: Level) -> Result<(), Error> {
 
 struct Lines;
 
-/// Fields in the order in which they were given; a span keeps its own in its extensions.
+/// Fields in the order in which they were given. A span keeps its fields in its extensions.
 #[derive(Default)]
 struct Fields {
     message: Option<String>,
@@ -88,12 +88,12 @@ where
             fields.put_if_absent("requestId", &Value::from(invocation.request_id.as_str()));
             fields.put_if_absent("traceId", &Value::from(invocation.trace.id()));
         });
-        crate::write(&line(&fields, *event.metadata().level(), event.metadata().target(), emf::now_ms()));
+        crate::write(&line(&fields, *event.metadata().level(), event.metadata().target(), emf::now()));
     }
 }
 
-/// The line itself. Written by hand because the order is for people: time, level and message come first.
-fn line(fields: &Fields, level: Level, target: &str, at_ms: u64) -> String {
+/// The line. It is written by hand, so that time, level and message come first for a person who reads it.
+fn line(fields: &Fields, level: Level, target: &str, at: Timestamp) -> String {
     let mut line = String::with_capacity(256);
     let mut put = |name: &str, value: &Value| {
         line.push(if line.is_empty() { '{' } else { ',' });
@@ -101,7 +101,7 @@ fn line(fields: &Fields, level: Level, target: &str, at_ms: u64) -> String {
         line.push(':');
         line.push_str(&value.to_string());
     };
-    put("timestamp", &Value::from(Timestamp::from_millis(at_ms).to_string()));
+    put("timestamp", &Value::from(at.to_string()));
     put("level", &Value::from(level.as_str()));
     put("message", &Value::from(fields.message.as_deref().unwrap_or_default()));
     for (name, value) in &fields.rest {
@@ -122,7 +122,7 @@ impl Fields {
             return;
         }
         let name = match camel_case(field.name()) {
-            // These three are the line's own.
+            // The line itself has fields of these names.
             reserved if ["timestamp", "level", "target"].contains(&reserved.as_str()) => {
                 format!("{reserved}_")
             }
@@ -162,7 +162,7 @@ impl Visit for Fields {
         self.put(field, Value::from(value));
     }
 
-    /// An error with what caused it, down to the root, in one string.
+    /// An error with its causes in one string.
     fn record_error(&mut self, field: &Field, value: &(dyn StdError + 'static)) {
         self.put(field, Value::from(causes(value)));
     }
@@ -188,7 +188,7 @@ fn camel_case(name: &str) -> String {
     camel
 }
 
-/// An error with its causes, down to the root, in one line. A cause that the text already tells is not told again.
+/// An error with its causes, down to the root, in one line. A cause that the text already contains is not repeated.
 pub fn causes(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_told_with_its_causes_and_each_once() {
+    fn an_error_is_written_with_its_causes_and_each_once() {
         #[derive(Debug, thiserror::Error)]
         #[error("{text}")]
         struct Layer {

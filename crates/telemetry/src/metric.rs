@@ -1,8 +1,8 @@
-//! Every metric of the system, by name: what an alarm may watch, and nothing else.
+//! Every metric of the system, by name. Alarms watch these and no others.
 //!
 //! All are in the namespace `Ichido` with the dimension `FunctionName` (the deployed name, `-ENV` included outside
-//! production); a few are also published with a second dimension, where [`Metric::with`] is used. A custom metric
-//! costs money each month, for each combination of dimensions: add one when someone will look at it.
+//! production). A few are also published with a second dimension, by [`Metric::with`]. AWS charges for each metric and each
+//! combination of dimensions every month, so add one only if somebody will look at it.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl Unit {
     }
 }
 
-/// A metric that exists; the constants of this module are all there are.
+/// A metric. The constants of this module are the only ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
     name: &'static str,
@@ -80,12 +80,12 @@ impl Metric {
         self.unit
     }
 
-    /// Counts `n` of it.
+    /// Adds `n` to the count.
     pub fn add(self, n: u64) {
         self.put(n as f64);
     }
 
-    /// Measures how long it took.
+    /// Records a duration.
     pub fn took(self, duration: Duration) {
         self.put(millis(duration));
     }
@@ -102,12 +102,12 @@ impl Metric {
 }
 
 impl Dimensioned {
-    /// Counts `n` of it.
+    /// Adds `n` to the count.
     pub fn add(self, n: u64) {
         self.put(n as f64);
     }
 
-    /// Measures how long it took.
+    /// Records a duration.
     pub fn took(self, duration: Duration) {
         self.put(millis(duration));
     }
@@ -119,8 +119,8 @@ impl Dimensioned {
     }
 }
 
-/// To a thousandth of a millisecond: finer is noise.
-fn millis(duration: Duration) -> f64 {
+/// Milliseconds with three decimals; more would be noise.
+pub(crate) fn millis(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 
@@ -130,9 +130,9 @@ fn millis(duration: Duration) -> f64 {
 pub const NEW_KEYS: Metric = Metric::count("NewKeys");
 /// Keys whose effect had been performed before.
 pub const DUPLICATES: Metric = Metric::count("Duplicates");
-/// Keys found claimed by somebody else.
+/// Keys that another worker held.
 pub const IN_FLIGHT: Metric = Metric::count("InFlight");
-/// Claims taken over from a worker whose lease had run out.
+/// Claims that were taken over from a worker whose lease had ended.
 pub const TAKE_OVERS: Metric = Metric::count("TakeOvers");
 /// Take-overs in which the destination answered that the effect had been performed.
 pub const PROBED: Metric = Metric::count("Probed");
@@ -165,7 +165,7 @@ pub const CONFLICTS: Metric = Metric::count("Conflicts");
 
 // --- every function -------------------------------------------------------------------------------------------
 
-/// Invocations that ended in an error, by kind: what Lambda's own metric cannot tell apart.
+/// Invocations that ended in an error which the handler returned.
 pub const FAILURES: Metric = Metric::count("Failures");
 /// How long an HTTPS function took to answer a request.
 pub const DOOR_LATENCY: Metric = Metric::millis("DoorLatency");
@@ -180,7 +180,7 @@ pub const SLACK_RETRIES: Metric = Metric::count("SlackRetries");
 pub const SLACK_EVENTS_IGNORED: Metric = Metric::count("SlackEventsIgnored");
 /// Events that were handed over to be handled.
 pub const SLACK_HAND_OVERS: Metric = Metric::count("SlackHandOvers");
-/// Hand-overs that were not accepted: Slack is asked to repeat.
+/// Hand-overs that Lambda did not accept; Slack is asked to send the event again.
 pub const SLACK_HAND_OVER_FAILURES: Metric = Metric::count("SlackHandOverFailures");
 /// Replies posted.
 pub const SLACK_REPLIES: Metric = Metric::count("SlackReplies");
@@ -195,9 +195,9 @@ pub const SLACK_PROBE_FAILURES: Metric = Metric::count("SlackProbeFailures");
 pub const FEED_READS: Metric = Metric::count("FeedReads");
 /// Feeds that could not be fetched.
 pub const FEED_FETCH_FAILURES: Metric = Metric::count("FeedFetchFailures");
-/// Feeds that came but held nothing readable.
+/// Feeds that were fetched but could not be read.
 pub const FEED_UNREADABLE: Metric = Metric::count("FeedUnreadable");
-/// Reads in which no entry was known: some may have been missed.
+/// Reads in which no entry was known, so some entries may have been missed.
 pub const FEED_GAPS: Metric = Metric::count("FeedGaps");
 /// Entries skipped because they were broken.
 pub const ENTRIES_BROKEN: Metric = Metric::count("EntriesBroken");

@@ -1,4 +1,4 @@
-//! What a running invocation knows of itself, and where its lines go.
+//! The running invocation: its ids, its metrics, and where its lines go.
 
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
@@ -7,10 +7,10 @@ use crate::emf::Batch;
 use crate::trace::Trace;
 use crate::{Sink, emf};
 
-/// Who is speaking: on every log line and metric of the invocation.
+/// The ids of an invocation, which are on each of its log lines and metrics.
 #[derive(Clone, Debug)]
 pub struct Invocation {
-    /// The function's name; every metric's first dimension.
+    /// The function's name, which is the first dimension of every metric.
     pub function: String,
     /// Lambda's id of the request.
     pub request_id: String,
@@ -20,7 +20,7 @@ pub struct Invocation {
 
 struct Scope {
     invocation: Invocation,
-    /// Metrics not yet written. A plain mutex: held for a push, never across an await.
+    /// Metrics that are not written yet. The mutex is held for a push, never across an await.
     metrics: Mutex<Batch>,
 }
 
@@ -53,7 +53,7 @@ impl Drop for Scope {
     }
 }
 
-/// Reads something of the running invocation.
+/// Reads from the running invocation; `None` outside one.
 pub(crate) fn current<T>(read: impl FnOnce(&Invocation) -> T) -> Option<T> {
     SCOPE.try_with(|scope| read(&scope.invocation)).ok()
 }

@@ -1,7 +1,7 @@
 //! One trace id from the first request to the effect.
 //!
-//! The first request gets an id from API Gateway or Lambda (`X-Amzn-Trace-Id`); an invocation of another function
-//! carries it along in the same header, so that the log lines of both, and X-Ray's picture of both, carry one id.
+//! The first request gets an id from API Gateway or Lambda (`X-Amzn-Trace-Id`). A function that invokes another one passes it on
+//! in the same header, so that the log lines of both functions, and X-Ray, have the same id.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Trace {
         (!id.is_empty()).then(|| Self { header: header.into(), id: id.into() })
     }
 
-    /// A trace of its own for a request that belongs to none.
+    /// A new trace for a request that has none.
     pub fn of_request(request_id: &str) -> Self {
         Self { header: format!("Root={request_id}").into(), id: request_id.into() }
     }

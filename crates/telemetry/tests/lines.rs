@@ -31,13 +31,13 @@ fn taken(lines: &Lines) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_line_bears_level_message_fields_and_the_ids_of_its_invocation() {
+async fn a_line_has_level_message_fields_and_the_ids_of_its_invocation() {
     let (sink, lines) = sink();
     telemetry::scoped(
         sink,
         telemetry::invocation(invocation(), async {
             tracing::info!(
-                target: "slack::door",
+                target: "slack::function::events",
                 event_key = "Ev1",
                 result = "new",
                 dynamodb_latency = 3.5,
@@ -72,7 +72,7 @@ async fn an_error_is_written_with_its_causes() {
     struct Outer(#[source] std::io::Error);
     let error = Outer(std::io::Error::other("connection reset"));
     telemetry::scoped(sink, async {
-        tracing::error!(error = &error as &(dyn std::error::Error + 'static), "not delivered");
+        tracing::error!(error = &error as &(dyn std::error::Error + 'static), "could not post a reply");
     })
     .await;
     assert_eq!(taken(&lines)[0]["error"], "the post failed: connection reset");
@@ -114,7 +114,7 @@ async fn an_admission_without_the_store_is_reported_as_it_happens() {
 }
 
 #[tokio::test]
-async fn metrics_of_an_invocation_that_is_cut_off_are_not_lost() {
+async fn metrics_of_an_invocation_that_is_dropped_are_not_lost() {
     let (sink, lines) = sink();
     let cut_off = telemetry::scoped(
         sink,

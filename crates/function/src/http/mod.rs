@@ -1,8 +1,8 @@
 //! HTTP as a Lambda function sees it: API Gateway's HTTP API, payload version 2.0, in and out.
 //!
-//! [`Request::from_event`] reads an event, [`Request::to_event`] makes one from a real request (the local front door
-//! and tests use it): both are here so that one shape has one definition. Header names are lower case. Bodies arrive
-//! decoded. Failure: an event that is not of this form is an [`Error`] that says what is missing.
+//! [`Request::from_event`] reads an event. [`Request::to_event`] makes one from a real request, for the local platform and
+//! for tests. Both are here, so that the shape is defined once. Header names are lower case, and bodies are decoded.
+//! Failure: an event of another form is an [`Error`] that says what is missing.
 
 use std::collections::BTreeMap;
 
@@ -13,21 +13,21 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// What API Gateway's text is: bodies of other types travel as base64.
+/// The content types that API Gateway passes on as text. Bodies of other types travel as base64.
 const TEXT_TYPES: [&str; 5] =
     ["text/", "application/json", "application/javascript", "application/xml", "application/x-www-form-urlencoded"];
 
 /// Why an event or an answer could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Something that payload 2.0 always has is not there.
+    /// A member that payload 2.0 always has is missing.
     #[error("the event is not an HTTP API event (payload 2.0): {0} is missing")]
     Missing(&'static str),
-    /// The body says that it is base64 and is not.
+    /// The body is marked as base64 and is not.
     #[error("the body is not valid base64")]
     Base64,
-    /// A handler's answer that API Gateway would not understand.
-    #[error("the answer is not one that API Gateway understands: {0}")]
+    /// A handler's answer that API Gateway would refuse.
+    #[error("API Gateway does not understand the answer: {0}")]
     Answer(&'static str),
 }
 
@@ -42,9 +42,9 @@ pub struct Request {
     pub raw_query: String,
     /// Lower-case names; repeated headers joined by commas.
     pub headers: BTreeMap<String, String>,
-    /// What the route's `{…}` matched, decoded.
+    /// The values of the route's `{…}` parts, decoded.
     pub path_parameters: BTreeMap<String, String>,
-    /// The raw bytes, as signed.
+    /// The raw bytes, as the sender signed them.
     pub body: Vec<u8>,
     /// The peer's address.
     pub source_ip: String,
@@ -159,7 +159,7 @@ impl Request {
         event
     }
 
-    /// A header by its name in any case.
+    /// A header by its name, in upper or lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         match self.headers.get(name) {
             Some(value) => Some(value),
@@ -198,7 +198,7 @@ impl Request {
             return false;
         };
         let kind = kind.to_ascii_lowercase();
-        // API Gateway does not look into a compressed body.
+        // API Gateway treats a compressed body as binary.
         let plain = self.header("content-encoding").is_none_or(|encoding| encoding == "identity");
         plain && TEXT_TYPES.iter().any(|text| kind.starts_with(text))
     }

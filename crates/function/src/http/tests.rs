@@ -83,6 +83,11 @@ fn an_answer_is_read_as_api_gateway_reads_it() {
     assert!(Response::from_value(&json!({"statusCode": 200, "body": {"an": "object"}})).is_err());
 }
 
+#[test]
+fn percent_encoding_is_decoded_and_other_text_stays() {
+    assert_eq!(decode("%7B%22a%22%3A%20%22%C3%A9%22%7D 100%", false), "{\"a\": \"é\"} 100%");
+}
+
 proptest! {
     #[test]
     fn whatever_the_bytes_the_handler_gets_them_unchanged(body: Vec<u8>, kind in "(application/json|image/png|text/plain; charset=utf-8)") {
