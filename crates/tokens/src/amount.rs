@@ -1,8 +1,8 @@
 //! Amounts of money: decimal strings outside, integers inside.
 //!
-//! One token is [`UNITS`] units; an [`Amount`] is a number of units. No float occurs on the way from a
-//! request to the table and back: the text is read digit by digit, and every reader of this module either
-//! gets the exact number or an [`Error`] that says what is wrong with the text.
+//! One token is [`UNITS`] units, and an [`Amount`] is a number of units. There is no float on the way from a request to the
+//! table and back: a text is read digit by digit, and becomes either the exact number or an [`Error`] that says what is
+//! wrong with the text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,11 +15,10 @@ pub const PLACES: u32 = 8;
 /// Units in one token.
 pub const UNITS: u64 = 10_u64.pow(PLACES);
 
-/// The largest amount that anything may be: ten billion tokens, which still fits a signed 64-bit integer.
+/// The largest amount: ten billion tokens, which fits a signed 64-bit integer.
 pub const MAX: Amount = Amount(10_000_000_000 * UNITS);
 
-/// The longest text that is looked at. The longest valid one has 11 + 1 + 8 characters; the rest is room
-/// for leading zeros, which are not accepted, and for an error message that can quote the text.
+/// The longest text that is read. The longest valid one has 11 + 1 + 8 characters. A longer one is too large.
 const MAX_TEXT: usize = 40;
 
 /// A number of units, zero included.
@@ -37,15 +36,15 @@ pub enum Error {
     Zero,
     #[error("amount must not have a sign")]
     Signed,
-    #[error("amount must be digits with at most one point between them; {0:?} is not allowed")]
+    #[error("amount must consist of digits with at most one point between them; {0:?} is not allowed")]
     Character(char),
     #[error("amount needs digits before and after the point")]
     Point,
-    #[error("amount must not start with a superfluous zero")]
+    #[error("amount must not have leading zeros")]
     LeadingZero,
-    #[error("amount has {0} decimal places; at most {PLACES} are possible")]
+    #[error("amount has {0} decimal places; at most {PLACES} are allowed")]
     Places(usize),
-    #[error("amount is larger than the largest possible one, {MAX}")]
+    #[error("amount is larger than the largest allowed one, {MAX}")]
     TooLarge,
 }
 
@@ -81,7 +80,7 @@ impl Amount {
         self.0.checked_sub(other.0).map(Amount)
     }
 
-    /// Reads a text that may also be zero: settings and stored outcomes.
+    /// Reads a text that may also be zero.
     pub fn parse(text: &str) -> Result<Self, Error> {
         if text.is_empty() {
             return Err(Error::Empty);
@@ -89,7 +88,7 @@ impl Amount {
         if text.starts_with(['-', '+']) {
             return Err(Error::Signed);
         }
-        // Everything but ASCII digits and the point: exponents, spaces, separators, digits of other scripts.
+        // Exponents, spaces, separators and digits of other scripts are refused here.
         if let Some(other) = text.chars().find(|c| !c.is_ascii_digit() && *c != '.') {
             return Err(Error::Character(other));
         }
@@ -121,7 +120,7 @@ impl Amount {
         Ok(Amount(units))
     }
 
-    /// Reads an amount that moves: more than zero.
+    /// Reads an amount that can be sent, which is more than zero.
     pub fn parse_positive(text: &str) -> Result<Self, Error> {
         match Self::parse(text)? {
             Amount::ZERO => Err(Error::Zero),
@@ -138,7 +137,7 @@ impl FromStr for Amount {
     }
 }
 
-/// The one way an amount is written: no superfluous zeros, no point without a fraction.
+/// Writes an amount in its only form: no trailing zeros, no point without a fraction.
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_units(f, u128::from(self.0))
@@ -202,21 +201,21 @@ impl Serialize for Delta {
 
 // Fees
 
-/// The part of an amount that goes to the treasury: parts of [`UNITS`], less than the whole.
+/// The part of an amount that goes to the treasury: a number of [`UNITS`]ths, less than the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rate(u64);
 
 /// Why a text is not a rate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a rate is a decimal number from 0 to less than 1 with at most {PLACES} places, such as \"0.025\"")]
+#[error("it must be a decimal number from 0 to less than 1 with at most {PLACES} places, such as 0.025")]
 pub struct RateError;
 
 impl Rate {
-    /// The fee on an amount: `amount × rate`, exact, **rounded down** to the eighth place. The sender never
-    /// pays more than the rate says, and a fee is always less than its amount.
+    /// The fee on an amount: `amount × rate`, exact, **rounded down** to the eighth place. The sender never pays more than
+    /// the rate says, and a fee is always less than its amount.
     pub fn of(self, amount: Amount) -> Amount {
         let product = u128::from(amount.0) * u128::from(self.0) / u128::from(UNITS);
-        // rate < 1, so the product is less than the amount and fits
+        // The rate is less than 1, so the product is less than the amount and fits.
         Amount(u64::try_from(product).unwrap_or(amount.0))
     }
 }

@@ -1,76 +1,48 @@
-//! Transfers between accounts that move money once.
+//! Transfers between accounts that move money once per idempotency key.
 //!
-//! A client names its transfer with an idempotency key and may send it as often as it likes. The design that this crate
-//! replaces looked for an earlier transfer through an index, which is always a little behind; so one key could pay twice.
-//! Here the record of sender and key is the first item of the very transaction that moves the money (the library's
-//! `join`): either all of it is there, or nothing.
+//! # One transfer
 //!
-//! One request, from the door to the table:
+//! 1. [`function::api`] finds the route and asks who is calling. [`identity`] verifies the caller's token.
+//! 2. [`api::input`] reads the request strictly: DIDs, the [`amount`], the idempotency key.
+//! 3. [`ledger`] fixes everything that must be the same in every attempt: the id, the time, the fee, the answer. It plans
+//!    the items of one transaction. The idempotency record of sender and key is the first of them.
+//! 4. `table` knows how the items look and under which conditions they may be written.
+//! 5. The ledger sends the transaction. Either all of it is written, record and money, or nothing.
+//! 6. The client gets the answer that is in the record. If it sends the request again, it gets the same bytes again.
 //!
-//! - [`api`] verifies the caller ([`jwt`]), reads the request strictly ([`amount`], [`did`], [`idempotency`]) and answers
-//!   in JSON or as a [`problem`];
-//! - [`plan`] turns a transfer into data: the items of one transaction, in order, and the [`entry`] that they write;
-//! - [`ledger`] sends it, and, if the answer is lost or unclear, sends the very same again until it knows; [`verdict`] says
-//!   what a cancelled transaction means;
-//! - [`table`] is what the items look like, [`transaction`] and [`cursor`] how a history is paged;
-//! - [`verify`] proves from the table that no money appeared or vanished.
+//! [`verify`] proves from the table that no money appeared or vanished.
 //!
-//! Invariants: the sum of all balances changes only by grants, no balance is ever negative (`tests/simulation.rs`); no read
-//! comes before the transaction and no write after it (`tests/ledger.rs`); no amount is ever a float (`tests/mistakes.rs`).
+//! # Failures
+//!
+//! | what fails | what happens |
+//! |---|---|
+//! | the answer to the transaction is lost | the same attempt is sent again; the record in the table shows whether an earlier one was committed |
+//! | two transactions meet (a conflict), or DynamoDB throttles | the same attempt is sent again after a short random pause |
+//! | a condition fails: no account, a frozen account, too little money, a limit | a tombstone is written where the record would be, so that no late attempt can be committed; then the client gets the refusal |
+//! | nothing is known after 8 seconds | the client gets 503 with the key and `Retry-After`, never a refusal |
+//! | the key was used for another request | the client gets 422 with the fields that differ |
+//! | the table is missing, or the function may not use it | the client gets 500; the cause is logged |
+//! | the issuer's keys cannot be read | the cached keys are used; without any, clients get 503 |
+//! | the function is stopped at any point | the client sends the request again with its key; the money moves once |
+//!
+//! # What always holds
+//!
+//! The sum of all balances changes only by grants, and no balance is ever negative (`tests/simulation.rs`). No read comes
+//! before the transaction of a transfer between two people, and no write after it (`tests/ledger.rs`). No amount is ever a
+//! float (`tests/mistakes.rs`).
 
 pub mod amount;
 pub mod api;
-pub mod cursor;
-pub mod did;
-pub mod entry;
-pub mod idempotency;
-pub mod instant;
-pub mod jwt;
+pub mod function;
+pub mod identity;
 pub mod ledger;
-pub mod plan;
-pub mod problem;
 pub mod settings;
-pub mod table;
-pub mod transaction;
-pub mod verdict;
+mod table;
 pub mod verify;
 
-use std::sync::Arc;
-
-use function::http::Request;
-use function::{Aws, Definition, Env, Error, Handler};
-use ichido::{Clock, SystemClock, Timestamp};
-
-use api::{Api, Keys};
-use ledger::{Ledger, system_random};
-use settings::Settings;
-
-/// The token API.
-pub const API: Definition =
-    Definition { name: "tokens-api", variables: settings::VARIABLES, build: |env, aws| Box::pin(build(env, aws)) };
+pub use crate::function::api::API;
 
 /// Every function of this application.
-pub fn functions() -> Vec<Definition> {
+pub fn functions() -> Vec<::function::Definition> {
     vec![API]
-}
-
-async fn build(env: Env, aws: Aws) -> Result<Handler, Error> {
-    let settings = Settings::read(&env)?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let ledger = Ledger::new(aws.dynamodb(), &settings.table_name, settings.rules, Arc::clone(&clock), system_random());
-    let keys = Keys::parameter(aws.clone(), settings.keys_parameter);
-    // Connections are opened and keys fetched while Lambda gives the function a whole core; a failure shows at the request.
-    let (_, keys_read) = tokio::join!(aws.warm(&settings.table_name), keys.current());
-    if let Err(error) = keys_read {
-        tracing::error!(error = &error as &(dyn std::error::Error + 'static), "the issuers' keys cannot be read yet");
-    }
-    let api = Api::new(ledger, settings.expectations, keys, clock);
-    Ok(function::handler(move |event| {
-        let api = api.clone();
-        async move {
-            let request = Request::from_event(&event.payload)?;
-            let deadline = Some(event.context.deadline).filter(|deadline| *deadline > 0).map(Timestamp::from_millis);
-            Ok(api.handle(&request, deadline).await.into_value())
-        }
-    }))
 }

@@ -1,4 +1,4 @@
-//! Configuration: read once, checked as a whole, everything that is wrong named in one error.
+//! Every variable that the function reads, typed. One error names everything that is missing or wrong.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,9 +8,9 @@ use function::Env;
 use function::env;
 
 use crate::amount::{self, Amount, Rate};
-use crate::did::Did;
-use crate::entry::MAX_SHARDS;
-use crate::jwt::Expectations;
+use crate::identity::did::Did;
+use crate::identity::jwt::Expectations;
+use crate::ledger::MAX_SHARDS;
 
 /// Every variable that the function reads.
 pub const VARIABLES: &[&str] = &[
@@ -27,16 +27,16 @@ pub const VARIABLES: &[&str] = &[
     "IDEMPOTENCY_WINDOW",
 ];
 
-/// The shortest time for which an idempotency record is kept: clients repeat for hours.
+/// The shortest time for which an idempotency record is kept. Clients repeat requests for hours.
 pub const SHORTEST_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long it is kept unless configured: what the design's analysis recommends.
+/// How long it is kept by default.
 pub const DEFAULT_WINDOW: Window = Window::For(Duration::from_secs(7 * 24 * 60 * 60));
 
 /// What may move, what it costs, and how new accounts begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// The treasury, as a party.
+    /// The DID of the treasury.
     pub treasury: Did,
     /// Over how many items its balance is spread.
     pub treasury_shards: u8,
@@ -60,14 +60,14 @@ pub enum Window {
 
 /// Why a text is not a window.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a number of days or hours, at least 24h, such as 7d; or never")]
+#[error("it must be a number of days or hours from 24h to 36500d, such as 7d, or `never`")]
 pub struct WindowError;
 
 impl FromStr for Window {
     type Err = WindowError;
 
     fn from_str(text: &str) -> Result<Self, WindowError> {
-        /// A century: beyond it `never` is meant.
+        /// A century. Whoever wants more can say `never`.
         const LONGEST_DAYS: u64 = 36_500;
         const HOUR: u64 = 60 * 60;
         if text == "never" {
@@ -101,7 +101,7 @@ impl fmt::Display for Window {
 impl Default for Rules {
     fn default() -> Self {
         let treasury = "did:ichido:treasury".parse();
-        #[expect(clippy::expect_used, reason = "a constant, covered by every test")]
+        #[expect(clippy::expect_used, reason = "a constant that every test uses")]
         let treasury = treasury.expect("the treasury's default name is a DID");
         Rules {
             treasury,
@@ -143,7 +143,7 @@ impl Settings {
             window: vars.parsed("IDEMPOTENCY_WINDOW", defaults.window),
         };
         if !(1..=MAX_SHARDS).contains(&rules.treasury_shards) {
-            vars.invalid("TREASURY_SHARDS", format_args!("from 1 to {MAX_SHARDS}"));
+            vars.invalid("TREASURY_SHARDS", format_args!("it must be from 1 to {MAX_SHARDS}"));
         }
         vars.finish()?;
         Ok(Settings { table_name, rules, expectations: Expectations { issuer, audience }, keys_parameter })

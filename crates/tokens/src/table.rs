@@ -1,4 +1,5 @@
-//! The table: which items there are, what they are called, and how they are read back.
+//! The table: which items there are, how they are written and under which conditions, and how they are read back.
+//! Nobody else knows the name of an attribute.
 //!
 //! | item | `PK` | `SK` |
 //! |---|---|---|
@@ -9,46 +10,53 @@
 //! | sent on a day | `LIMIT#{did}#{day}` | `SPENT` |
 //! | ledger entry | `SENT#{sender}`, or `GRANT#{recipient}` | `TX#{transaction}` |
 //!
-//! Entries are also in the index [`INDEX`] under `RECEIVED#{recipient}`. There is no partition of all transactions:
-//! each history has its own, so none grows hot. Separators inside a part are escaped by the library's keys, so no two
-//! different lists of parts share a `PK`. An item that cannot be read is an [`Error`] that names it, never a guess.
+//! Entries are also in the index `GSI1` under `RECEIVED#{recipient}`. Each history has a partition of its own, so no
+//! partition has all transactions and grows hot. The library's keys escape a separator inside a part, so two different
+//! lists of parts never share a `PK`. An item that cannot be read is an [`Error`] that names the item.
 
-use std::collections::HashMap;
+use std::str::FromStr;
+use std::time::Duration;
 
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
+use aws_sdk_dynamodb::types::builders::{PutBuilder, UpdateBuilder};
+use aws_sdk_dynamodb::types::{AttributeValue, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update};
+pub(crate) use function::item::Item;
+use function::item::{get_map, get_number, get_text, number, text};
+use ichido::dynamodb::item::attr;
+use ichido::dynamodb::{Join, Table};
+use ichido::record::StateKind;
 use ichido::{Key, Namespace, Timestamp, key};
 
 use crate::amount::{Amount, Delta};
-use crate::did::Did;
-use crate::entry::{Account, Entry, Kind, Postings};
-use crate::instant;
-use crate::transaction::TransactionId;
+use crate::api::idempotency::IdempotencyKey;
+use crate::identity::did::Did;
+use crate::ledger::{Account, Entry, History, Kind, MAX_SHARDS, Opened, Postings, Status, TransactionId, Transfer};
+use crate::settings::Window;
 
-pub const PK: &str = "PK";
-pub const SK: &str = "SK";
-pub const TTL: &str = "ttl";
-pub const INDEX: &str = "GSI1";
-pub const INDEX_PK: &str = "GSI1PK";
-pub const INDEX_SK: &str = "GSI1SK";
+const PK: &str = "PK";
+const SK: &str = "SK";
+const TTL: &str = "ttl";
+const INDEX: &str = "GSI1";
+const INDEX_PK: &str = "GSI1PK";
+const INDEX_SK: &str = "GSI1SK";
 
-pub const RECORD_SK: &str = "METADATA";
-pub const BALANCE_SK: &str = "BALANCE";
-pub const SPENT_SK: &str = "SPENT";
-pub const ENTRY_PREFIX: &str = "TX#";
+const RECORD_SK: &str = "METADATA";
+const BALANCE_SK: &str = "BALANCE";
+const SPENT_SK: &str = "SPENT";
+const ENTRY_PREFIX: &str = "TX#";
 
-pub const BALANCE: &str = "balance";
-/// How many entries have changed a balance: tells `verify` that none is missing and none came in between.
-pub const ENTRIES: &str = "entries";
-pub const STATUS: &str = "status";
-pub const OPEN: &str = "open";
-pub const FROZEN: &str = "frozen";
-pub const SPENT: &str = "spent";
+const BALANCE: &str = "balance";
+/// How many entries have changed a balance. It tells `verify` that no entry is missing and none came in between.
+const ENTRIES: &str = "entries";
+const STATUS: &str = "status";
+const SPENT: &str = "spent";
+const TRANSACTION_ID: &str = "transactionId";
 
-/// How a record of the library is told from other items.
-pub const IDEMPOTENCY: &str = "IDEMPOTENCY";
-pub const REVERSAL: &str = "REVERSAL";
+/// How long the counter of a day is kept after the day: long enough to answer a question about it.
+const COUNTER_KEPT: Duration = Duration::from_secs(8 * 24 * 60 * 60);
 
-pub type Item = HashMap<String, AttributeValue>;
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// An item that is not what it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -59,67 +67,252 @@ pub struct Error {
     pub attribute: &'static str,
 }
 
-fn key_of<const N: usize>(namespace: &str, parts: [&str; N]) -> Result<Key, key::Error> {
-    Namespace::new(namespace).key(parts)
+// Records
+
+/// How the library's records stand in the table.
+pub(crate) fn records(table_name: &str) -> Table {
+    Table::new(table_name, PK).sort_key(SK, RECORD_SK).ttl(TTL)
 }
 
-pub fn account_pk(account: &Account) -> Result<String, key::Error> {
-    let key = match account {
-        Account::Of(did) => key_of("ACCOUNT", [did.as_str()])?,
-        Account::Treasury(shard) => key_of("TREASURY", [shard.to_string().as_str()])?,
-    };
-    Ok(key.as_str().to_owned())
-}
-
-pub fn limit_pk(did: &Did, at: Timestamp) -> Result<String, key::Error> {
-    Ok(key_of("LIMIT", [did.as_str(), instant::day(at).as_str()])?.as_str().to_owned())
-}
-
-pub fn sent_pk(did: &Did) -> Result<String, key::Error> {
-    Ok(key_of("SENT", [did.as_str()])?.as_str().to_owned())
-}
-
-pub fn received_pk(did: &Did) -> Result<String, key::Error> {
-    Ok(key_of("RECEIVED", [did.as_str()])?.as_str().to_owned())
-}
-
-pub fn entry_pk(entry: &Entry) -> Result<String, key::Error> {
-    match &entry.sender {
-        Some(sender) => sent_pk(sender),
-        None => Ok(key_of("GRANT", [entry.recipient.as_str()])?.as_str().to_owned()),
+/// The records of transfers.
+pub(crate) fn transfers(window: Window) -> Namespace {
+    let transfers = Namespace::new("IDEMPOTENCY");
+    match window {
+        Window::For(window) => transfers.retention(window),
+        Window::Never => transfers.forever(),
     }
 }
 
-pub fn entry_sk(id: TransactionId) -> String {
-    format!("{ENTRY_PREFIX}{id}")
+/// The records of reversals.
+pub(crate) fn reversals() -> Namespace {
+    Namespace::new("REVERSAL").forever()
 }
 
-pub fn text(value: impl Into<String>) -> AttributeValue {
-    AttributeValue::S(value.into())
+/// The key of a transfer's record.
+pub(crate) fn record_key(transfers: &Namespace, sender: &Did, key: &IdempotencyKey) -> Result<Key, key::Error> {
+    transfers.key([sender.as_str(), key.as_str()])
 }
 
-pub fn number(value: impl ToString) -> AttributeValue {
-    AttributeValue::N(value.to_string())
+/// The key of a reversal's record.
+pub(crate) fn reversal_key(reversals: &Namespace, reversed: TransactionId) -> Result<Key, key::Error> {
+    reversals.key([reversed.to_string()])
+}
+
+/// What the record of a transfer shows beside what the library needs.
+pub(crate) fn describe_transfer(record: Join, id: TransactionId, request: &Transfer) -> Join {
+    record
+        .attribute(TRANSACTION_ID, id.to_string())
+        .attribute("createdAt", id.created_at().to_string())
+        .attribute("senderDid", request.sender.as_str())
+        .attribute("recipientDid", request.recipient.as_str())
+        .attribute("amount", request.amount.to_string())
+}
+
+/// What the record of a reversal shows beside what the library needs.
+pub(crate) fn describe_reversal(record: Join, id: TransactionId, reversed: TransactionId) -> Join {
+    record
+        .attribute(TRANSACTION_ID, id.to_string())
+        .attribute("createdAt", id.created_at().to_string())
+        .attribute("reverses", reversed.to_string())
+}
+
+// Accounts
+
+/// An account, or a shard of the treasury, as it is in the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Balance {
+    pub(crate) account: Account,
+    pub(crate) balance: Delta,
+    pub(crate) entries: u64,
+    pub(crate) status: Status,
+}
+
+pub(crate) fn account_key(account: &Account) -> Result<Item, key::Error> {
+    Ok(primary_key(account_pk(account)?, BALANCE_SK))
+}
+
+/// The keys of every shard that there can be.
+pub(crate) fn shard_keys() -> Result<Vec<Item>, key::Error> {
+    (0..MAX_SHARDS).map(|shard| account_key(&Account::Treasury(shard))).collect()
+}
+
+/// Creates an account with its first entry counted. If the account is there, the failed condition shows it.
+pub(crate) fn new_account(table: &str, opened: &Opened) -> Result<TransactWriteItem, key::Error> {
+    let mut item = account_key(&Account::Of(opened.did.clone()))?;
+    item.extend([
+        ("did".into(), text(opened.did.as_str())),
+        (BALANCE.into(), number(opened.grant.units())),
+        (ENTRIES.into(), number(1)),
+        (STATUS.into(), text(Status::Open.as_str())),
+        ("grant".into(), number(opened.grant.units())),
+        ("grantTransactionId".into(), text(opened.transaction_id.to_string())),
+        ("openedAt".into(), text(&opened.opened_at)),
+    ]);
+    Ok(put_item(
+        new_item(table, item).return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld),
+    ))
+}
+
+pub(crate) fn read_opened(item: &Item) -> Result<Opened, Error> {
+    Ok(Opened {
+        did: parsed(item, "did")?,
+        grant: units(item, "grant")?,
+        transaction_id: parsed(item, "grantTransactionId")?,
+        opened_at: string(item, "openedAt")?.to_owned(),
+    })
+}
+
+pub(crate) fn read_balance(item: &Item) -> Result<Balance, Error> {
+    let account = get_text(item, PK).and_then(read_account_pk).ok_or_else(|| broken(item, PK))?;
+    Ok(Balance {
+        account,
+        balance: Delta(int(item, BALANCE)?),
+        entries: get_number(item, ENTRIES).ok_or_else(|| broken(item, ENTRIES))?,
+        status: status(item),
+    })
+}
+
+/// What a shard of the treasury holds: its number and its balance. `None`: the item is not a shard.
+pub(crate) fn read_shard(item: &Item) -> Result<Option<(u8, Amount)>, Error> {
+    match read_balance(item)?.account {
+        Account::Treasury(shard) => Ok(Some((shard, units(item, BALANCE)?))),
+        Account::Of(_) => Ok(None),
+    }
+}
+
+/// Whether an item is an account that is frozen. Shards and counters have no status.
+pub(crate) fn status(item: &Item) -> Status {
+    match get_text(item, STATUS) {
+        Some(status) if status == Status::Frozen.as_str() => Status::Frozen,
+        _ => Status::Open,
+    }
+}
+
+/// Takes `amount` from a balance. Conditions: there is enough in it and, if `unfrozen` is asked, the account is open.
+pub(crate) fn debit(
+    table: &str,
+    account: &Account,
+    amount: Amount,
+    unfrozen: bool,
+) -> Result<TransactWriteItem, key::Error> {
+    let update = balance_update(table, account, amount)?;
+    let update = update.update_expression("SET balance = balance - :amount ADD entries :one");
+    // The treasury has no status, because it cannot be frozen.
+    let unfrozen = unfrozen && matches!(account, Account::Of(_));
+    Ok(update_item(with_condition(update, "balance >= :amount", unfrozen)))
+}
+
+/// Adds `amount` to a balance. Conditions: the account exists and, if `unfrozen` is asked, is open. A shard of the
+/// treasury need not exist: its first fee creates it.
+pub(crate) fn credit(
+    table: &str,
+    account: &Account,
+    amount: Amount,
+    unfrozen: bool,
+) -> Result<TransactWriteItem, key::Error> {
+    let update = balance_update(table, account, amount)?;
+    Ok(update_item(match account {
+        Account::Treasury(_) => update.update_expression("ADD balance :amount, entries :one"),
+        Account::Of(_) => {
+            let update = update.update_expression("SET balance = balance + :amount ADD entries :one");
+            with_condition(update, "attribute_exists(PK)", unfrozen)
+        }
+    }))
+}
+
+/// Counts `amount` as sent by `sender` on the UTC day of `at`. Condition: the day's sum stays within `limit`.
+pub(crate) fn count_as_sent(
+    table: &str,
+    sender: &Did,
+    at: Timestamp,
+    amount: Amount,
+    limit: Amount,
+) -> Result<TransactWriteItem, key::Error> {
+    let room = limit.checked_sub(amount).unwrap_or_default();
+    let kept_until = at + left_of_day(at) + COUNTER_KEPT;
+    let pk = stored("LIMIT", [sender.as_str(), day(at).as_str()])?;
+    let update = Update::builder()
+        .table_name(table)
+        .set_key(Some(primary_key(pk, SPENT_SK)))
+        .update_expression("SET #ttl = :ttl ADD spent :amount")
+        .condition_expression("attribute_not_exists(spent) OR spent <= :room")
+        .expression_attribute_names("#ttl", TTL)
+        .expression_attribute_values(":ttl", number(kept_until.as_secs_ceil()))
+        .expression_attribute_values(":amount", number(amount.units()))
+        .expression_attribute_values(":room", number(room.units()))
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+    Ok(update_item(update))
+}
+
+/// Sets an account's status. Condition: the account exists.
+pub(crate) fn set_status(
+    update: UpdateItemFluentBuilder,
+    did: &Did,
+    status: Status,
+    at: Timestamp,
+    by: &str,
+) -> Result<UpdateItemFluentBuilder, key::Error> {
+    Ok(update
+        .set_key(Some(account_key(&Account::Of(did.clone()))?))
+        .update_expression("SET #status = :status, statusAt = :at, statusBy = :by")
+        .condition_expression("attribute_exists(PK)")
+        .expression_attribute_names("#status", STATUS)
+        .expression_attribute_values(":status", text(status.as_str()))
+        .expression_attribute_values(":at", text(at.to_string()))
+        .expression_attribute_values(":by", text(by)))
 }
 
 // Entries
 
-/// The item of an entry.
-pub fn entry_item(entry: &Entry) -> Result<Item, key::Error> {
+/// Writes an entry that must not be there yet.
+pub(crate) fn new_entry(table: &str, entry: &Entry) -> Result<TransactWriteItem, key::Error> {
+    Ok(put_item(new_item(table, entry_item(entry)?)))
+}
+
+pub(crate) fn sent_entry_key(sender: &Did, id: TransactionId) -> Result<Item, key::Error> {
+    Ok(primary_key(sent_pk(sender)?, &entry_sk(id)))
+}
+
+/// Asks for the entries of a history between two ids, both included, newest first.
+pub(crate) fn history(
+    query: QueryFluentBuilder,
+    history: History,
+    did: &Did,
+    (first, last): &(String, String),
+) -> Result<QueryFluentBuilder, key::Error> {
+    let (query, pk_name, sk_name, pk) = match history {
+        History::Sent => (query.consistent_read(true), PK, SK, sent_pk(did)?),
+        // An index cannot be read consistently.
+        History::Received => (query.index_name(INDEX), INDEX_PK, INDEX_SK, received_pk(did)?),
+    };
+    Ok(query
+        .key_condition_expression("#pk = :pk AND #sk BETWEEN :first AND :last")
+        .expression_attribute_names("#pk", pk_name)
+        .expression_attribute_names("#sk", sk_name)
+        .expression_attribute_values(":pk", text(pk))
+        .expression_attribute_values(":first", text(format!("{ENTRY_PREFIX}{first}")))
+        .expression_attribute_values(":last", text(format!("{ENTRY_PREFIX}{last}")))
+        .scan_index_forward(false))
+}
+
+fn entry_item(entry: &Entry) -> Result<Item, key::Error> {
     let postings = entry.postings.iter().map(|(account, delta)| Ok((account_pk(account)?, number(delta.0))));
-    let mut item = Item::from([
-        (PK.into(), text(entry_pk(entry)?)),
-        (SK.into(), text(entry_sk(entry.id))),
+    let pk = match &entry.sender {
+        Some(sender) => sent_pk(sender)?,
+        None => stored("GRANT", [entry.recipient.as_str()])?,
+    };
+    let mut item = primary_key(pk, &entry_sk(entry.id));
+    item.extend([
         (INDEX_PK.into(), text(received_pk(&entry.recipient)?)),
         (INDEX_SK.into(), text(entry_sk(entry.id))),
-        ("transactionId".into(), text(entry.id.to_string())),
+        (TRANSACTION_ID.into(), text(entry.id.to_string())),
         ("kind".into(), text(entry.kind.as_str())),
         ("recipientDid".into(), text(entry.recipient.as_str())),
         ("amount".into(), number(entry.amount.units())),
         ("fee".into(), number(entry.fee.units())),
         ("message".into(), text(&entry.message)),
-        ("status".into(), text("completed")),
-        ("createdAt".into(), text(instant::format(entry.created_at()))),
+        (STATUS.into(), text("completed")),
+        ("createdAt".into(), text(entry.created_at().to_string())),
         ("postings".into(), AttributeValue::M(postings.collect::<Result<_, key::Error>>()?)),
     ]);
     if let Some(sender) = &entry.sender {
@@ -131,19 +324,17 @@ pub fn entry_item(entry: &Entry) -> Result<Item, key::Error> {
     Ok(item)
 }
 
-/// Reads an entry back.
-pub fn read_entry(item: &Item) -> Result<Entry, Error> {
-    let id: TransactionId = parsed(item, "transactionId")?;
+pub(crate) fn read_entry(item: &Item) -> Result<Entry, Error> {
     let kind = Kind::parse(string(item, "kind")?).ok_or_else(|| broken(item, "kind"))?;
-    let Some(AttributeValue::M(map)) = item.get("postings") else { return Err(broken(item, "postings")) };
+    let map = get_map(item, "postings").ok_or_else(|| broken(item, "postings"))?;
     let mut postings = Postings::new();
-    for (pk, value) in map {
+    for pk in map.keys() {
         let account = read_account_pk(pk).ok_or_else(|| broken(item, "postings"))?;
-        let delta = value.as_n().ok().and_then(|n| n.parse().ok()).ok_or_else(|| broken(item, "postings"))?;
+        let delta = get_number(map, pk).ok_or_else(|| broken(item, "postings"))?;
         postings.insert(account, Delta(delta));
     }
     Ok(Entry {
-        id,
+        id: parsed(item, TRANSACTION_ID)?,
         kind,
         sender: if item.contains_key("senderDid") { Some(parsed(item, "senderDid")?) } else { None },
         recipient: parsed(item, "recipientDid")?,
@@ -155,57 +346,163 @@ pub fn read_entry(item: &Item) -> Result<Entry, Error> {
     })
 }
 
-/// Which account an item's `PK` is of.
-pub fn read_account_pk(pk: &str) -> Option<Account> {
+// Any item
+
+/// An item of the table, whichever it is.
+#[derive(Debug)]
+pub(crate) enum Row {
+    Entry(Entry),
+    Balance(Balance),
+    /// The record of a transfer or of a reversal, and the transaction that it names.
+    Record {
+        pk: String,
+        transaction_id: String,
+    },
+    /// What a refusal leaves where a record would be. It stands for no transaction.
+    Tombstone,
+    /// What somebody has sent on one day.
+    Spent,
+}
+
+pub(crate) fn read(item: &Item) -> Result<Row, Error> {
+    let key = |name| get_text(item, name).unwrap_or_default();
+    match key(SK) {
+        sk if sk.starts_with(ENTRY_PREFIX) => read_entry(item).map(Row::Entry),
+        BALANCE_SK => read_balance(item).map(Row::Balance),
+        RECORD_SK if get_text(item, attr::STATE) == Some(StateKind::Released.name()) => Ok(Row::Tombstone),
+        RECORD_SK => {
+            let transaction_id = string(item, TRANSACTION_ID)?.to_owned();
+            Ok(Row::Record { pk: key(PK).to_owned(), transaction_id })
+        }
+        SPENT_SK => int(item, SPENT).map(|_| Row::Spent),
+        _ => Err(broken(item, SK)),
+    }
+}
+
+// Keys
+
+fn primary_key(pk: String, sk: &str) -> Item {
+    Item::from([(PK.into(), text(pk)), (SK.into(), text(sk))])
+}
+
+/// The stored text of a key of these parts.
+fn stored<const N: usize>(namespace: &str, parts: [&str; N]) -> Result<String, key::Error> {
+    Ok(Namespace::new(namespace).key(parts)?.as_str().to_owned())
+}
+
+fn account_pk(account: &Account) -> Result<String, key::Error> {
+    match account {
+        Account::Of(did) => stored("ACCOUNT", [did.as_str()]),
+        Account::Treasury(shard) => stored("TREASURY", [shard.to_string().as_str()]),
+    }
+}
+
+fn read_account_pk(pk: &str) -> Option<Account> {
     if let Some(shard) = pk.strip_prefix("TREASURY#") {
         return shard.parse().ok().map(Account::Treasury);
     }
     let did = pk.strip_prefix("ACCOUNT#")?;
-    // the only separator that a DID can hold is the escape character itself
+    // A DID cannot contain a separator. The only character of it that a key escapes is the escape character itself.
     did.replace("%25", "%").parse().ok().map(Account::Of)
 }
 
-// Accounts
-
-/// An account as it is in the table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Balance {
-    pub account: Account,
-    pub balance: Delta,
-    pub entries: u64,
-    pub frozen: bool,
+fn sent_pk(did: &Did) -> Result<String, key::Error> {
+    stored("SENT", [did.as_str()])
 }
 
-/// Reads an account or a shard back.
-pub fn read_balance(item: &Item) -> Result<Balance, Error> {
-    let account = string(item, PK).ok().and_then(read_account_pk).ok_or_else(|| broken(item, PK))?;
-    Ok(Balance {
-        account,
-        balance: Delta(int(item, BALANCE)?),
-        entries: u64::try_from(int(item, ENTRIES)?).map_err(|_| broken(item, ENTRIES))?,
-        frozen: item.get(STATUS).and_then(|status| status.as_s().ok()).is_some_and(|status| status == FROZEN),
-    })
+fn received_pk(did: &Did) -> Result<String, key::Error> {
+    stored("RECEIVED", [did.as_str()])
 }
 
-// Attributes
-
-pub fn string<'a>(item: &'a Item, name: &'static str) -> Result<&'a str, Error> {
-    item.get(name).and_then(|value| value.as_s().ok()).map(String::as_str).ok_or_else(|| broken(item, name))
+fn entry_sk(id: TransactionId) -> String {
+    format!("{ENTRY_PREFIX}{id}")
 }
 
-pub fn int(item: &Item, name: &'static str) -> Result<i128, Error> {
-    item.get(name).and_then(|value| value.as_n().ok()).and_then(|n| n.parse().ok()).ok_or_else(|| broken(item, name))
+/// The UTC day of an instant: `2026-01-31`.
+fn day(at: Timestamp) -> String {
+    let mut text = at.to_string();
+    text.truncate("2026-01-31".len());
+    text
 }
 
-pub fn units(item: &Item, name: &'static str) -> Result<Amount, Error> {
-    u64::try_from(int(item, name)?).map(Amount::from_units).map_err(|_| broken(item, name))
+/// From an instant to the end of its UTC day.
+fn left_of_day(at: Timestamp) -> Duration {
+    Duration::from_millis(DAY_MS - at.as_millis() % DAY_MS)
 }
 
-pub fn parsed<T: std::str::FromStr>(item: &Item, name: &'static str) -> Result<T, Error> {
+// Writes
+
+/// A write of an item that must not be there yet.
+fn new_item(table: &str, item: Item) -> PutBuilder {
+    Put::builder().table_name(table).set_item(Some(item)).condition_expression("attribute_not_exists(PK)")
+}
+
+fn balance_update(table: &str, account: &Account, amount: Amount) -> Result<UpdateBuilder, key::Error> {
+    Ok(Update::builder()
+        .table_name(table)
+        .set_key(Some(account_key(account)?))
+        .expression_attribute_values(":amount", number(amount.units()))
+        .expression_attribute_values(":one", number(1))
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld))
+}
+
+fn with_condition(update: UpdateBuilder, condition: &str, unfrozen: bool) -> UpdateBuilder {
+    if !unfrozen {
+        return update.condition_expression(condition);
+    }
+    update
+        .condition_expression(format!("{condition} AND #status = :open"))
+        .expression_attribute_names("#status", STATUS)
+        .expression_attribute_values(":open", text(Status::Open.as_str()))
+}
+
+fn update_item(update: UpdateBuilder) -> TransactWriteItem {
+    TransactWriteItem::builder().set_update(update.build().ok()).build()
+}
+
+fn put_item(put: PutBuilder) -> TransactWriteItem {
+    TransactWriteItem::builder().set_put(put.build().ok()).build()
+}
+
+// Attributes that must be there
+
+fn string<'a>(item: &'a Item, name: &'static str) -> Result<&'a str, Error> {
+    get_text(item, name).ok_or_else(|| broken(item, name))
+}
+
+fn int(item: &Item, name: &'static str) -> Result<i128, Error> {
+    get_number(item, name).ok_or_else(|| broken(item, name))
+}
+
+fn units(item: &Item, name: &'static str) -> Result<Amount, Error> {
+    get_number(item, name).map(Amount::from_units).ok_or_else(|| broken(item, name))
+}
+
+fn parsed<T: FromStr>(item: &Item, name: &'static str) -> Result<T, Error> {
     string(item, name)?.parse().map_err(|_| broken(item, name))
 }
 
-pub fn broken(item: &Item, attribute: &'static str) -> Error {
-    let key = |name| item.get(name).and_then(|value| value.as_s().ok()).cloned().unwrap_or_default();
+fn broken(item: &Item, attribute: &'static str) -> Error {
+    let key = |name| get_text(item, name).unwrap_or_default().to_owned();
     Error { pk: key(PK), sk: key(SK), attribute }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_utc_days() {
+        let instant = crate::api::instant::parse("t", "2026-02-01T08:59:59.999+09:00").unwrap();
+        assert_eq!(instant.to_string(), "2026-01-31T23:59:59.999Z");
+        assert_eq!(day(instant), "2026-01-31");
+        assert_eq!(left_of_day(instant).as_millis(), 1);
+    }
+
+    #[test]
+    fn separators_in_a_did_and_in_a_key_are_escaped_in_the_record_key() {
+        let (sender, key) = ("did:web:localhost%3A8443".parse().unwrap(), "order#7".parse().unwrap());
+        let record = record_key(&transfers(Window::Never), &sender, &key).unwrap();
+        assert_eq!(record.as_str(), "IDEMPOTENCY#did:web:localhost%253A8443#order%237");
+    }
 }

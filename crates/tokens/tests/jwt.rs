@@ -5,8 +5,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use emulator::issuer::Issuer;
 use ichido::Timestamp;
 use serde_json::{Value, json};
-use tokens::did::Did;
-use tokens::jwt::{Error, Expectations, KeySet, KeySetError, LEEWAY, MAX_TOKEN_BYTES, OPERATOR_SCOPE};
+use tokens::identity::did::Did;
+use tokens::identity::jwt::{Error, Expectations, LEEWAY, MAX_TOKEN_BYTES, OPERATOR_SCOPE};
+use tokens::identity::keys::{KeySet, KeySetError};
 
 const NOW: Timestamp = Timestamp::from_secs(1_750_000_000);
 

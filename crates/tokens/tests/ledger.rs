@@ -1,4 +1,4 @@
-//! A transfer moves money once: what the ledger promises, one claim a test.
+//! A transfer moves money once: what the ledger promises, one promise per test.
 
 mod support;
 
@@ -10,17 +10,14 @@ use support::*;
 use testkit::faults::{Fault, Lag, Rule};
 use testkit::interrupt;
 use tokens::amount::Amount;
-use tokens::cursor::History;
-use tokens::ledger::{BUDGET, Error};
+use tokens::ledger::{BUDGET, Error, History, Obstacle, Places};
 use tokens::settings::{Rules, Window};
-use tokens::transaction::Places;
-use tokens::verdict::Refusal;
 
 fn whole(tokens: u64) -> Amount {
     Amount::whole(tokens).unwrap()
 }
 
-fn id_of(body: &str) -> tokens::transaction::TransactionId {
+fn id_of(body: &str) -> tokens::ledger::TransactionId {
     let body: serde_json::Value = serde_json::from_str(body).unwrap();
     body["transactionId"].as_str().unwrap().parse().unwrap()
 }
@@ -145,13 +142,17 @@ async fn a_refusal_is_no_outcome_and_the_key_may_be_tried_again() {
             world.db.faults().put(Rule::new(fault));
         }
         for _ in 0..3 {
-            assert_eq!(refusal(world.send("alice", "bob", "1500", "k").await), Refusal::InsufficientBalance);
+            assert_eq!(refusal(world.send("alice", "bob", "1500", "k").await), Obstacle::InsufficientBalance);
         }
         assert_eq!(world.items("SENT#").len(), 0);
         let left = world.items("IDEMPOTENCY#did:key:alice#k");
-        assert_eq!((left.len(), &left[0]["ichido_state"]["S"]), (1, &"released".into()), "a fence and nothing else");
+        assert_eq!(
+            (left.len(), &left[0]["ichido_state"]["S"]),
+            (1, &"released".into()),
+            "a tombstone and nothing else"
+        );
         world.assert_sound().await;
-        // another request under the same key is not held against the refused one
+        // Another request under the same key is not compared with the refused one.
         world.send("bob", "alice", "800", "other").await.unwrap();
         let made = world.send("alice", "bob", "1501", "k").await.unwrap();
         assert!(!made.replayed);
@@ -163,16 +164,16 @@ async fn a_refusal_is_no_outcome_and_the_key_may_be_tried_again() {
 }
 
 #[tokio::test]
-async fn what_a_refusal_leaves_is_gone_within_an_hour() {
+async fn the_tombstone_of_a_refusal_is_gone_after_an_hour() {
     let world = world().await;
     world.open(&["alice", "bob"]).await;
     let _ = refusal(world.send("alice", "bob", "1500", "k").await);
-    world.clock.advance(ichido::dynamodb::FENCED_FOR);
+    world.clock.advance(ichido::dynamodb::TOMBSTONE_RETENTION);
     world.db.reset_calls();
     world.send("alice", "bob", "100", "k").await.unwrap();
     assert_eq!(world.db.calls().total(), 1, "expired is absent");
     let _ = refusal(world.send("alice", "bob", "1500", "k2").await);
-    world.clock.advance(ichido::dynamodb::FENCED_FOR);
+    world.clock.advance(ichido::dynamodb::TOMBSTONE_RETENTION);
     world.db.sweep(world.clock.now());
     assert!(world.items("IDEMPOTENCY#did:key:alice#k2").is_empty());
 }
@@ -218,21 +219,21 @@ async fn each_refusal_has_its_reason_and_changes_nothing() {
     world.open(&["alice", "bob", "ice"]).await;
     world.ledger.set_frozen(&did("ice"), true, "test").await.unwrap();
     for (from, to, amount, reason) in [
-        ("nobody", "bob", "1", Refusal::SenderNotFound),
-        ("ice", "bob", "1", Refusal::SenderFrozen),
-        ("alice", "nobody", "1", Refusal::RecipientNotFound),
-        ("alice", "ice", "1", Refusal::RecipientFrozen),
-        ("alice", "bob", "900.00000001", Refusal::LimitExceeded),
+        ("nobody", "bob", "1", Obstacle::SenderNotFound),
+        ("ice", "bob", "1", Obstacle::SenderFrozen),
+        ("alice", "nobody", "1", Obstacle::RecipientNotFound),
+        ("alice", "ice", "1", Obstacle::RecipientFrozen),
+        ("alice", "bob", "900.00000001", Obstacle::LimitExceeded),
     ] {
         assert_eq!(refusal(world.send(from, to, amount, "k").await), reason);
     }
     world.send("alice", "bob", "900", "k").await.unwrap();
     assert_eq!(
         refusal(world.send("alice", "bob", "51", "k2").await),
-        Refusal::LimitExceeded,
+        Obstacle::LimitExceeded,
         "daily, before 100 is short"
     );
-    assert_eq!(refusal(world.send("alice", "bob", "101", "k2").await), Refusal::InsufficientBalance, "told first");
+    assert_eq!(refusal(world.send("alice", "bob", "101", "k2").await), Obstacle::InsufficientBalance, "told first");
     world.send("alice", "bob", "50", "k3").await.unwrap();
     world.clock.advance(Duration::from_secs(24 * 60 * 60));
     world.send("alice", "bob", "50", "k4").await.unwrap();
@@ -245,11 +246,11 @@ async fn a_refusal_is_two_round_trips_and_the_next_try_of_its_key_two_more() {
     let world = world().await;
     world.open(&["alice", "bob"]).await;
     world.db.reset_calls();
-    assert_eq!(refusal(world.send("alice", "bob", "1001", "k").await), Refusal::InsufficientBalance);
+    assert_eq!(refusal(world.send("alice", "bob", "1001", "k").await), Obstacle::InsufficientBalance);
     assert_eq!(
         (world.db.calls().of("TransactWriteItems"), world.db.calls().of("PutItem"), world.db.calls().total()),
         (1, 1, 2),
-        "the fence is the look at the record"
+        "the tombstone is also the look at the record"
     );
     world.db.reset_calls();
     world.send("alice", "bob", "1000", "k").await.unwrap();
@@ -274,7 +275,7 @@ async fn fees_go_to_the_treasurys_shards_and_the_treasury_can_pay_and_be_paid() 
     assert_eq!((world.balance(&treasury).await, world.balance("bob").await), ("1".into(), "1219".into()));
     world.send("bob", &treasury, "100", "donate").await.unwrap();
     assert_eq!((world.balance(&treasury).await, world.balance("bob").await), ("101".into(), "1119".into()));
-    assert_eq!(refusal(world.send(&treasury, "bob", "102", "too-much").await), Refusal::InsufficientBalance);
+    assert_eq!(refusal(world.send(&treasury, "bob", "102", "too-much").await), Obstacle::InsufficientBalance);
     world.assert_sound().await;
 }
 
@@ -311,7 +312,7 @@ async fn a_reversal_of_what_has_been_spent_is_refused_and_may_be_tried_again() {
     let id = id_of(&world.send("alice", "bob", "100", "k").await.unwrap().body);
     world.send("bob", "carol", "1100", "k").await.unwrap();
     let reverse = async || world.ledger.reverse(&did("alice"), id, "", world.until()).await;
-    assert_eq!(refusal(reverse().await), Refusal::InsufficientBalance);
+    assert_eq!(refusal(reverse().await), Obstacle::InsufficientBalance);
     world.send("carol", "bob", "100", "k").await.unwrap();
     assert!(!reverse().await.unwrap().replayed);
     world.assert_sound().await;
@@ -362,7 +363,7 @@ async fn of_fifty_transfers_of_100_from_1000_exactly_ten_succeed() {
         world.db.faults().heal();
         assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 10, "{fault:?}");
         for answer in answers.into_iter().filter(Result::is_err) {
-            assert_eq!(refusal(answer), Refusal::InsufficientBalance);
+            assert_eq!(refusal(answer), Obstacle::InsufficientBalance);
         }
         assert_eq!((world.balance("alice").await, world.balance("bob").await), ("0".into(), "2000".into()));
         world.assert_sound().await;
@@ -401,8 +402,8 @@ async fn a_store_that_stays_silent_is_503_within_the_budget_and_never_a_refusal(
         world.db.faults().only(Rule::new(fault));
         let began = world.clock.now();
         // would be refused if anything answered
-        let outcome = world.send("alice", "bob", "5000", "k").await;
-        assert!(matches!(outcome, Err(Error::Unresolved)), "{fault:?}: {outcome:?}");
+        let result = world.send("alice", "bob", "5000", "k").await;
+        assert!(matches!(result, Err(Error::Unresolved)), "{fault:?}: {result:?}");
         let took = world.clock.now().since(began);
         assert!(took <= BUDGET + Duration::from_secs(7), "{fault:?}: {took:?}");
         world.db.faults().heal();
@@ -416,7 +417,7 @@ async fn money_that_moved_is_never_answered_with_an_error_when_every_answer_to_t
     let world = world().await;
     world.open(&["alice", "bob"]).await;
     world.db.faults().only(Rule::new(Fault::LoseAnswer).on("TransactWriteItems"));
-    // the whole budget passes without an answer; then the record says that it is done
+    // The whole budget passes without an answer. Then the record says that it is done.
     let answer = world.send("alice", "bob", "1000", "k").await.unwrap();
     assert!(!answer.replayed);
     assert_eq!(world.balance("bob").await, "2000");
@@ -424,27 +425,27 @@ async fn money_that_moved_is_never_answered_with_an_error_when_every_answer_to_t
 
 #[tokio::test]
 async fn nothing_that_is_still_under_way_lands_after_a_refusal() {
-    // The first attempt vanishes without an answer and lands a minute later. The second is refused by the balance. To say
-    // so would be a lie if the first moved the money after all, which is there by then.
+    // The first attempt gets no answer and arrives a minute later. The second one is refused, because the balance is too
+    // low. The balance is high enough when the first one arrives: if it moved the money then, the refusal would be false.
     const LATE: Duration = Duration::from_secs(60);
     for across_requests in [false, true] {
         let world = world().await;
         world.open(&["alice", "bob", "carol"]).await;
         let straggles = Rule::new(Fault::Straggle(LATE)).on("TransactWriteItems");
         if across_requests {
-            // a request whose every attempt is on its way when it gives up, and a later one that knows nothing of them
+            // All attempts of a first request are on their way when it gives up. A later request does not know of them.
             world.db.faults().only(straggles);
-            let outcome = world.send("alice", "bob", "1001", "k").await;
-            assert!(matches!(outcome, Err(Error::Unresolved)), "{outcome:?}");
+            let result = world.send("alice", "bob", "1001", "k").await;
+            assert!(matches!(result, Err(Error::Unresolved)), "{result:?}");
             world.db.faults().heal();
         } else {
             world.db.faults().put(straggles.call(1));
         }
-        assert_eq!(refusal(world.send("alice", "bob", "1001", "k").await), Refusal::InsufficientBalance);
+        assert_eq!(refusal(world.send("alice", "bob", "1001", "k").await), Obstacle::InsufficientBalance);
         world.send("carol", "alice", "1000", "refill").await.unwrap();
         world.clock.wait(LATE * 2).await;
         assert_eq!(world.balance("alice").await, "2000", "across requests: {across_requests}");
-        // and the same key, tried again, moves it once
+        // The same key, tried again, moves the money once.
         assert!(!world.send("alice", "bob", "1001", "k").await.unwrap().replayed);
         assert!(world.send("alice", "bob", "1001", "k").await.unwrap().replayed);
         assert_eq!((world.balance("alice").await, world.balance("bob").await), ("999".into(), "2001".into()));
@@ -453,17 +454,17 @@ async fn nothing_that_is_still_under_way_lands_after_a_refusal() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_passed_one_fence_does_not_pass_the_next() {
+async fn an_attempt_that_replaces_one_tombstone_does_not_replace_the_next() {
     const LATE: Duration = Duration::from_secs(60);
     let world = world().await;
     world.open(&["alice", "bob", "carol"]).await;
-    assert_eq!(refusal(world.send("alice", "bob", "1001", "k").await), Refusal::InsufficientBalance);
-    // meets the fence, and is then on its way in the fence's place
+    assert_eq!(refusal(world.send("alice", "bob", "1001", "k").await), Obstacle::InsufficientBalance);
+    // It meets the tombstone, and is then on its way to replace it.
     world.db.faults().put(Rule::new(Fault::Straggle(LATE)).on("TransactWriteItems").calls(2..=u64::MAX));
-    let outcome = world.send("alice", "bob", "1001", "k").await;
-    assert!(matches!(outcome, Err(Error::Unresolved)), "{outcome:?}");
+    let result = world.send("alice", "bob", "1001", "k").await;
+    assert!(matches!(result, Err(Error::Unresolved)), "{result:?}");
     world.db.faults().heal();
-    assert_eq!(refusal(world.send("alice", "bob", "1001", "k").await), Refusal::InsufficientBalance);
+    assert_eq!(refusal(world.send("alice", "bob", "1001", "k").await), Obstacle::InsufficientBalance);
     world.send("carol", "alice", "1000", "refill").await.unwrap();
     world.clock.wait(LATE * 2).await;
     assert_eq!(world.balance("alice").await, "2000");
@@ -471,16 +472,16 @@ async fn an_attempt_that_passed_one_fence_does_not_pass_the_next() {
 
 #[tokio::test]
 async fn what_landed_before_the_refusal_is_a_success() {
-    // The money was there when the first attempt landed, and is gone when the second is judged.
+    // The money was there when the first attempt was committed, and is gone when the second is made.
     let world = world().await;
     world.open(&["alice", "bob"]).await;
     world.db.faults().put(Rule::new(Fault::LoseAnswer).on("TransactWriteItems").call(1));
     world.db.faults().put(Rule::new(Fault::Down).on("TransactWriteItems").calls(1..=u64::MAX));
     world.db.faults().put(Rule::new(Fault::Down).on("GetItem"));
-    let outcome = world.send("alice", "bob", "1000", "k").await;
-    assert!(matches!(outcome, Err(Error::Unresolved)), "{outcome:?}");
+    let result = world.send("alice", "bob", "1000", "k").await;
+    assert!(matches!(result, Err(Error::Unresolved)), "{result:?}");
     world.db.faults().heal();
-    // a stricter rule that refuses without asking for balances
+    // A stricter rule, which refuses without looking at balances.
     let strict = world.instance(Rules { transfer_limit: whole(1), ..Rules::default() }, 5);
     assert!(strict.transfer(&transfer("alice", "bob", "1000", "k"), world.until()).await.unwrap().replayed);
 }
@@ -490,7 +491,7 @@ async fn a_conflict_says_nothing_about_the_balance() {
     let world = world().await;
     world.open(&["alice", "bob"]).await;
     world.db.faults().put(Rule::new(Fault::Conflict).on("TransactWriteItems").calls(1..=3));
-    assert_eq!(refusal(world.send("alice", "bob", "1001", "k").await), Refusal::InsufficientBalance);
+    assert_eq!(refusal(world.send("alice", "bob", "1001", "k").await), Obstacle::InsufficientBalance);
     assert_eq!(world.db.calls().of("TransactWriteItems"), 2 + 4, "two accounts, three conflicts, one refusal");
 }
 
@@ -500,8 +501,8 @@ async fn a_missing_table_or_permission_is_loud_at_once() {
         let world = world().await;
         world.open(&["alice", "bob"]).await;
         world.db.faults().only(Rule::new(fault));
-        let outcome = world.send("alice", "bob", "1", "k").await;
-        assert!(matches!(outcome, Err(Error::Store(_))), "{outcome:?}");
+        let result = world.send("alice", "bob", "1", "k").await;
+        assert!(matches!(result, Err(Error::Store(_))), "{result:?}");
     }
 }
 
@@ -512,7 +513,7 @@ async fn a_transfer_that_dies_at_any_call_and_is_sent_again_moves_money_once() {
         async |outside| {
             let world = World::with(rules(), 1, outside).await;
             world.open(&["alice", "bob"]).await;
-            // a refusal in between, so that its fence is among the calls
+            // A refusal in between, so that its tombstone is among the calls.
             world.db.faults().put(Rule::new(Fault::LoseAnswer).on("TransactWriteItems").call(2));
             world
         },
@@ -523,7 +524,7 @@ async fn a_transfer_that_dies_at_any_call_and_is_sent_again_moves_money_once() {
         },
         async |world| world.clock.advance(Duration::from_secs(1)),
         async |world| {
-            // the look at the end is not part of the run
+            // The check at the end is not part of the run.
             world.outside.begin(None);
             assert_eq!((world.balance("alice").await, world.balance("bob").await), ("890".into(), "1100".into()));
             assert_eq!(world.items("SENT#").len(), 1);
@@ -628,7 +629,7 @@ async fn a_lagging_index_delays_the_recipients_history_and_nothing_else() {
     let first = world.send("alice", "bob", "1", "k").await.unwrap();
     let received = async || read_all(&world, History::Received, "bob", 10, async |_| {}).await.len();
     assert_eq!(received().await, 1, "the grant only");
-    // the mistake of the first design: a duplicate that the index does not know yet
+    // The mistake of a simpler design: a duplicate that the index does not know yet.
     let again = world.send("alice", "bob", "1", "k").await.unwrap();
     assert_eq!((again.replayed, again.body), (true, first.body));
     assert_eq!(read_all(&world, History::Sent, "alice", 10, async |_| {}).await.len(), 1);

@@ -1,4 +1,4 @@
-//! The mistakes of the design's first version, each kept from coming back.
+//! Mistakes of a simpler design. Each test keeps one of them from coming back.
 
 mod support;
 
@@ -6,14 +6,12 @@ use futures::future::join_all;
 use serde_json::json;
 use support::*;
 use testkit::faults::{Fault, Lag, Rule};
-use tokens::cursor::History;
+use tokens::ledger::{History, Obstacle, Places};
 use tokens::settings::Rules;
-use tokens::transaction::Places;
-use tokens::verdict::Refusal;
 
 #[tokio::test]
 async fn read_then_write_balances() {
-    // Two that read 1000 and write 900 would lose a transfer. Here balances change relative to what they are.
+    // Two requests that both read 1000 and write 900 would lose a transfer. Here each adds to or takes from the balance.
     let world = world().await;
     world.open(&["alice", "bob", "carol"]).await;
     let keys: Vec<String> = (0..40).map(|n| format!("k{n}")).collect();
@@ -43,7 +41,7 @@ async fn float_amounts() {
     world.send("bob", "alice", "987.65432101", "k").await.unwrap();
     assert_eq!(world.balance("bob").await, "13.34567899");
     assert_eq!(world.balance("alice").await, "1986.65432101");
-    // a JSON number is a float in most of the clients' languages: it is not accepted at all
+    // A JSON number is a float in most languages, so it is not accepted.
     for amount in [json!(1), json!(0.1), json!(1e3)] {
         let body = json!({ "recipientDid": "did:key:bob", "amount": amount });
         let response = world.call("POST", "/tokens/transfer", &world.token("alice"), Some(body)).await;
@@ -61,7 +59,7 @@ async fn double_counted_fees() {
     assert_eq!(world.balance("bob").await, "1100");
     assert_eq!(world.balance(&treasury).await, "3");
     // the fee is part of what must be there: 870.87379 and its 3 % are just above 897
-    assert_eq!(refusal(world.send("alice", "bob", "870.8738", "k2").await), Refusal::InsufficientBalance);
+    assert_eq!(refusal(world.send("alice", "bob", "870.8738", "k2").await), Obstacle::InsufficientBalance);
     world.send("alice", "bob", "870.87378", "k3").await.unwrap();
     assert_eq!(world.assert_sound().await, "2000");
 }
@@ -81,7 +79,7 @@ async fn a_duplicate_answered_as_an_error() {
 
 #[tokio::test]
 async fn the_key_looked_up_through_an_index() {
-    // The seed's own case: the second request comes milliseconds after the first, before the index knows of it.
+    // The second request comes milliseconds after the first, before the index knows of it.
     let world = world().await;
     world.open(&["alice", "bob"]).await;
     world.db.faults().lag_indexes(Some(Lag::Calls(1_000)));
@@ -151,7 +149,7 @@ async fn cursors_that_skip_rows() {
 async fn a_hash_in_an_id_that_makes_two_keys_one() {
     // `IDEMPOTENCY#did:web:a#b` + `#c` and `IDEMPOTENCY#did:web:a` + `#b#c` would be the same text.
     let world = world().await;
-    assert!("did:web:a#b".parse::<tokens::did::Did>().is_err());
+    assert!("did:web:a#b".parse::<tokens::identity::did::Did>().is_err());
     world.open(&["did:web:a", "did:web:a%23b", "bob"]).await;
     assert!(!world.send("did:web:a", "bob", "1", "b#c").await.unwrap().replayed);
     assert!(!world.send("did:web:a%23b", "bob", "1", "c").await.unwrap().replayed);
@@ -161,7 +159,7 @@ async fn a_hash_in_an_id_that_makes_two_keys_one() {
     keys.sort_unstable();
     keys.dedup();
     assert_eq!(keys.len(), 3, "{keys:?}");
-    // nor is an account another one's shard, counter or history
+    // Nor does an account share an item with another one's shard, counter or history.
     world.assert_sound().await;
 }
 

@@ -1,4 +1,4 @@
-//! A model of the ledger and the real one do the same: random operations, seeded.
+//! The ledger and a model of it give the same answers to random operations.
 
 mod support;
 
@@ -9,16 +9,15 @@ use support::model::{Expected, Model};
 use support::*;
 use testkit::faults::{Fault, Rule};
 use tokens::amount::Amount;
-use tokens::ledger::{Answer, Error};
-use tokens::plan::Transfer;
+use tokens::ledger::{Answer, Error, Transfer};
 use tokens::settings::{Rules, Window};
 
 const NAMES: [&str; 5] = ["alice", "bob", "carol", "dave", "nobody"];
 const OPENED: usize = 4;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-fn observed(outcome: &Result<Answer, Error>) -> Expected {
-    match outcome {
+fn observed(result: &Result<Answer, Error>) -> Expected {
+    match result {
         Ok(answer) if answer.replayed => Expected::Replayed,
         Ok(_) => Expected::Made,
         Err(Error::Mismatch { fields }) => Expected::Mismatch(fields.clone()),
@@ -68,9 +67,9 @@ async fn run(seed: u64, operations: usize, faults: &[Fault]) {
             _ => {
                 let transfer = any_transfer(&mut random);
                 let now = world.clock.now().as_millis();
-                let outcome = world.ledger.transfer(&transfer, world.until()).await;
+                let result = world.ledger.transfer(&transfer, world.until()).await;
                 let expected = model.transfer(&transfer, now, 2 * DAY.as_millis() as u64);
-                assert_eq!(observed(&outcome), expected, "seed {seed}, step {step}: {transfer:?}");
+                assert_eq!(observed(&result), expected, "seed {seed}, step {step}: {transfer:?}");
             }
         }
     }
@@ -101,8 +100,8 @@ async fn the_ledger_and_its_model_agree() {
 
 #[tokio::test]
 async fn they_agree_though_writes_conflict_or_are_throttled() {
-    // What the store cancels or throttles did nothing, so the answers are the very same. (Behind a lost answer a refusal is
-    // not told: the simulation has those.)
+    // What DynamoDB cancels or throttles did nothing, so the answers are the same. (After a lost answer they may differ. The
+    // simulation has lost answers.)
     let first = seed(100);
     for seed in first..first + number("MODEL_SEEDS", 6) {
         run(seed, 150, &[Fault::Conflict, Fault::Throttle]).await;

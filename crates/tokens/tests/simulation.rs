@@ -1,11 +1,11 @@
-//! Many clients, few accounts, and everything that can go wrong: 20,000 transfers here, a million in the soak.
+//! Many clients, few accounts, and everything that can go wrong: 20,000 transfers here, a million in the long run.
 //!
-//! A world is 5,000 transfers on a ledger of its own, decided by its seed. `TRANSFERS=1000000` is the soak: seeds 1 to 200;
-//! `SEED=n` replays one world exactly. What is checked at the end of each, from the table itself: the sum is that of the
-//! grants and no balance is negative (`verify`); every acknowledged transfer is there exactly once; no refused one is; no
-//! key has two.
+//! A world is 5,000 transfers on a ledger of its own. Its seed decides everything in it. `TRANSFERS=1000000` is the long
+//! run, with seeds 1 to 200. `SEED=n` replays one world exactly. At the end of each world the table itself is checked: the
+//! sum of all balances is that of the grants, and no balance is negative (`verify`); every acknowledged transfer is there
+//! exactly once; no refused one is there; no key has two transfers.
 
-#![expect(clippy::print_stdout, reason = "what a long run has come to so far")]
+#![expect(clippy::print_stdout, reason = "a long run shows how far it is")]
 
 mod support;
 
@@ -19,18 +19,17 @@ use std::time::Duration;
 use support::*;
 use testkit::faults::{Fault, Rule};
 use tokens::amount::Amount;
-use tokens::ledger::{Error, Ledger};
-use tokens::plan::Transfer;
+use tokens::ledger::{Error, Ledger, Transfer};
 use tokens::settings::Rules;
 
 const NAMES: [&str; 6] = ["alice", "bob", "carol", "dave", "erin", "frank"];
 const CLIENTS: u64 = 8;
-/// How many transfers a world sees. The embedded engine goes through every client token of its last ten minutes at each
-/// transaction: more worlds are quicker than larger ones, and try more.
+/// How many transfers a world has. At each transaction the embedded engine looks at every client token of the last ten
+/// minutes, so more worlds are quicker than larger ones, and try more.
 const WORLD: u64 = 5_000;
-/// The worlds are dealt out to so many tests, which run side by side.
+/// The worlds are divided among this many tests, which run side by side.
 const PARTS: u64 = 4;
-/// The longest that a write is on its way: longer than a request is pursued.
+/// The longest time that a write is on its way. It is longer than the ledger waits for an answer.
 const STRAGGLER: Duration = Duration::from_secs(10);
 /// How often a client sends the same transfer before it gives up.
 const PATIENCE: usize = 12;
@@ -54,7 +53,7 @@ struct Tally {
     crashed: u64,
 }
 
-/// Dies after so many polls: between any two steps of its work.
+/// Ends after a number of polls, which may be between any two steps of its work.
 struct Mortal<F> {
     life: F,
     polls: u32,
@@ -121,7 +120,7 @@ impl Client {
                         assert_eq!(*first, answer.body, "two answers to one key");
                     }
                     body = Some(answer.body);
-                    // some clients do not trust their luck and ask again
+                    // Some clients ask again.
                     if self.random.u8(..8) != 0 {
                         break;
                     }
@@ -218,7 +217,7 @@ async fn simulate(seed: u64) {
             *counts.entry(name).or_default() += count;
         }
     }
-    // a simulation in which nothing goes wrong proves nothing
+    // A simulation in which nothing goes wrong proves nothing.
     let enough = WORLD / 50;
     for name in ["made", "replayed", "refused", "crashed"] {
         assert!(counts[name] >= enough, "seed {seed}: {counts:?}");

@@ -1,4 +1,4 @@
-//! The proof finds what is wrong, and on a table that moves says only what it knows.
+//! The verification finds what is wrong, and reports nothing that is right, also while others write to the table.
 
 mod support;
 
@@ -96,7 +96,7 @@ async fn an_account_that_vanished_is_found() {
 #[tokio::test]
 async fn on_a_table_that_moves_nothing_sound_is_called_wrong() {
     let world = busy().await;
-    // pages of a megabyte never end in so small a table; so transfers are made while the scan is slow to answer
+    // So small a table has only one page. So transfers are made while the scan is slow to answer.
     world.db.faults().put(Rule::new(Fault::Slow(std::time::Duration::from_millis(50))).on("Scan"));
     let sent = AtomicU64::new(0);
     let writer = async {

@@ -1,7 +1,7 @@
 //! The embedded store with the delays and the conflicts of AWS.
 //!
-//! A transaction holds its items for as long as it takes; whoever wants one of them meanwhile is cancelled with
-//! `TransactionConflict` (a transaction) or refused (a plain write). The engine itself is kinder.
+//! A transaction holds its items for as long as it takes. Another write to one of them meanwhile is cancelled with
+//! `TransactionConflict`. The engine itself never reports such a conflict.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,12 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedHttpClient};
+use emulator::dynamodb::{Engine, http_client};
 use futures::future::BoxFuture;
 use ichido::SystemClock;
 use serde_json::{Value, json};
 use testkit::Outside;
-use testkit::dynamo::http_client;
-use testkit::engine::Engine;
 use testkit::faults::{Answer, Call, Dispatch, Faulty};
 
 pub(crate) const TABLE: &str = "tokens-ledger";

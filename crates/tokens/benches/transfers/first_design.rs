@@ -1,11 +1,11 @@
-//! The seed's first design, straightforwardly: look for the key through the index, read both balances, write the new ones in
-//! a transaction if they have not changed, then mark the transaction as completed.
+//! A simpler design to compare with: look for the key through an index, read both balances, write the new ones in a
+//! transaction if they have not changed, then mark the transaction as completed.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{Put, TransactWriteItem, Update};
-use tokens::entry::Account;
-use tokens::plan::Transfer;
-use tokens::table::{self, Item, number, text};
+use function::item::{Item, get_number, number, text};
+use tokens::identity::did::Did;
+use tokens::ledger::Transfer;
 
 use crate::aws::TABLE;
 
@@ -34,18 +34,18 @@ impl FirstDesign {
     }
 
     async fn attempt(&self, transfer: &Transfer) -> bool {
-        let seen = self
+        let earlier = self
             .client
             .query()
             .table_name(TABLE)
-            .index_name(table::INDEX)
+            .index_name("GSI1")
             .key_condition_expression("GSI1PK = :pk")
             .expression_attribute_values(":pk", text(format!("KEY#{}#{}", transfer.sender, transfer.key)))
             .limit(1)
             .send()
             .await
             .expect("a query");
-        if seen.count() > 0 {
+        if earlier.count() > 0 {
             return true;
         }
         let (from, to) = (self.balance(&transfer.sender).await, self.balance(&transfer.recipient).await);
@@ -53,10 +53,9 @@ impl FirstDesign {
         let id = format!("TRANSACTION#{}#{}", transfer.sender, transfer.key);
         let put = Put::builder()
             .table_name(TABLE)
-            .item(table::PK, text(&id))
-            .item(table::SK, text("METADATA"))
-            .item(table::INDEX_PK, text(format!("KEY#{}#{}", transfer.sender, transfer.key)))
-            .item(table::INDEX_SK, text("METADATA"))
+            .set_item(Some(key(&id, "METADATA")))
+            .item("GSI1PK", text(format!("KEY#{}#{}", transfer.sender, transfer.key)))
+            .item("GSI1SK", text("METADATA"))
             .item("status", text("pending"))
             .build()
             .expect("a put");
@@ -75,30 +74,32 @@ impl FirstDesign {
             .client
             .update_item()
             .table_name(TABLE)
-            .key(table::PK, text(&id))
-            .key(table::SK, text("METADATA"))
+            .set_key(Some(key(&id, "METADATA")))
             .update_expression("SET #status = :completed")
             .expression_attribute_names("#status", "status")
             .expression_attribute_values(":completed", text("completed"));
         marked.send().await.is_ok()
     }
 
-    async fn balance(&self, did: &tokens::did::Did) -> i128 {
-        let get = self.client.get_item().table_name(TABLE).set_key(Some(key(did))).consistent_read(true);
+    async fn balance(&self, did: &Did) -> i128 {
+        let get = self.client.get_item().table_name(TABLE).set_key(Some(account(did))).consistent_read(true);
         let item = get.send().await.expect("a read").item.expect("an account");
-        table::int(&item, table::BALANCE).expect("a balance")
+        get_number(&item, "balance").expect("a balance")
     }
 }
 
-fn key(did: &tokens::did::Did) -> Item {
-    let pk = table::account_pk(&Account::Of(did.clone())).expect("a key");
-    Item::from([(table::PK.into(), text(pk)), (table::SK.into(), text(table::BALANCE_SK))])
+fn key(pk: &str, sk: &str) -> Item {
+    Item::from([("PK".into(), text(pk)), ("SK".into(), text(sk))])
 }
 
-fn set(did: &tokens::did::Did, from: i128, to: i128) -> TransactWriteItem {
+fn account(did: &Did) -> Item {
+    key(&format!("ACCOUNT#{did}"), "BALANCE")
+}
+
+fn set(did: &Did, from: i128, to: i128) -> TransactWriteItem {
     let update = Update::builder()
         .table_name(TABLE)
-        .set_key(Some(key(did)))
+        .set_key(Some(account(did)))
         .update_expression("SET balance = :to")
         .condition_expression("balance = :from")
         .expression_attribute_values(":from", number(from))

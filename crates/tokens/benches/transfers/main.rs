@@ -1,8 +1,8 @@
-//! Transfers per second and latency, against the seed's first design, in the same harness.
+//! Transfers per second and latency of the ledger and of a simpler design ([`first_design`]), in the same harness.
 //!
-//! The store is the embedded engine behind the delays and the conflicts of AWS ([`aws`]); the clients are senders that each
-//! send one transfer after another. Three questions: what a transfer costs in calls and time when nobody meets, what happens
-//! when all pay one recipient, and how much CPU the handler itself takes.
+//! The store is the embedded engine with the delays and the conflicts of AWS ([`aws`]). Each client sends one transfer after
+//! another. Three questions: what a transfer costs in calls and time if transfers do not meet, what happens if all pay one
+//! recipient, and how much CPU the handler itself takes.
 
 mod aws;
 mod first_design;
@@ -11,18 +11,20 @@ use std::io::{Write, stdout};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use emulator::dynamodb::http_client;
 use emulator::issuer::Issuer;
+use function::Secret;
+use function::secret::Source;
 use futures::future::join_all;
 use ichido::{Clock, SystemClock};
 use testkit::Outside;
-use testkit::dynamo::http_client;
 use testkit::faults::Faulty;
 use tokens::amount::MAX;
-use tokens::api::{Api, Keys};
-use tokens::did::Did;
-use tokens::jwt::{Expectations, KeySet};
-use tokens::ledger::{BUDGET, Error, Ledger, system_random};
-use tokens::plan::Transfer;
+use tokens::function::api::Api;
+use tokens::identity::did::Did;
+use tokens::identity::jwt::Expectations;
+use tokens::identity::keys::Keys;
+use tokens::ledger::{BUDGET, Error, Ledger, Transfer, system_random};
 use tokens::settings::Rules;
 
 use aws::{Aws, Instant as Nothing};
@@ -46,18 +48,18 @@ enum Service {
 }
 
 impl Service {
-    async fn transfer(&self, transfer: &Transfer) -> Outcome {
+    async fn transfer(&self, transfer: &Transfer) -> Ended {
         match self {
             Service::Ours(ledger) => match ledger.transfer(transfer, SystemClock.now() + BUDGET).await {
-                Ok(_) => Outcome::Made,
-                Err(Error::Unresolved) => Outcome::GaveUp,
+                Ok(_) => Ended::Made,
+                Err(Error::Unresolved) => Ended::GaveUp,
                 Err(error) => panic!("{error:?}"),
             },
             Service::First(first) => {
                 if first.transfer(transfer).await {
-                    Outcome::Made
+                    Ended::Made
                 } else {
-                    Outcome::GaveUp
+                    Ended::GaveUp
                 }
             }
         }
@@ -65,7 +67,7 @@ impl Service {
 }
 
 #[derive(PartialEq, Eq)]
-enum Outcome {
+enum Ended {
     Made,
     GaveUp,
 }
@@ -73,14 +75,14 @@ enum Outcome {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    // `cargo test` runs benches too, to see whether they compile and start
+    // `cargo test` runs benches too, to see whether they compile and start.
     if arguments.iter().any(|argument| argument == "--test") {
         return;
     }
     let seconds = arguments.iter().position(|argument| argument == "--seconds");
     let seconds = seconds.and_then(|at| arguments.get(at + 1)?.parse().ok()).unwrap_or(SECONDS);
     say(format_args!(
-        "store: embedded, {} ms a read, {} ms a write, {} ms a transaction; conflicts as on AWS\n",
+        "store: embedded, {} ms per read, {} ms per write, {} ms per transaction; conflicts as on AWS\n",
         aws::READ.as_millis(),
         aws::WRITE.as_millis(),
         aws::TRANSACTION.as_millis()
@@ -132,7 +134,7 @@ async fn case(shape: Shape, senders: usize, ours: bool, time: Duration) {
                     key: format!("{n}-{k}").parse().expect("a key"),
                 };
                 let started = Instant::now();
-                if service.transfer(&transfer).await == Outcome::Made {
+                if service.transfer(&transfer).await == Ended::Made {
                     latencies.push(started.elapsed())
                 } else {
                     gave_up += 1
@@ -182,7 +184,7 @@ async fn handler_cpu() {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ledger = Ledger::new(client, aws::TABLE, Rules::default(), Arc::clone(&clock), system_random());
     let issuer = Issuer::new("https://issuer.example", "tokens", "bench").expect("a key");
-    let keys = Keys::fixed(KeySet::parse(&issuer.jwks().to_string()).expect("keys"));
+    let keys = Keys::new(Source::Fixed(Secret::new(issuer.jwks().to_string())));
     let expectations = Expectations { issuer: "https://issuer.example".into(), audience: "tokens".into() };
     let api = Api::new(ledger, expectations, keys, clock);
     let token = issuer.token(&sender(0), SystemClock.now() + Duration::from_secs(3600)).expect("a token");
@@ -201,11 +203,11 @@ async fn handler_cpu() {
     }
     let each = (cpu() - before).as_secs_f64() * 1e6 / f64::from(HANDLER_CALLS);
     say(format_args!(
-        "\nhandler: {each:.0} µs CPU a transfer (token, plan, request signing and writing, answer; the store takes none)"
+        "\nhandler: {each:.0} µs CPU per transfer (token, plan, request signing and writing, answer; the store takes none)"
     ));
 }
 
-/// CPU time of this process so far: the scheduler's own account, in nanoseconds, of all its threads.
+/// CPU time of this process so far: what the scheduler counted for all its threads.
 fn cpu() -> Duration {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let nanos = tasks.filter_map(|task| {

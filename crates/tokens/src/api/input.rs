@@ -1,20 +1,18 @@
-//! What requests say: read strictly, refused with a sentence that says what is wrong.
+//! Reads requests strictly. A request that is not valid is refused with a sentence that says what is wrong.
 //!
-//! A field that is not known is an error: a misspelt `idempotencyKey` that is silently passed over would cost money.
+//! An unknown field is an error, because a misspelt `idempotencyKey` that is silently ignored would cost money.
 
 use function::http::Request;
 use ichido::Timestamp;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::idempotency::IdempotencyKey;
+use super::problem::{Code, Problem};
+use super::{cursor, instant};
 use crate::amount::{self, Amount};
-use crate::cursor::{self, History};
-use crate::did::Did;
-use crate::idempotency::IdempotencyKey;
-use crate::instant;
-use crate::plan::Transfer;
-use crate::problem::{Code, Problem};
-use crate::transaction::{Places, TransactionId};
+use crate::identity::did::Did;
+use crate::ledger::{History, Places, TransactionId, Transfer};
 
 /// The largest body that is read.
 pub const MAX_BODY_BYTES: usize = 16 * 1024;
@@ -22,10 +20,10 @@ pub const MAX_BODY_BYTES: usize = 16 * 1024;
 /// The longest message or reason, in characters.
 pub const MAX_MESSAGE_CHARS: usize = 500;
 
-/// Rows a page, unless asked otherwise.
+/// Entries per page, if the request does not say.
 pub const PAGE: usize = 20;
 
-/// The most rows a page.
+/// The most entries per page.
 pub const MAX_PAGE: usize = 100;
 
 #[derive(Deserialize)]
@@ -43,7 +41,7 @@ struct TransferBody {
 
 /// A transfer as it was asked for.
 #[derive(Debug)]
-pub(super) struct TransferInput {
+pub(crate) struct TransferInput {
     recipient: Did,
     amount: Amount,
     message: String,
@@ -51,7 +49,7 @@ pub(super) struct TransferInput {
 }
 
 impl TransferInput {
-    pub(super) fn read(request: &Request) -> Result<Self, Problem> {
+    pub(crate) fn read(request: &Request) -> Result<Self, Problem> {
         let body: TransferBody = body(request)?;
         let amount = match body.amount {
             None => return Err(missing("amount")),
@@ -67,7 +65,7 @@ impl TransferInput {
         Ok(TransferInput { recipient, amount, message, key })
     }
 
-    pub(super) fn into_transfer(
+    pub(crate) fn into_transfer(
         self,
         sender: Did,
         new_key: impl FnOnce() -> IdempotencyKey,
@@ -93,17 +91,17 @@ struct ReversalBody {
 
 /// A reversal as it was asked for.
 #[derive(Debug)]
-pub(super) struct Reversal {
-    pub(super) sender: Did,
-    pub(super) id: TransactionId,
-    pub(super) reason: String,
+pub(crate) struct ReversalInput {
+    pub(crate) sender: Did,
+    pub(crate) id: TransactionId,
+    pub(crate) reason: String,
 }
 
-impl Reversal {
-    pub(super) fn read(request: &Request) -> Result<Self, Problem> {
+impl ReversalInput {
+    pub(crate) fn read(request: &Request) -> Result<Self, Problem> {
         let body: ReversalBody = body(request)?;
         let id = text("transactionId", body.transaction_id)?.ok_or_else(|| missing("transactionId"))?;
-        Ok(Reversal {
+        Ok(ReversalInput {
             sender: did("senderDid", body.sender_did)?,
             id: id.parse().map_err(|error| Problem::new(Code::InvalidRequest, error))?,
             reason: message("reason", body.reason)?,
@@ -113,18 +111,18 @@ impl Reversal {
 
 /// Which page of a history.
 #[derive(Debug)]
-pub(super) struct Paging {
-    pub(super) limit: usize,
-    /// `None`: nothing can be there.
-    pub(super) places: Option<Places>,
+pub(crate) struct Paging {
+    pub(crate) limit: usize,
+    /// `None`: the history can have nothing there.
+    pub(crate) places: Option<Places>,
 }
 
 impl Paging {
-    pub(super) fn read(request: &Request, history: History, did: &Did) -> Result<Self, Problem> {
+    pub(crate) fn read(request: &Request, history: History, did: &Did) -> Result<Self, Problem> {
         let limit = match parameter(request, "limit")? {
             None => PAGE,
             Some(text) => whole_number(&text).filter(|limit| (1..=MAX_PAGE).contains(limit)).ok_or_else(|| {
-                Problem::new(Code::InvalidRequest, format!("limit is a whole number from 1 to {MAX_PAGE}"))
+                Problem::new(Code::InvalidRequest, format!("limit must be a whole number from 1 to {MAX_PAGE}"))
             })?,
         };
         let start = instant_parameter(request, "startDate")?;
@@ -147,17 +145,17 @@ fn body<T: for<'de> Deserialize<'de>>(request: &Request) -> Result<T, Problem> {
     if let Some(content_type) = request.header("content-type") {
         let essence = content_type.split(';').next().unwrap_or_default().trim();
         if !essence.eq_ignore_ascii_case("application/json") {
-            return Err(Problem::new(Code::UnsupportedMediaType, "the body has to be application/json"));
+            return Err(Problem::new(Code::UnsupportedMediaType, "the body must be application/json"));
         }
     }
-    // serde_json would also take a list for an object
+    // serde_json would also accept a list instead of an object.
     if request.body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
-        return Err(Problem::new(Code::InvalidRequest, "the body has to be a JSON object"));
+        return Err(Problem::new(Code::InvalidRequest, "the body must be a JSON object"));
     }
     request.json().map_err(|error| Problem::new(Code::InvalidRequest, format!("the body cannot be read: {error}")))
 }
 
-/// A member that is there, `null` included: `null` is not the same as nothing.
+/// A member that is there. `null` is not the same as absent.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
@@ -172,7 +170,7 @@ fn text(name: &str, value: Option<Value>) -> Result<Option<String>, Problem> {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
         Some(other) => {
-            Err(Problem::new(Code::InvalidRequest, format!("{name} has to be a string, not a JSON {}", kind(&other))))
+            Err(Problem::new(Code::InvalidRequest, format!("{name} must be a string, not a JSON {}", kind(&other))))
         }
     }
 }
@@ -216,7 +214,7 @@ fn instant_parameter(request: &Request, name: &'static str) -> Result<Option<Tim
     text.map(|text| instant::parse(name, &text)).transpose().map_err(|error| Problem::new(Code::InvalidRequest, error))
 }
 
-/// Digits only: `usize` would also take a sign.
+/// Digits only. The parser of `usize` would also accept a sign.
 fn whole_number(text: &str) -> Option<usize> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }

@@ -1,26 +1,44 @@
-//! Accounts: opened once with their grant, looked at, frozen.
+//! Accounts: opened once with their grant, read, frozen. The treasury's account is several shards.
 
-use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
+use aws_sdk_dynamodb::types::KeysAndAttributes;
 use ichido::Timestamp;
 use serde::Serialize;
 
-use super::commit::{Pauses, Sent, of_put};
+use super::commit::{Pauses, Sent};
+use super::entry::{Account, Entry, Kind, Postings, TransactionId};
+use super::plan::Shards;
 use super::{Answer, Error, Ledger};
 use crate::amount::{Amount, Delta};
-use crate::did::Did;
-use crate::entry::{Account, Entry, Kind, Postings};
-use crate::instant;
-use crate::table::{self, Item, number, text};
-use crate::transaction::TransactionId;
+use crate::identity::did::Did;
+use crate::table::{self, Item};
 
-/// What an account was opened with: the same answer, however often it is asked for.
+/// How often the shards are asked for that DynamoDB left out under load.
+const SHARD_ROUNDS: usize = 5;
+
+/// Whether an account may send and receive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    Open,
+    Frozen,
+}
+
+impl Status {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Status::Open => "open",
+            Status::Frozen => "frozen",
+        }
+    }
+}
+
+/// What an account was opened with. Whoever opens it again gets this again.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Opened {
-    did: Did,
-    grant: Amount,
-    transaction_id: TransactionId,
-    opened_at: String,
+pub(crate) struct Opened {
+    pub(crate) did: Did,
+    pub(crate) grant: Amount,
+    pub(crate) transaction_id: TransactionId,
+    pub(crate) opened_at: String,
 }
 
 /// What an account holds.
@@ -32,24 +50,12 @@ pub struct Holding {
 }
 
 impl Ledger {
-    /// Opens an account with the initial grant; if it is open already, says so with the first answer.
+    /// Opens an account with the initial grant. If it is open already, the answer is the first one.
     pub async fn open(&self, did: &Did, until: Timestamp) -> Result<Answer, Error> {
         let now = self.now();
         let id = self.new_id(now);
-        let account = Account::Of(did.clone());
         let grant = self.rules().initial_grant;
-        let opened = Opened { did: did.clone(), grant, transaction_id: id, opened_at: instant::format(now) };
-        let item = Item::from([
-            (table::PK.into(), text(table::account_pk(&account)?)),
-            (table::SK.into(), text(table::BALANCE_SK)),
-            ("did".into(), text(did.as_str())),
-            (table::BALANCE.into(), number(grant.units())),
-            (table::ENTRIES.into(), number(1)),
-            (table::STATUS.into(), text(table::OPEN)),
-            ("grant".into(), number(grant.units())),
-            ("grantTransactionId".into(), text(id.to_string())),
-            ("openedAt".into(), text(&opened.opened_at)),
-        ]);
+        let opened = Opened { did: did.clone(), grant, transaction_id: id, opened_at: now.to_string() };
         let entry = Entry {
             id,
             kind: Kind::Grant,
@@ -59,27 +65,26 @@ impl Ledger {
             fee: Amount::ZERO,
             message: String::new(),
             reverses: None,
-            postings: Postings::from([(account, Delta::credit(grant))]),
+            postings: Postings::from([(Account::Of(did.clone()), Delta::credit(grant))]),
         };
-        let put =
-            self.new_item(item).return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let items = vec![of_put(put), of_put(self.new_item(table::entry_item(&entry)?))];
-        let token = uuid::Builder::from_random_bytes(self.random().to_be_bytes()).into_uuid();
+        let table = self.table_name();
+        let items = vec![table::new_account(table, &opened)?, table::new_entry(table, &entry)?];
+        let token = self.new_token();
         let mut pauses = Pauses::default();
         let mut may_land = false;
         loop {
-            match Sent::of(self.send_items(items.clone(), token).await) {
-                Sent::Committed => return answer(&opened, false),
+            match Sent::of(self.send(items.clone(), token).await) {
+                Sent::Committed => return Answer::new(&opened, false),
                 Sent::Fault(_) if may_land => return Err(Error::Unresolved),
                 Sent::Fault(fault) => return Err(Error::Store(fault)),
                 Sent::Unknown => may_land = true,
                 Sent::Cancelled(_) | Sent::Throttled => {}
             }
-            // Whoever opened it, the account says with what. Absent, it may still be opened: try again.
+            // The account itself says with what it was opened, whoever did it. If it is absent, it may still be opened.
             match self.account(did).await {
                 Ok(Some(item)) => {
-                    let first = read_opened(&item)?;
-                    return answer(&first, first.transaction_id != id);
+                    let first = table::read_opened(&item)?;
+                    return Answer::new(&first, first.transaction_id != id);
                 }
                 Ok(None) | Err(Error::Unresolved) => {}
                 Err(error) => return Err(error),
@@ -96,32 +101,19 @@ impl Ledger {
     pub async fn holding(&self, did: &Did) -> Result<Option<Holding>, Error> {
         if *did == self.rules().treasury {
             let balance = self.shards(None).await?.into_iter().map(|(_, amount)| Delta::credit(amount)).sum();
-            return Ok(Some(Holding { did: did.clone(), balance, status: table::OPEN }));
+            return Ok(Some(Holding { did: did.clone(), balance, status: Status::Open.as_str() }));
         }
         let Some(item) = self.account(did).await? else { return Ok(None) };
         let balance = table::read_balance(&item)?;
-        let status = if balance.frozen { table::FROZEN } else { table::OPEN };
-        Ok(Some(Holding { did: did.clone(), balance: balance.balance, status }))
+        Ok(Some(Holding { did: did.clone(), balance: balance.balance, status: balance.status.as_str() }))
     }
 
-    /// Freezes an account, or unfreezes it; doing it again changes nothing.
+    /// Freezes an account, or unfreezes it. Doing it again changes nothing.
     pub async fn set_frozen(&self, did: &Did, frozen: bool, by: &str) -> Result<&'static str, Error> {
-        let status = if frozen { table::FROZEN } else { table::OPEN };
-        let update = self
-            .0
-            .reader
-            .update_item()
-            .table_name(self.table_name())
-            .key(table::PK, text(table::account_pk(&Account::Of(did.clone()))?))
-            .key(table::SK, text(table::BALANCE_SK))
-            .update_expression("SET #status = :status, statusAt = :at, statusBy = :by")
-            .condition_expression("attribute_exists(PK)")
-            .expression_attribute_names("#status", table::STATUS)
-            .expression_attribute_values(":status", text(status))
-            .expression_attribute_values(":at", text(instant::format(self.now())))
-            .expression_attribute_values(":by", text(by));
-        match update.send().await {
-            Ok(_) => Ok(status),
+        let status = if frozen { Status::Frozen } else { Status::Open };
+        let update = self.0.reader.update_item().table_name(self.table_name());
+        match table::set_status(update, did, status, self.now(), by)?.send().await {
+            Ok(_) => Ok(status.as_str()),
             Err(error)
                 if error.as_service_error().is_some_and(|error| error.is_conditional_check_failed_exception()) =>
             {
@@ -137,23 +129,31 @@ impl Ledger {
             .reader
             .get_item()
             .table_name(self.table_name())
-            .key(table::PK, text(table::account_pk(&Account::Of(did.clone()))?))
-            .key(table::SK, text(table::BALANCE_SK))
+            .set_key(Some(table::account_key(&Account::Of(did.clone()))?))
             .consistent_read(true);
         Ok(get.send().await.map_err(super::read_error)?.item)
     }
-}
 
-fn read_opened(item: &Item) -> Result<Opened, Error> {
-    Ok(Opened {
-        did: table::parsed(item, "did")?,
-        grant: table::units(item, "grant")?,
-        transaction_id: table::parsed(item, "grantTransactionId")?,
-        opened_at: table::string(item, "openedAt")?.to_owned(),
-    })
-}
-
-fn answer(opened: &Opened, replayed: bool) -> Result<Answer, Error> {
-    let body = serde_json::to_string(opened).map_err(ichido::record::Error::Outcome)?;
-    Ok(Answer { body, replayed })
+    /// What the treasury's shards hold, all that there can be. With `until`, each question is asked once, and none after
+    /// that time.
+    pub(super) async fn shards(&self, until: Option<Timestamp>) -> Result<Shards, Error> {
+        let keys = KeysAndAttributes::builder().consistent_read(true).set_keys(Some(table::shard_keys()?));
+        let mut left = keys.build().ok();
+        let mut shards = Shards::new();
+        let client = if until.is_some() { &self.0.writer } else { &self.0.reader };
+        for round in 0..SHARD_ROUNDS {
+            if round > 0 && until.is_some_and(|until| self.now() >= until) {
+                break;
+            }
+            let Some(keys) = left.take() else { break };
+            let read = client.batch_get_item().request_items(self.table_name(), keys).send().await;
+            let read = read.map_err(super::read_error)?;
+            for item in read.responses.unwrap_or_default().remove(self.table_name()).unwrap_or_default() {
+                shards.extend(table::read_shard(&item)?);
+            }
+            left = read.unprocessed_keys.unwrap_or_default().remove(self.table_name());
+        }
+        shards.sort_unstable();
+        if left.is_none() { Ok(shards) } else { Err(Error::Unresolved) }
+    }
 }

@@ -1,62 +1,55 @@
-//! One plan, committed once.
+//! Commits one plan, once.
 //!
-//! An attempt can end in these ways, and not all of them are known:
+//! An attempt can end in these ways:
 //!
-//! | the store says | what is known | what is done |
+//! | DynamoDB's answer | what is known | what is done |
 //! |---|---|---|
 //! | committed | the money moved | success |
-//! | cancelled, the record is there | somebody's attempt under this key had moved it | success if it is ours or the same request, else a mismatch |
+//! | cancelled, the record is there | an attempt under this key had moved it | success if it was this request or an equal one, else a mismatch |
 //! | cancelled by a conflict, or throttled | this attempt did nothing | the same attempt again |
-//! | cancelled, a fence is there | an earlier request under this key was refused; no attempt that did not know of it can be committed | another attempt, in the fence's place |
-//! | cancelled by conditions | this attempt did nothing; earlier ones may have, or still may | a fence is put up where the record would be: if the record is there, success; if not, nothing under this key can land any more, and it is a refusal |
-//! | nothing, or an error inside the store | nothing: it may have moved, it may still move | the same attempt again |
+//! | cancelled, a tombstone is there | an earlier request under this key was refused; no attempt that did not know the tombstone can be committed | another attempt, which replaces the tombstone |
+//! | cancelled by conditions | this attempt did nothing; earlier ones may have been committed, or may still be | a tombstone is written where the record would be. If the record is there, success. If not, nothing sent so far under this key can be committed any more, and the request is refused |
+//! | none, or an error inside DynamoDB | nothing: the money may have moved, or may still move | the same attempt again |
 //!
-//! "The same attempt" is meant literally: the same ids, the same times, the same client token, so that the store itself
-//! recognises it, and the record in front recognises it if the store does not. When the budget is spent the record is
-//! read a last time; if that settles nothing, the answer is [`Error::Unresolved`], never a refusal.
+//! "The same attempt" has the same ids, the same times and the same client token. So DynamoDB itself recognises it, and
+//! if it does not, the record does. When the time is over, the record is read one last time. If that settles nothing, the
+//! answer is [`Error::Unresolved`], never a refusal.
 //!
-//! Why the fence: an attempt whose answer was lost may land at any later time, also one of an earlier request under the
-//! same key that has long been answered with 503. A refusal after a mere look at the record would then be an error for
-//! money that moved. The fence ([`Join::fence`]) costs what the look would: one call, and only before a refusal. It is no
-//! outcome: the next request under the key takes its place.
+//! Why the tombstone: an attempt whose answer was lost may be committed at any later time. That includes an attempt of an
+//! earlier request under the same key that was answered with 503 long ago. If a request were refused after a mere look at
+//! the record, the client would get an error for money that then moves. The tombstone ([`Join::tombstone`]) costs as
+//! much as the look: one call, and only before a refusal. It is no outcome: the next request under the key replaces it.
 
 use std::time::Duration;
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::transact_write_items::{TransactWriteItemsError, TransactWriteItemsOutput};
-use aws_sdk_dynamodb::types::{
-    CancellationReason, KeysAndAttributes, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
-};
-use ichido::dynamodb::{Join, Recorded, Verdict as Found, classify};
+use aws_sdk_dynamodb::types::TransactWriteItem;
+use ichido::dynamodb::{Join, Recorded, Verdict, classify};
 use ichido::{Timestamp, store};
 use telemetry::metric;
 use uuid::Uuid;
 
+use super::cancellation::{Cause, Obstacle, Reason, cause_of};
+use super::plan::{Impossible, Plan, Shards, Step};
 use super::{ATTEMPT, Error, Ledger};
-use crate::amount::Amount;
-use crate::entry::{Account, MAX_SHARDS};
-use crate::instant;
-use crate::plan::{Impossible, Plan, Shards, Step};
-use crate::table::{self, Item, number, text};
-use crate::verdict::{Reason, Refusal, Seen, Verdict, judge};
+use crate::table;
 
 /// The first pause between two attempts; each next one may be twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-/// Not longer, or those who were unlucky wait while newcomers pass them: a transaction takes about ten milliseconds.
+/// A transaction takes about ten milliseconds. With longer pauses, requests that met others would wait while newer ones
+/// pass them.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-
-/// How long the counter of a day is kept after it: long enough to answer a question about it.
-const COUNTER_KEPT: Duration = Duration::from_secs(8 * 24 * 60 * 60);
 
 /// A plan whose transaction has been committed.
 pub(super) enum Committed {
     /// By this request.
-    Made,
+    Now,
     /// By an earlier one.
     Before(Recorded),
 }
 
-/// Makes a plan of what the treasury's shards hold.
+/// Makes a plan, given what the treasury's shards hold.
 pub(super) trait Planner: Fn(&Shards) -> Result<Plan, Impossible> + Sync {}
 impl<F: Fn(&Shards) -> Result<Plan, Impossible> + Sync> Planner for F {}
 
@@ -64,95 +57,93 @@ impl<F: Fn(&Shards) -> Result<Plan, Impossible> + Sync> Planner for F {}
 #[derive(Debug)]
 pub(super) enum Sent {
     Committed,
-    /// Did nothing, for these reasons.
-    Cancelled(Vec<CancellationReason>),
+    /// Did nothing, for these reasons, one per item.
+    Cancelled(Vec<Reason>),
     /// Did nothing.
     Throttled,
-    /// May have been done, may still be.
+    /// May have been committed, or may still be.
     Unknown,
-    /// Did nothing, and will not work until somebody mends it.
+    /// Did nothing, and will not work until somebody repairs the set-up.
     Fault(store::Error),
 }
 
 impl Ledger {
-    /// Commits what `plan` makes, at `now`, within the time until `until`.
+    /// Commits what `plan` makes, together with its record, as of `now` and not later than `until`.
     pub(super) async fn commit(
         &self,
-        join: &Join,
+        mut record: Join,
         now: Timestamp,
         until: Timestamp,
         treasury_pays: bool,
         plan: impl Planner,
     ) -> Result<Committed, Error> {
-        // Takes the place of the fence that it has met, if any.
-        let mut join = join.clone();
-        // Some earlier attempt of this request may still land.
+        // An earlier attempt of this request may still be committed.
         let mut may_land = false;
         let mut attempt: Option<Attempt> = None;
         let mut pauses = Pauses::default();
         loop {
-            // What this round would refuse with, if nothing speaks against it.
-            let mut refusal = None;
-            // The record stood in the way but did not come with the answer.
-            let mut recorded = false;
+            // Why this round would refuse the request.
+            let mut obstacle = None;
+            // The record's condition failed, but the answer did not show the record.
+            let mut ask_record = false;
             if attempt.is_none() {
-                match self.prepare(&join, now, until, treasury_pays, &plan).await {
-                    // Too late to be sent and asked about: the last look is all that the time is left for.
+                match self.prepare(&record, now, until, treasury_pays, &plan).await {
+                    // Too late to send it and to ask about it afterwards. The time is only enough for the last look.
                     Ok(Prepared::Attempt(_)) if treasury_pays && self.now() >= until => {}
                     Ok(Prepared::Attempt(prepared)) => attempt = Some(prepared),
-                    Ok(Prepared::Impossible(impossible)) => refusal = Some(impossible),
+                    Ok(Prepared::Impossible(impossible)) => obstacle = Some(impossible),
                     Ok(Prepared::Unknown) => {}
-                    // an earlier plan of this request may still land
+                    // An attempt of an earlier plan may still be committed.
                     Err(_) if may_land => return Err(Error::Unresolved),
                     Err(error) => return Err(error),
                 }
             }
             if let Some(current) = &attempt {
-                let answer = self.send(current).await;
-                match Told::from(join.verdict(&answer)?) {
-                    Told::Settled(result) => return result,
-                    Told::Fenced(fence) => {
-                        join = join.replaces(&fence);
+                let answer = self.send(current.items.clone(), current.token).await;
+                match RecordSays::from(record.verdict(&answer)?) {
+                    RecordSays::Settled(result) => return result,
+                    RecordSays::Tombstone(tombstone) => {
+                        record = record.replaces(&tombstone);
                         attempt = None;
                     }
-                    Told::Nothing => match Sent::of(answer) {
-                        Sent::Committed => return Ok(Committed::Made),
+                    RecordSays::Nothing => match Sent::of(answer) {
+                        Sent::Committed => return Ok(Committed::Now),
                         Sent::Throttled => {}
                         Sent::Unknown => may_land = true,
                         Sent::Fault(fault) if !may_land => return Err(Error::Store(fault)),
                         Sent::Fault(_) => return Err(Error::Unresolved),
-                        Sent::Cancelled(reasons) => match judge(&current.plan.steps, &read_reasons(&reasons)) {
-                            Verdict::Refused(refused) => refusal = Some(refused),
-                            Verdict::Record => recorded = true,
-                            Verdict::PlanAgain => attempt = None,
-                            Verdict::Again { conflict } => metric::TRANSFER_CONFLICTS.add(u64::from(conflict)),
+                        Sent::Cancelled(reasons) => match cause_of(&current.plan.steps, &reasons) {
+                            Cause::Obstacle(found) => obstacle = Some(found),
+                            Cause::Record => ask_record = true,
+                            Cause::ShardTooPoor => attempt = None,
+                            Cause::Passing { conflict } => metric::TRANSFER_CONFLICTS.add(u64::from(conflict)),
                         },
                     },
                 }
             }
             let pause = pauses.next(self.random());
             let last = self.now() + pause >= until;
-            let asked = match refusal {
-                // Of the writer, which sends once: each fence is a new one.
-                Some(refusal) => match join.fence(&self.0.writer, now, &format!("{refusal:?}")).await {
-                    Ok(None) => return Err(Error::Refused(refusal)),
+            // With the writer, which sends once. A second tombstone would be another one, and a repeated read could take
+            // longer than the function has.
+            let there = match obstacle {
+                Some(obstacle) => match record.tombstone(&self.0.writer, now, &format!("{obstacle:?}")).await {
+                    Ok(None) => return Err(Error::Refused(obstacle)),
                     Err(store::Error::Transient(_)) if last && self.now() < until + ATTEMPT => {
-                        join.look(&self.0.writer, now).await
+                        record.look(&self.0.writer, now).await
                     }
-                    asked => asked,
+                    there => there,
                 },
-                // Asked once, as everything here: whoever reads for longer is stopped before there is an answer.
-                None if recorded || last => join.look(&self.0.writer, now).await,
+                None if ask_record || last => record.look(&self.0.writer, now).await,
                 None => Ok(None),
             };
-            match asked {
-                Ok(Some(there)) => match Told::from(there) {
-                    Told::Settled(result) => return result,
-                    Told::Fenced(fence) => {
-                        join = join.replaces(&fence);
+            match there {
+                Ok(Some(there)) => match RecordSays::from(there) {
+                    RecordSays::Settled(result) => return result,
+                    RecordSays::Tombstone(tombstone) => {
+                        record = record.replaces(&tombstone);
                         attempt = None;
                     }
-                    Told::Nothing => {}
+                    RecordSays::Nothing => {}
                 },
                 Ok(None) | Err(store::Error::Transient(_)) => {}
                 Err(fault) if !may_land => return Err(Error::Store(fault)),
@@ -165,10 +156,10 @@ impl Ledger {
         }
     }
 
-    /// Plans, and freezes the plan as the items of a transaction.
+    /// Makes the plan, and of the plan the items of a transaction, which then never change.
     async fn prepare(
         &self,
-        join: &Join,
+        record: &Join,
         now: Timestamp,
         until: Timestamp,
         treasury_pays: bool,
@@ -185,22 +176,29 @@ impl Ledger {
         let plan = match plan(&shards) {
             Ok(plan) => plan,
             Err(Impossible::AboveLimit | Impossible::TooLarge) => {
-                return Ok(Prepared::Impossible(Refusal::LimitExceeded));
+                return Ok(Prepared::Impossible(Obstacle::LimitExceeded));
             }
-            Err(Impossible::TreasuryTooPoor) => return Ok(Prepared::Impossible(Refusal::InsufficientBalance)),
+            Err(Impossible::TreasuryTooPoor) => return Ok(Prepared::Impossible(Obstacle::InsufficientBalance)),
         };
-        let items = plan.steps.iter().map(|step| self.item(step, &plan, join, now)).collect::<Result<_, _>>()?;
-        // Never made from the client's key: another request under the same key has other ids, and the store would refuse
-        // it as changed instead of letting the record judge.
-        let token = uuid::Builder::from_random_bytes(self.random().to_be_bytes()).into_uuid();
-        Ok(Prepared::Attempt(Attempt { plan, items, token }))
+        let items = plan.steps.iter().map(|step| self.item(step, &plan, record, now)).collect::<Result<_, _>>()?;
+        // Never made from the client's key. Another request under the same key has other ids, and DynamoDB would refuse
+        // it as changed before the condition of the record is checked.
+        Ok(Prepared::Attempt(Attempt { plan, items, token: self.new_token() }))
     }
 
-    async fn send(&self, attempt: &Attempt) -> Result<TransactWriteItemsOutput, SdkError<TransactWriteItemsError>> {
-        self.send_items(attempt.items.clone(), attempt.token).await
+    fn item(&self, step: &Step, plan: &Plan, record: &Join, now: Timestamp) -> Result<TransactWriteItem, Error> {
+        let table = self.table_name();
+        Ok(match step {
+            Step::Record => record.item(now)?,
+            Step::Debit { account, amount, unfrozen } => table::debit(table, account, *amount, *unfrozen)?,
+            Step::Credit { account, amount, unfrozen } => table::credit(table, account, *amount, *unfrozen)?,
+            Step::Limit { sender, at, amount, limit } => table::count_as_sent(table, sender, *at, *amount, *limit)?,
+            Step::Entry => table::new_entry(table, &plan.entry)?,
+        })
     }
 
-    pub(super) async fn send_items(
+    /// Sends a transaction, once.
+    pub(super) async fn send(
         &self,
         items: Vec<TransactWriteItem>,
         token: Uuid,
@@ -208,101 +206,9 @@ impl Ledger {
         let call = self.0.writer.transact_write_items().set_transact_items(Some(items));
         call.client_request_token(token.to_string()).send().await
     }
-
-    fn item(&self, step: &Step, plan: &Plan, join: &Join, now: Timestamp) -> Result<TransactWriteItem, Error> {
-        Ok(match step {
-            Step::Record => join.item(now)?,
-            Step::Debit { account, amount, unfrozen } => {
-                let update = self.balance_update(account, *amount)?;
-                let update = update.update_expression("SET balance = balance - :amount ADD entries :one");
-                // the treasury has no status: it cannot be frozen
-                let unfrozen = *unfrozen && matches!(account, Account::Of(_));
-                of_update(conditional(update, unfrozen, "balance >= :amount"))
-            }
-            // ADD creates the shard at its first fee
-            Step::Credit { account: account @ Account::Treasury(_), amount, .. } => {
-                of_update(self.balance_update(account, *amount)?.update_expression("ADD balance :amount, entries :one"))
-            }
-            Step::Credit { account, amount, unfrozen } => {
-                let update = self.balance_update(account, *amount)?;
-                let update = update.update_expression("SET balance = balance + :amount ADD entries :one");
-                of_update(conditional(update, *unfrozen, "attribute_exists(PK)"))
-            }
-            Step::Limit { sender, at, amount, limit } => {
-                let room = limit.checked_sub(*amount).unwrap_or_default();
-                let kept_until = *at + instant::left_of_day(*at) + COUNTER_KEPT;
-                let update = Update::builder()
-                    .table_name(self.table_name())
-                    .key(table::PK, text(table::limit_pk(sender, *at)?))
-                    .key(table::SK, text(table::SPENT_SK))
-                    .update_expression("SET #ttl = :ttl ADD spent :amount")
-                    .condition_expression("attribute_not_exists(spent) OR spent <= :room")
-                    .expression_attribute_names("#ttl", table::TTL)
-                    .expression_attribute_values(":ttl", number(kept_until.as_secs_ceil()))
-                    .expression_attribute_values(":amount", number(amount.units()))
-                    .expression_attribute_values(":room", number(room.units()))
-                    .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-                of_update(update)
-            }
-            Step::Entry => of_put(self.new_item(table::entry_item(&plan.entry)?)),
-        })
-    }
-
-    /// A write of an item that must not be there yet.
-    pub(super) fn new_item(&self, item: Item) -> aws_sdk_dynamodb::types::builders::PutBuilder {
-        Put::builder()
-            .table_name(self.table_name())
-            .set_item(Some(item))
-            .condition_expression("attribute_not_exists(PK)")
-    }
-
-    fn balance_update(
-        &self,
-        account: &Account,
-        amount: Amount,
-    ) -> Result<aws_sdk_dynamodb::types::builders::UpdateBuilder, Error> {
-        Ok(Update::builder()
-            .table_name(self.table_name())
-            .key(table::PK, text(table::account_pk(account)?))
-            .key(table::SK, text(table::BALANCE_SK))
-            .expression_attribute_values(":amount", number(amount.units()))
-            .expression_attribute_values(":one", number(1))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld))
-    }
-
-    /// What the treasury's shards hold, all that there can be. With `until`, each question is asked once, and none after it.
-    pub(super) async fn shards(&self, until: Option<Timestamp>) -> Result<Shards, Error> {
-        /// Rounds for what the store left out under load.
-        const ROUNDS: usize = 5;
-        let mut keys = KeysAndAttributes::builder().consistent_read(true);
-        for shard in 0..MAX_SHARDS {
-            let pk = table::account_pk(&Account::Treasury(shard))?;
-            keys = keys.keys(Item::from([(table::PK.into(), text(pk)), (table::SK.into(), text(table::BALANCE_SK))]));
-        }
-        let mut left = keys.build().ok();
-        let mut shards = Shards::new();
-        let client = if until.is_some() { &self.0.writer } else { &self.0.reader };
-        for round in 0..ROUNDS {
-            if round > 0 && until.is_some_and(|until| self.now() >= until) {
-                break;
-            }
-            let Some(keys) = left.take() else { break };
-            let read = client.batch_get_item().request_items(self.table_name(), keys).send().await;
-            let read = read.map_err(super::read_error)?;
-            for item in read.responses.unwrap_or_default().remove(self.table_name()).unwrap_or_default() {
-                let balance = table::read_balance(&item)?;
-                if let Account::Treasury(shard) = balance.account {
-                    shards.push((shard, table::units(&item, table::BALANCE)?));
-                }
-            }
-            left = read.unprocessed_keys.unwrap_or_default().remove(self.table_name());
-        }
-        shards.sort_unstable();
-        if left.is_none() { Ok(shards) } else { Err(Error::Unresolved) }
-    }
 }
 
-/// A frozen plan.
+/// A plan and its transaction, which is sent as often as needed.
 struct Attempt {
     plan: Plan,
     items: Vec<TransactWriteItem>,
@@ -311,34 +217,34 @@ struct Attempt {
 
 enum Prepared {
     Attempt(Attempt),
-    Impossible(Refusal),
+    Impossible(Obstacle),
     /// The shards could not be read now.
     Unknown,
 }
 
-/// What the record says.
-enum Told {
+/// What the record tells about this request.
+enum RecordSays {
     Settled(Result<Committed, Error>),
-    /// That an earlier request was refused.
-    Fenced(Recorded),
+    /// An earlier request was refused.
+    Tombstone(Recorded),
     Nothing,
 }
 
-impl From<Found> for Told {
-    fn from(verdict: Found) -> Self {
+impl From<Verdict> for RecordSays {
+    fn from(verdict: Verdict) -> Self {
         match verdict {
-            Found::New => Told::Settled(Ok(Committed::Made)),
-            Found::Replay(recorded) => Told::Settled(Ok(Committed::Before(recorded))),
-            Found::Mismatch { fields, .. } => Told::Settled(Err(Error::Mismatch { fields })),
-            Found::Fenced(fence) => Told::Fenced(fence),
-            Found::NotOurs => Told::Nothing,
+            Verdict::New => RecordSays::Settled(Ok(Committed::Now)),
+            Verdict::Replay(recorded) => RecordSays::Settled(Ok(Committed::Before(recorded))),
+            Verdict::Mismatch { fields, .. } => RecordSays::Settled(Err(Error::Mismatch { fields })),
+            Verdict::Tombstone(tombstone) => RecordSays::Tombstone(tombstone),
+            Verdict::NotOurs => RecordSays::Nothing,
         }
     }
 }
 
 impl Sent {
     pub(super) fn of(answer: Result<TransactWriteItemsOutput, SdkError<TransactWriteItemsError>>) -> Self {
-        /// Refused at the store's door, before anything was done.
+        /// DynamoDB refused the call before it did anything.
         const THROTTLED: [&str; 5] = [
             "ThrottlingException",
             "Throttling",
@@ -354,7 +260,7 @@ impl Sent {
             SdkError::ConstructionFailure(_) => return Sent::Fault(classify(error)),
             SdkError::ServiceError(context) => {
                 if let TransactWriteItemsError::TransactionCanceledException(cancelled) = context.err() {
-                    return Sent::Cancelled(cancelled.cancellation_reasons().to_vec());
+                    return Sent::Cancelled(cancelled.cancellation_reasons().iter().map(Reason::of).collect());
                 }
                 if context.err().is_transaction_in_progress_exception() || context.raw().status().as_u16() >= 500 {
                     return Sent::Unknown;
@@ -364,55 +270,18 @@ impl Sent {
                     return Sent::Throttled;
                 }
             }
-            // no answer, half an answer, or none that could be read
+            // No answer, half an answer, or one that cannot be read.
             _ => return Sent::Unknown,
         }
         match classify(error) {
-            // a code that only the library knows as passing: it says nothing about what was done
+            // The library knows that the code is temporary, but not whether anything was done.
             store::Error::Transient(_) => Sent::Unknown,
             fault => Sent::Fault(fault),
         }
     }
 }
 
-fn read_reasons(reasons: &[CancellationReason]) -> Vec<Reason> {
-    reasons
-        .iter()
-        .map(|reason| match reason.code() {
-            None | Some("None") => Reason::None,
-            Some("ConditionalCheckFailed") => Reason::Condition(reason.item().map(|item| Seen {
-                balance: table::units(item, table::BALANCE).ok(),
-                frozen: table::string(item, table::STATUS).is_ok_and(|status| status == table::FROZEN),
-            })),
-            Some("TransactionConflict") => Reason::Conflict,
-            Some(_) => Reason::Other,
-        })
-        .collect()
-}
-
-fn conditional(
-    update: aws_sdk_dynamodb::types::builders::UpdateBuilder,
-    unfrozen: bool,
-    condition: &str,
-) -> aws_sdk_dynamodb::types::builders::UpdateBuilder {
-    if !unfrozen {
-        return update.condition_expression(condition);
-    }
-    update
-        .condition_expression(format!("{condition} AND #status = :open"))
-        .expression_attribute_names("#status", table::STATUS)
-        .expression_attribute_values(":open", text(table::OPEN))
-}
-
-fn of_update(update: aws_sdk_dynamodb::types::builders::UpdateBuilder) -> TransactWriteItem {
-    TransactWriteItem::builder().set_update(update.build().ok()).build()
-}
-
-pub(super) fn of_put(put: aws_sdk_dynamodb::types::builders::PutBuilder) -> TransactWriteItem {
-    TransactWriteItem::builder().set_put(put.build().ok()).build()
-}
-
-/// Pauses between attempts: longer each time, and of random length, so that those who met do not meet again.
+/// Pauses between attempts: longer each time, and of random length, so that requests that met do not meet again.
 #[derive(Debug)]
 pub(super) struct Pauses(Duration);
 

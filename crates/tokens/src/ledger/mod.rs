@@ -1,15 +1,19 @@
 //! The ledger on DynamoDB.
 //!
-//! Promise: money moves in one `TransactWriteItems` whose first item is the idempotency record; no read comes before
-//! it and no write after it. Whoever gets an answer gets the true one: a success for money that moved, a refusal for
-//! money that did not and will not move by this request, and [`Error::Unresolved`] where neither is known in time.
+//! Promise: money moves in one `TransactWriteItems` whose first item is the idempotency record. No write comes after it,
+//! and no read before it, except where the treasury pays or a transfer is reversed. An answer is always true: a success
+//! for money that moved, a refusal for money that did not move and will not move by this request, and
+//! [`Error::Unresolved`] if neither is known in time.
 //!
-//! Failure cases: see [`commit`] for lost answers, conflicts and throttling; a missing table or permission is
-//! [`Error::Store`], loud and not the client's fault.
+//! Failure cases: [`commit`] has the table of lost answers, conflicts and throttling. A missing table or permission is
+//! [`Error::Store`], which is logged as an error and is not the client's fault.
 
 mod account;
+mod cancellation;
 mod commit;
+mod entry;
 mod history;
+mod plan;
 mod reversal;
 mod transfer;
 
@@ -17,36 +21,40 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
-use ichido::dynamodb::{Table, bounded};
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use ichido::dynamodb::{Table, bounded, classify};
 use ichido::{Clock, DigestKey, Namespace, Timestamp, key, record, store};
+use serde::Serialize;
 use uuid::Uuid;
 
-pub use account::{Holding, Opened};
-pub use history::Page;
-pub use transfer::Body;
+pub use account::Holding;
+pub(crate) use account::{Opened, Status};
+pub use cancellation::Obstacle;
+pub use entry::{Account, Entry, Kind, MAX_SHARDS, NotATransactionId, Postings, TransactionId, View};
+pub use history::{History, Page, Places};
+pub use transfer::Transfer;
 
-use crate::settings::{Rules, Window};
+use crate::api::idempotency::IdempotencyKey;
+use crate::settings::Rules;
 use crate::table;
-use crate::transaction::TransactionId;
-use crate::verdict::Refusal;
 
-/// How long one attempt may take. Answers take milliseconds; a slower one is as good as lost.
+/// How long one attempt may take. Answers take milliseconds; an attempt that takes longer than this was lost.
 pub const ATTEMPT: Duration = Duration::from_millis(1_500);
 
-/// How long an ambiguous transfer is pursued before the client is asked to come again: well within the client token's
-/// ten minutes, and within the function's own time.
+/// How long the ledger tries to learn what became of a request before it asks the client to send it again. It is shorter
+/// than the ten minutes for which DynamoDB remembers a client token, and shorter than the function's own time.
 pub const BUDGET: Duration = Duration::from_secs(8);
 
-/// Tries of a read, which may be repeated freely.
+/// How often the SDK tries a read. Reads may be repeated.
 const READ_ATTEMPTS: u32 = 3;
 
-/// Where chance comes from: ids, tokens, the length of a pause.
+/// Where random numbers come from: for ids, client tokens and the length of pauses.
 pub type Random = Arc<dyn Fn() -> u128 + Send + Sync>;
 
 /// The system's randomness.
 pub fn system_random() -> Random {
     Arc::new(|| {
-        // two, because a version 4 UUID has six bits that are not random
+        // Two, because a UUID of version 4 has six bits that are not random.
         let (a, b) = (Uuid::new_v4().as_u64_pair(), Uuid::new_v4().as_u64_pair());
         (u128::from(a.0 ^ a.1.rotate_left(32)) << 64) | u128::from(b.0 ^ b.1.rotate_left(32))
     })
@@ -55,29 +63,26 @@ pub fn system_random() -> Random {
 /// Why a request was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Not now, and not by this request.
+    /// It was not done, and this request will not do it later.
     #[error("refused: {0:?}")]
-    Refused(Refusal),
+    Refused(Obstacle),
     /// The key was used for another request, which differs in these fields.
     #[error("the key was used for a request that differs in {}", fields.join(", "))]
     Mismatch { fields: Vec<String> },
-    /// What became of it could not be learnt in time. Nothing is refused: the same request may be sent again.
-    #[error("the outcome is not known yet")]
+    /// It could not be learnt in time whether it was done. It is not refused: the same request may be sent again.
+    #[error("it is not known yet whether the request was carried out; send it again with the same key")]
     Unresolved,
-    /// The parts do not make a key that the table could hold.
+    /// The sender and the key are too long together for a key of the table.
     #[error(transparent)]
     Key(#[from] key::Error),
-    /// There is no such transaction.
-    #[error("there is no such transaction")]
+    #[error("the sender has no transaction with this id; its history has the ids")]
     TransactionNotFound,
-    /// A grant or a reversal.
-    #[error("only transfers can be reversed")]
+    #[error("this transaction is a grant or a reversal; only transfers can be reversed")]
     NotReversible,
-    /// There is no such account.
-    #[error("there is no such account")]
+    #[error("there is no account of this DID")]
     AccountNotFound,
-    /// The store cannot be used as it is configured, or refused what we sent: a defect, not the client's.
-    #[error("the store cannot be used")]
+    /// DynamoDB cannot be used as it is set up, or refused what we sent: our mistake, not the client's.
+    #[error("the ledger's table cannot be used; check its name and the function's permissions")]
     Store(#[source] store::Error),
     /// An item of the table is not what it should be.
     #[error(transparent)]
@@ -96,13 +101,20 @@ pub struct Answer {
     pub replayed: bool,
 }
 
+impl Answer {
+    fn new<T: Serialize>(body: &T, replayed: bool) -> Result<Self, Error> {
+        let body = serde_json::to_string(body).map_err(record::Error::Outcome)?;
+        Ok(Answer { body, replayed })
+    }
+}
+
 /// The ledger of one table. Cheap to clone.
 #[derive(Clone)]
 pub struct Ledger(Arc<Inner>);
 
 struct Inner {
-    /// One attempt a call: the SDK must not repeat a transaction behind our back, or a refusal of the second attempt
-    /// would hide that the first may still land.
+    /// Makes one attempt per call. If the SDK repeated a transaction, a refusal of the second attempt would hide that the
+    /// first may still be committed.
     writer: Client,
     reader: Client,
     records: Table,
@@ -125,23 +137,18 @@ impl std::fmt::Debug for Ledger {
 
 impl Ledger {
     pub fn new(client: Client, table_name: &str, rules: Rules, clock: Arc<dyn Clock>, random: Random) -> Self {
-        let transfers = Namespace::new(table::IDEMPOTENCY);
-        let transfers = match rules.window {
-            Window::For(window) => transfers.retention(window),
-            Window::Never => transfers.forever(),
-        };
         Ledger(Arc::new(Inner {
             writer: bounded(&client, 1, ATTEMPT),
             reader: bounded(&client, READ_ATTEMPTS, ATTEMPT * READ_ATTEMPTS),
-            records: Table::new(table_name, table::PK).sort_key(table::SK, table::RECORD_SK).ttl(table::TTL),
+            records: table::records(table_name),
+            transfers: table::transfers(rules.window),
+            reversals: table::reversals(),
             rules,
             clock,
             random,
-            // Not a secret: recipient, amount and message stand in the same table in plain text. The digests are there
-            // to name what differs, not to hide it.
+            // Not a secret: recipient, amount and message are in the same table in plain text. The digests are there to
+            // name what differs, not to hide it.
             digest_key: DigestKey::new(b"tokens transfer 1"),
-            transfers,
-            reversals: Namespace::new(table::REVERSAL).forever(),
         }))
     }
 
@@ -161,27 +168,30 @@ impl Ledger {
         (self.0.random)()
     }
 
-    /// An id that is made now.
+    /// A new id for a transaction made at `now`.
     fn new_id(&self, now: Timestamp) -> TransactionId {
         let mut random = [0; 10];
         random.copy_from_slice(&self.random().to_be_bytes()[..10]);
         TransactionId::new(now, random)
     }
 
-    /// A key for a client that brought none.
-    pub fn new_idempotency_key(&self) -> crate::idempotency::IdempotencyKey {
-        crate::idempotency::IdempotencyKey::generated(
-            uuid::Builder::from_random_bytes(self.random().to_be_bytes()).into_uuid(),
-        )
+    /// A client token, which names one transaction to DynamoDB.
+    fn new_token(&self) -> Uuid {
+        uuid::Builder::from_random_bytes(self.random().to_be_bytes()).into_uuid()
+    }
+
+    /// A key for a client that sent none.
+    pub fn new_idempotency_key(&self) -> IdempotencyKey {
+        IdempotencyKey::generated(uuid::Builder::from_random_bytes(self.random().to_be_bytes()).into_uuid())
     }
 }
 
 /// The kind of a failed read.
-fn read_error<E>(error: aws_sdk_dynamodb::error::SdkError<E>) -> Error
+fn read_error<E>(error: SdkError<E>) -> Error
 where
-    E: aws_sdk_dynamodb::error::ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
 {
-    match ichido::dynamodb::classify(error) {
+    match classify(error) {
         store::Error::Transient(_) => Error::Unresolved,
         other => Error::Store(other),
     }

@@ -1,22 +1,42 @@
-//! A transfer: validated by its caller, planned, committed.
+//! A transfer: everything that its attempts have in common is fixed here, once.
 
-use ichido::Timestamp;
 use ichido::dynamodb::Join;
+use ichido::{Key, Timestamp};
 use serde::Serialize;
 
 use super::commit::Committed;
+use super::entry::TransactionId;
+use super::plan::{self, Shards};
 use super::{Answer, Error, Ledger};
 use crate::amount::Amount;
-use crate::did::Did;
-use crate::idempotency::IdempotencyKey;
-use crate::instant;
-use crate::plan::{self, Transfer};
-use crate::transaction::TransactionId;
+use crate::api::idempotency::IdempotencyKey;
+use crate::identity::did::Did;
+use crate::settings::Rules;
+use crate::table;
 
-/// What a client gets for a transfer. No balances: they would be stale at the first replay.
+/// What a sender asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transfer {
+    pub sender: Did,
+    pub recipient: Did,
+    pub amount: Amount,
+    pub message: String,
+    pub key: IdempotencyKey,
+}
+
+impl Transfer {
+    /// What the sender pays to the treasury beside the amount. A transfer from or to the treasury carries no fee: the
+    /// treasury would pay itself, or tax its own income.
+    pub(super) fn fee(&self, rules: &Rules) -> Amount {
+        let with_treasury = self.sender == rules.treasury || self.recipient == rules.treasury;
+        if with_treasury { Amount::ZERO } else { rules.tax_rate.of(self.amount) }
+    }
+}
+
+/// What a client gets for a transfer. It has no balances, because they would be stale at the first replay.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Body<'a> {
+struct Receipt<'a> {
     transaction_id: TransactionId,
     sender_did: &'a Did,
     recipient_did: &'a Did,
@@ -24,58 +44,51 @@ pub struct Body<'a> {
     fee: Amount,
     message: &'a str,
     idempotency_key: &'a IdempotencyKey,
-    created_at: &'a str,
+    created_at: String,
     status: &'static str,
 }
 
 impl Ledger {
     /// Moves the amount, once for this sender and key.
     pub async fn transfer(&self, request: &Transfer, until: Timestamp) -> Result<Answer, Error> {
-        // frozen here: every attempt of this request has this id and this time
+        let rules = self.rules();
         let now = self.now();
         let id = self.new_id(now);
-        let rules = self.rules();
-        let created_at = instant::format(now);
-        let treasury_pays = request.sender == rules.treasury;
-        let with_treasury = treasury_pays || request.recipient == rules.treasury;
-        let body = Body {
+        let fee = request.fee(rules);
+        let receipt = Receipt {
             transaction_id: id,
             sender_did: &request.sender,
             recipient_did: &request.recipient,
             amount: request.amount,
-            fee: if with_treasury { Amount::ZERO } else { rules.tax_rate.of(request.amount) },
+            fee,
             message: &request.message,
             idempotency_key: &request.key,
-            created_at: &created_at,
+            created_at: id.created_at().to_string(),
             status: "completed",
         };
-        let key = self.0.transfers.key([request.sender.as_str(), request.key.as_str()])?;
         let digests = self.0.digest_key.digests();
         let digests = digests
             .field("recipientDid", request.recipient.as_str())
             .field("amount", request.amount.units().to_be_bytes())
             .field("message", &request.message)
             .build();
-        let join = Join::new(&self.0.records, &key)
-            .digests(digests)
-            .attribute("transactionId", id.to_string())
-            .attribute("createdAt", created_at.as_str())
-            .attribute("senderDid", request.sender.as_str())
-            .attribute("recipientDid", request.recipient.as_str())
-            .attribute("amount", request.amount.to_string())
-            .outcome(&body)?;
-        let plan = |shards: &plan::Shards| plan::transfer(request, id, rules, shards);
-        let committed = self.commit(&join, now, until, treasury_pays, plan).await?;
-        self.answer(committed, &body)
+        let record = Join::new(&self.0.records, &self.record_key(request)?).digests(digests).outcome(&receipt)?;
+        let record = table::describe_transfer(record, id, request);
+        let treasury_pays = request.sender == rules.treasury;
+        let plan = |shards: &Shards| plan::transfer(request, fee, id, rules, shards);
+        let committed = self.commit(record, now, until, treasury_pays, plan).await?;
+        self.answer(committed, &receipt)
     }
 
-    /// The body that was fixed before the commit: ours, or the one of whoever came first.
+    /// The key of the record of this transfer.
+    pub fn record_key(&self, request: &Transfer) -> Result<Key, Error> {
+        Ok(table::record_key(&self.0.transfers, &request.sender, &request.key)?)
+    }
+
+    /// The body that was fixed before the commit: this request's, or the one of the request that came first.
     pub(super) fn answer<T: Serialize>(&self, committed: Committed, body: &T) -> Result<Answer, Error> {
         match committed {
-            Committed::Made => {
-                let body = serde_json::to_string(body).map_err(ichido::record::Error::Outcome)?;
-                Ok(Answer { body, replayed: false })
-            }
+            Committed::Now => Answer::new(body, false),
             Committed::Before(recorded) => {
                 let body = recorded.outcome_json().ok_or(Error::Unresolved)?.to_owned();
                 Ok(Answer { body, replayed: true })

@@ -1,14 +1,14 @@
-//! Is there an order of these operations, each between its call and its return, that one account could have gone through?
+//! Finds an order of operations, each between its call and its return, that one account could have gone through.
 //!
-//! The search of Wing and Gong with Lowe's memory: take any operation that began before every other pending one ended, see
-//! whether the account allows it, go on, come back if not. What may or may not have happened (an answer that was never
-//! known) may be taken at any later point, or never.
+//! It is the search of Wing and Gong with Lowe's memory: take any operation that began before every other pending one
+//! ended, and go on if the account allows it; go back if not. An operation whose answer was never known may be taken at
+//! any later point, or never.
 
 use std::collections::HashSet;
 
-/// What was done to one account, and what was seen.
+/// What an operation did to one account, or learnt about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seen {
+pub enum Observed {
     /// So much left it.
     Debited(u64),
     /// There was less than this.
@@ -19,12 +19,12 @@ pub enum Seen {
     Read(u64),
 }
 
-/// One operation: when it was called, when it returned (`None`: its outcome was never known), what was seen.
+/// One operation: when it was called, when it returned (`None`: its result was never known), and what it observed.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {
     pub called: u64,
     pub returned: Option<u64>,
-    pub seen: Seen,
+    pub observed: Observed,
 }
 
 /// An order that explains the history, if there is one.
@@ -57,11 +57,11 @@ impl Search<'_> {
             if done[index] || operation.called > deadline {
                 continue;
             }
-            let after = match operation.seen {
-                Seen::Debited(amount) => balance.checked_sub(amount),
-                Seen::Refused(amount) => (balance < amount).then_some(balance),
-                Seen::Credited(amount) => Some(balance + amount),
-                Seen::Read(value) => (balance == value).then_some(balance),
+            let after = match operation.observed {
+                Observed::Debited(amount) => balance.checked_sub(amount),
+                Observed::Refused(amount) => (balance < amount).then_some(balance),
+                Observed::Credited(amount) => Some(balance + amount),
+                Observed::Read(value) => (balance == value).then_some(balance),
             };
             let Some(after) = after else { continue };
             done[index] = true;

@@ -1,4 +1,4 @@
-//! A ledger of one's own on the embedded DynamoDB, with a clock and chance that the test owns.
+//! A ledger on an embedded DynamoDB of its own, with a clock and random numbers that the test controls.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses its part of this one")]
 
@@ -10,18 +10,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use emulator::issuer::Issuer;
+use function::Secret;
 use function::http::{Request, Response};
+use function::secret::Source;
 use ichido::{Clock, Timestamp};
 use serde_json::Value;
 use testkit::{Dynamo, ManualClock, Outside};
 use tokens::amount::Amount;
-use tokens::api::{Api, Keys};
-use tokens::did::Did;
-use tokens::jwt::{Expectations, KeySet, OPERATOR_SCOPE};
-use tokens::ledger::{Answer, BUDGET, Error, Ledger, Random};
-use tokens::plan::Transfer;
+use tokens::function::api::Api;
+use tokens::identity::did::Did;
+use tokens::identity::jwt::{Expectations, OPERATOR_SCOPE};
+use tokens::identity::keys::Keys;
+use tokens::ledger::{Answer, BUDGET, Error, Ledger, Obstacle, Random, Transfer};
 use tokens::settings::Rules;
-use tokens::verdict::Refusal;
 use tokens::verify::{Report, verify};
 
 pub const TEMPLATE: &str = "infra/templates/tokens.yaml";
@@ -98,7 +99,7 @@ impl World {
         verify(&self.db.client(), self.table()).await.unwrap()
     }
 
-    /// The proof, and what was granted.
+    /// Asserts that the table is sound, and returns what was granted.
     pub async fn assert_sound(&self) -> String {
         let report = self.verify().await;
         assert!(report.is_clean(), "{report:#?}");
@@ -138,7 +139,7 @@ impl World {
 pub fn service(db: &Dynamo, clock: &ManualClock, rules: Rules, seed: u64, issuer: &Issuer) -> (Ledger, Api) {
     let shared: Arc<dyn Clock> = Arc::new(clock.clone());
     let ledger = Ledger::new(db.client(), db.table("TokensTable"), rules, Arc::clone(&shared), random(seed));
-    let keys = Keys::fixed(KeySet::parse(&issuer.jwks().to_string()).unwrap());
+    let keys = Keys::new(Source::Fixed(Secret::new(issuer.jwks().to_string())));
     let expectations = Expectations { issuer: ISSUER.into(), audience: AUDIENCE.into() };
     let api = Api::new(ledger.clone(), expectations, keys, shared);
     (ledger, api)
@@ -156,6 +157,18 @@ pub fn request(method: &str, path: &str, token: &str) -> Request {
 
 pub fn json(response: &Response) -> Value {
     serde_json::from_slice(&response.body).unwrap_or_else(|error| panic!("{error}: {response:?}"))
+}
+
+/// Runs `work` and returns the lines that it logged, metrics included.
+pub async fn lines(work: impl Future<Output = ()>) -> Vec<Value> {
+    telemetry::init_scoped(telemetry::Level::INFO);
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let sink = {
+        let lines = Arc::clone(&lines);
+        Arc::new(move |line: &str| lines.lock().unwrap().push(serde_json::from_str(line).unwrap()))
+    };
+    telemetry::scoped(sink, work).await;
+    lines.lock().unwrap().clone()
 }
 
 pub fn random(seed: u64) -> Random {
@@ -177,8 +190,8 @@ pub fn transfer(from: &str, to: &str, amount: &str, key: &str) -> Transfer {
     }
 }
 
-pub fn refusal(outcome: Result<Answer, Error>) -> Refusal {
-    match outcome {
+pub fn refusal(result: Result<Answer, Error>) -> Obstacle {
+    match result {
         Err(Error::Refused(refusal)) => refusal,
         other => panic!("expected a refusal, got {other:?}"),
     }

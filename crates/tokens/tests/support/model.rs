@@ -1,11 +1,10 @@
-//! The ledger in forty lines: what the real one has to equal.
+//! A small model of the ledger, which the real one must equal.
 
 use std::collections::HashMap;
 
 use tokens::amount::{Amount, Rate};
-use tokens::did::Did;
-use tokens::plan::Transfer;
-use tokens::verdict::Refusal;
+use tokens::identity::did::Did;
+use tokens::ledger::{Obstacle, Transfer};
 
 #[derive(Debug, Default)]
 pub struct Model {
@@ -24,7 +23,7 @@ pub enum Expected {
     Made,
     Replayed,
     Mismatch(Vec<String>),
-    Refused(Refusal),
+    Refused(Obstacle),
 }
 
 impl Model {
@@ -52,13 +51,13 @@ impl Model {
         let spent = self.spent.get(&(request.sender.clone(), day)).copied().unwrap_or(0);
         let frozen = |did: &Did| self.frozen.get(did).copied().unwrap_or(false);
         let refusal = match (self.balances.get(&request.sender), self.balances.get(&request.recipient)) {
-            (None, _) => Some(Refusal::SenderNotFound),
-            _ if frozen(&request.sender) => Some(Refusal::SenderFrozen),
-            (_, None) => Some(Refusal::RecipientNotFound),
-            _ if frozen(&request.recipient) => Some(Refusal::RecipientFrozen),
-            (Some(balance), _) if *balance < debit => Some(Refusal::InsufficientBalance),
+            (None, _) => Some(Obstacle::SenderNotFound),
+            _ if frozen(&request.sender) => Some(Obstacle::SenderFrozen),
+            (_, None) => Some(Obstacle::RecipientNotFound),
+            _ if frozen(&request.recipient) => Some(Obstacle::RecipientFrozen),
+            (Some(balance), _) if *balance < debit => Some(Obstacle::InsufficientBalance),
             _ if self.daily_limit.is_some_and(|limit| spent + request.amount.units() > limit.units()) => {
-                Some(Refusal::LimitExceeded)
+                Some(Obstacle::LimitExceeded)
             }
             _ => None,
         };

@@ -1,4 +1,4 @@
-//! As much of JSON Schema as `openapi.json` uses.
+//! As much of JSON Schema as the description (`src/api/openapi.json`) uses.
 
 use serde_json::Value;
 

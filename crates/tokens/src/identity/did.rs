@@ -1,7 +1,7 @@
-//! DIDs: who an account belongs to.
+//! DIDs: the names of accounts and their owners.
 //!
-//! A DID is the W3C syntax `did:method:identifier` and nothing else: no path, query or fragment, so neither
-//! `#` nor `/` nor a space can be in one. What is accepted here is safe in a key, a path and a log line.
+//! A DID has the W3C syntax `did:method:identifier`, without path, query or fragment. So it contains no `#`, no `/` and
+//! no space, and is safe in a key, a path and a log line.
 
 use std::fmt;
 use std::str::FromStr;

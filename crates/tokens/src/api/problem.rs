@@ -1,9 +1,16 @@
 //! What goes wrong, as a client sees it: `application/problem+json` (RFC 9457) with a stable code.
 //!
-//! A code is part of the interface and never changes its meaning or its status; the sentences may improve.
+//! A code is part of the interface: it never changes its meaning or its status. The sentences may change.
 
 use function::http::Response;
 use serde_json::{Map, Value, json};
+use telemetry::metric;
+
+use crate::identity::jwt;
+use crate::ledger::{self, Obstacle};
+
+/// Seconds after which a client should send the same request again.
+const RETRY_AFTER_SECONDS: u64 = 1;
 
 /// Every code there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,14 +83,14 @@ impl Code {
             Code::InvalidIdempotencyKey => ("INVALID_IDEMPOTENCY_KEY", 400, "The idempotency key is not valid"),
             Code::InvalidCursor => ("INVALID_CURSOR", 400, "The cursor is not valid"),
             Code::SelfTransfer => ("SELF_TRANSFER", 400, "Sender and recipient are the same"),
-            Code::Unauthorized => ("UNAUTHORIZED", 401, "The caller is not known"),
+            Code::Unauthorized => ("UNAUTHORIZED", 401, "The caller is not authenticated"),
             Code::Forbidden => ("FORBIDDEN", 403, "The caller may not do this"),
             Code::AccountFrozen => ("ACCOUNT_FROZEN", 403, "The account is frozen"),
             Code::AccountNotFound => ("ACCOUNT_NOT_FOUND", 404, "There is no such account"),
             Code::RecipientNotFound => ("RECIPIENT_NOT_FOUND", 404, "The recipient has no account"),
             Code::TransactionNotFound => ("TRANSACTION_NOT_FOUND", 404, "There is no such transaction"),
-            Code::NotFound => ("NOT_FOUND", 404, "There is nothing here"),
-            Code::MethodNotAllowed => ("METHOD_NOT_ALLOWED", 405, "The method is not possible here"),
+            Code::NotFound => ("NOT_FOUND", 404, "There is no such path"),
+            Code::MethodNotAllowed => ("METHOD_NOT_ALLOWED", 405, "The path does not take this method"),
             Code::InsufficientBalance => ("INSUFFICIENT_BALANCE", 409, "The balance is too low"),
             Code::RecipientFrozen => ("RECIPIENT_FROZEN", 409, "The recipient's account is frozen"),
             Code::NotReversible => ("NOT_REVERSIBLE", 409, "This transaction cannot be reversed"),
@@ -91,13 +98,13 @@ impl Code {
             Code::UnsupportedMediaType => ("UNSUPPORTED_MEDIA_TYPE", 415, "The body is not JSON"),
             Code::IdempotencyMismatch => ("IDEMPOTENCY_MISMATCH", 422, "The key was used for another request"),
             Code::LimitExceeded => ("LIMIT_EXCEEDED", 422, "The transfer is above a limit"),
-            Code::Internal => ("INTERNAL", 500, "Something is wrong on our side"),
-            Code::Unavailable => ("UNAVAILABLE", 503, "The outcome is not known yet"),
+            Code::Internal => ("INTERNAL", 500, "The service failed"),
+            Code::Unavailable => ("UNAVAILABLE", 503, "It is not known yet whether the request was carried out"),
         }
     }
 }
 
-/// One problem: a code, a sentence, and whatever else the code carries.
+/// One problem: a code, a sentence, and what else the code needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
     pub code: Code,
@@ -141,5 +148,76 @@ impl Problem {
         }
         let response = Response::json(status, &body).header("content-type", "application/problem+json");
         self.headers.iter().fold(response, |response, (name, value)| response.header(name, value.as_str()))
+    }
+}
+
+// What went wrong elsewhere, as a problem
+
+impl Problem {
+    /// It is not known whether something was done. The client should ask again.
+    pub(crate) fn unavailable(detail: &str) -> Self {
+        Problem::new(Code::Unavailable, detail).header("retry-after", RETRY_AFTER_SECONDS)
+    }
+
+    /// The request has no token.
+    pub(crate) fn no_token() -> Self {
+        jwt::Error::Missing.into()
+    }
+}
+
+impl From<jwt::Error> for Problem {
+    fn from(error: jwt::Error) -> Self {
+        let challenge = match error {
+            jwt::Error::Missing => "Bearer",
+            _ => "Bearer error=\"invalid_token\"",
+        };
+        Problem::new(Code::Unauthorized, error).header("www-authenticate", challenge)
+    }
+}
+
+impl From<ledger::Error> for Problem {
+    fn from(error: ledger::Error) -> Self {
+        use ledger::Error;
+        match error {
+            Error::Refused(obstacle) => obstacle.into(),
+            Error::Mismatch { fields } => {
+                let detail = format!("this key was used for a transfer that differs in {}", fields.join(", "));
+                Problem::new(Code::IdempotencyMismatch, detail).with("fields", fields)
+            }
+            Error::Unresolved => Problem::unavailable(
+                "it is not known yet whether the request was carried out; send it again with the same key",
+            ),
+            Error::Key(error) => Problem::new(Code::InvalidIdempotencyKey, error),
+            Error::TransactionNotFound => Problem::new(Code::TransactionNotFound, error),
+            Error::NotReversible => Problem::new(Code::NotReversible, error),
+            Error::AccountNotFound => Problem::new(Code::AccountNotFound, error),
+            Error::Store(_) | Error::Item(_) | Error::Record(_) => {
+                // The client learns nothing of our inside. The log does, once, here.
+                tracing::error!(
+                    error = &error as &(dyn std::error::Error + 'static),
+                    "answered a request with 500, because the ledger failed"
+                );
+                metric::FAILURES.add(1);
+                Problem::new(Code::Internal, "the service failed and logged the cause; the request is not at fault")
+            }
+        }
+    }
+}
+
+impl From<Obstacle> for Problem {
+    fn from(obstacle: Obstacle) -> Self {
+        let (code, detail) = match obstacle {
+            Obstacle::SenderNotFound => {
+                (Code::AccountNotFound, "the sender has no account; POST /tokens/accounts opens one")
+            }
+            Obstacle::SenderFrozen => (Code::AccountFrozen, "the sender's account is frozen"),
+            Obstacle::RecipientNotFound => (Code::RecipientNotFound, "the recipient has no account"),
+            Obstacle::RecipientFrozen => (Code::RecipientFrozen, "the recipient's account is frozen"),
+            Obstacle::InsufficientBalance => {
+                (Code::InsufficientBalance, "the account holds less than the amount and its fee")
+            }
+            Obstacle::LimitExceeded => (Code::LimitExceeded, "the transfer is above a limit"),
+        };
+        Problem::new(code, detail)
     }
 }

@@ -1,7 +1,7 @@
 //! Idempotency keys: the client's own name for one transfer.
 //!
-//! A key is the sender's: the same text from another sender names another transfer. Any printable ASCII is
-//! allowed, `#` included: separators are escaped where keys are stored.
+//! A key belongs to its sender: the same text from another sender names another transfer. Any printable ASCII is allowed,
+//! also `#`, because separators are escaped where keys are stored.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,16 +20,16 @@ pub struct IdempotencyKey(Box<str>);
 pub enum Error {
     #[error("an idempotency key must not be empty")]
     Empty,
-    #[error("an idempotency key is at most {MAX_LENGTH} characters long")]
+    #[error("an idempotency key has at most {MAX_LENGTH} characters")]
     TooLong,
-    #[error("an idempotency key is printable ASCII without spaces")]
+    #[error("an idempotency key has only printable ASCII characters and no spaces")]
     Character,
-    #[error("the Idempotency-Key header and idempotencyKey in the body differ")]
+    #[error("the header Idempotency-Key and idempotencyKey in the body differ; send only one of them")]
     Ambiguous,
 }
 
 impl IdempotencyKey {
-    /// The key that the service makes for a client that brought none.
+    /// The key that the service makes for a client that sent none.
     pub fn generated(random: Uuid) -> Self {
         IdempotencyKey(random.to_string().into())
     }
@@ -48,7 +48,7 @@ impl IdempotencyKey {
     }
 }
 
-/// The draft standard of the header makes its value a quoted string; most clients send it bare.
+/// In the draft standard the header's value is a quoted string. Most clients send it without quotes.
 fn unquoted(header: &str) -> &str {
     header
         .strip_prefix('"')

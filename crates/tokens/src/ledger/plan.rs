@@ -1,74 +1,66 @@
-//! A transfer as data: the items of its one transaction, in order.
+//! A transfer, or a reversal, as data: the items of its one transaction, in order.
 //!
-//! Everything that could differ between two attempts (ids, times, the treasury's shard) is decided before the first
-//! and never again, so an attempt that is sent twice is the same attempt. The order of the steps is the order of
-//! the transaction's items, and so of the reasons when the store cancels it; [`crate::verdict`] reads them.
+//! Everything that could differ between two attempts (ids, times, the treasury's shard) is decided before the first one,
+//! so an attempt that is sent twice is the same attempt. The order of the steps is the order of the transaction's items,
+//! and so the order of DynamoDB's reasons when it cancels the transaction ([`super::cancellation`]).
 
 use ichido::Timestamp;
 
+use super::entry::{Account, Entry, Kind, Postings, TransactionId};
+use super::transfer::Transfer;
 use crate::amount::{Amount, Delta};
-use crate::did::Did;
-use crate::entry::{Account, Entry, Kind, Postings};
-use crate::idempotency::IdempotencyKey;
+use crate::identity::did::Did;
 use crate::settings::Rules;
-use crate::transaction::TransactionId;
-
-/// What a sender asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transfer {
-    pub sender: Did,
-    pub recipient: Did,
-    pub amount: Amount,
-    pub message: String,
-    pub key: IdempotencyKey,
-}
 
 /// One item of the transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    /// The idempotency record: absent, or expired.
+pub(super) enum Step {
+    /// Writes the idempotency record, which must be absent or expired.
     Record,
-    /// A balance falls: there is enough in it, and the account is not frozen (if that is asked).
+    /// Takes from a balance, which must hold enough. If `unfrozen`, the account must not be frozen.
     Debit { account: Account, amount: Amount, unfrozen: bool },
-    /// A balance rises: the account exists (a treasury's shard need not), and is not frozen (if that is asked).
+    /// Adds to a balance. The account must exist (a shard of the treasury need not). If `unfrozen`, it must not be frozen.
     Credit { account: Account, amount: Amount, unfrozen: bool },
-    /// What the sender has sent on this UTC day stays within the limit.
+    /// Counts what the sender has sent on this UTC day, which must stay within the limit.
     Limit { sender: Did, at: Timestamp, amount: Amount, limit: Amount },
-    /// The ledger's entry.
+    /// Writes the ledger's entry.
     Entry,
 }
 
 /// The steps, and the entry that the last of them writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
-    pub steps: Vec<Step>,
-    pub entry: Entry,
+pub(super) struct Plan {
+    pub(super) steps: Vec<Step>,
+    pub(super) entry: Entry,
 }
 
 /// Why there can be no plan, whatever the balances are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Impossible {
-    /// More than one transfer, or one day, may move.
+pub(super) enum Impossible {
+    /// The amount is more than one transfer, or one day, may move.
     AboveLimit,
-    /// Amount and fee together are no amount any more.
+    /// Amount and fee together do not fit an amount.
     TooLarge,
-    /// The treasury's shards together hold less than this.
+    /// The treasury's shards together hold less than the amount.
     TreasuryTooPoor,
 }
 
-/// Balances of the treasury's shards, as last read. Needed only where the treasury pays.
-pub type Shards = Vec<(u8, Amount)>;
+/// Balances of the treasury's shards, as last read. Needed only if the treasury pays.
+pub(super) type Shards = Vec<(u8, Amount)>;
 
 /// Plans a transfer. `shards` matter only if the sender is the treasury.
 ///
-/// The sender pays the amount and, beside it, the fee on it; the recipient gets the amount, the treasury the fee.
-/// Transfers from or to the treasury carry no fee: it would pay itself, or tax its own income.
-pub fn transfer(request: &Transfer, id: TransactionId, rules: &Rules, shards: &Shards) -> Result<Plan, Impossible> {
+/// The sender pays the amount and, beside it, the fee. The recipient gets the amount, the treasury the fee.
+pub(super) fn transfer(
+    request: &Transfer,
+    fee: Amount,
+    id: TransactionId,
+    rules: &Rules,
+    shards: &Shards,
+) -> Result<Plan, Impossible> {
     if request.amount > rules.transfer_limit || request.amount > rules.daily_limit {
         return Err(Impossible::AboveLimit);
     }
-    let with_treasury = request.sender == rules.treasury || request.recipient == rules.treasury;
-    let fee = if with_treasury { Amount::ZERO } else { rules.tax_rate.of(request.amount) };
     let debit = request.amount.checked_add(fee).ok_or(Impossible::TooLarge)?;
     let shard = Account::Treasury(shard_of(id, rules.treasury_shards));
 
@@ -109,10 +101,9 @@ pub fn transfer(request: &Transfer, id: TransactionId, rules: &Rules, shards: &S
     Ok(Plan { steps, entry })
 }
 
-/// Plans the reversal of a transfer: every balance gets back what the transfer took from it, the sender's with the fee.
-/// It neither asks whether an account is frozen nor counts for a limit. What the treasury gives back may come from any
-/// of its shards.
-pub fn reversal(
+/// Plans the reversal of a transfer: every balance gets back what the transfer took from it, and the sender also the fee.
+/// Frozen accounts and limits do not matter. What the treasury gives back may come from any of its shards.
+pub(super) fn reversal(
     original: &Entry,
     reason: &str,
     id: TransactionId,
@@ -147,8 +138,8 @@ pub fn reversal(
     Ok(Plan { steps: steps(&entry, false), entry })
 }
 
-/// Whether the treasury has to pay, and its shards have to be read first.
-pub fn treasury_pays(original: &Entry) -> bool {
+/// Whether the treasury has to pay for the reversal of this entry. If so, its shards have to be read first.
+pub(super) fn treasury_pays(original: &Entry) -> bool {
     original
         .postings
         .iter()
@@ -158,7 +149,7 @@ pub fn treasury_pays(original: &Entry) -> bool {
         > 0
 }
 
-/// Record first; debits before credits, people's before the treasury's; the entry last.
+/// The record is first. Debits come before credits, people's accounts before the treasury's. The entry is last.
 fn steps(entry: &Entry, unfrozen: bool) -> Vec<Step> {
     let amount = |delta: &Delta| Amount::from_units(u64::try_from(delta.0.unsigned_abs()).unwrap_or(u64::MAX));
     let debits = entry.postings.iter().filter(|(_, delta)| delta.0 < 0);
@@ -174,13 +165,13 @@ fn steps(entry: &Entry, unfrozen: bool) -> Vec<Step> {
         .collect()
 }
 
-/// The treasury is several items because one would conflict on every transfer; the id's chance chooses.
+/// The treasury is several items, because all transfers would conflict on a single one. The random part of the id chooses.
 fn shard_of(id: TransactionId, shards: u8) -> u8 {
     u8::try_from(id.lot() % u64::from(shards.max(1))).unwrap_or(0)
 }
 
-/// From which shards the treasury pays: from one, if one has enough (chosen by chance among those, so that payments
-/// do not meet), else from the richest downwards.
+/// From which shards the treasury pays. If some shard has enough, one of those pays, chosen at random so that payments do
+/// not meet. Else several pay, the richest first.
 fn allocate(shards: &Shards, amount: Amount, id: TransactionId) -> Result<Postings, Impossible> {
     let able: Vec<u8> = shards.iter().filter(|(_, balance)| *balance >= amount).map(|(shard, _)| *shard).collect();
     if !able.is_empty() {
@@ -223,6 +214,10 @@ mod tests {
             message: "for lunch".into(),
             key: "k".parse().unwrap(),
         }
+    }
+
+    fn transfer(request: &Transfer, id: TransactionId, rules: &Rules, shards: &Shards) -> Result<Plan, Impossible> {
+        super::transfer(request, request.fee(rules), id, rules, shards)
     }
 
     fn id(lot: u8) -> TransactionId {

@@ -1,37 +1,29 @@
 //! Cursors: where the next page of a history begins.
 //!
-//! To a client a cursor is an opaque text. Inside is the last id of the page before, and a digest that binds it
-//! to one history of one account: a cursor of another history, a changed one, or any other text is an error. The
-//! digest is no secret and need not be one: whoever makes up a cursor for his own history can only start his own
-//! page elsewhere in it, and the right to read it is checked before.
+//! To a client a cursor is an opaque text. It contains the last id of the page before, and a digest that binds it to one
+//! history of one account. A cursor of another history, a changed one, or any other text is an error. The digest need not
+//! be a secret: a client that makes up a cursor can only start a page elsewhere in a history that it may read anyway.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-use crate::did::Did;
-use crate::transaction::TransactionId;
+use crate::identity::did::Did;
+use crate::ledger::{History, TransactionId};
 
-/// Which history of an account.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum History {
-    Sent,
-    Received,
-}
-
-/// Changes when the content does, so that a cursor from before a deployment is refused and not misread.
+/// Changes when the content changes, so that a cursor of an earlier version is refused and not misread.
 const VERSION: u8 = 1;
 const ID_BYTES: usize = 16;
 const DIGEST_BYTES: usize = 8;
 const BYTES: usize = 1 + ID_BYTES + DIGEST_BYTES;
 
-/// The one answer to everything that is not a cursor of this history.
+/// The text is not a cursor of this history.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cursor is not one of this history; start again without a cursor")]
-pub struct Error;
+#[error("the cursor does not belong to this history; start again without a cursor")]
+pub(super) struct Error;
 
 /// The cursor of the page that follows `last`.
-pub fn encode(history: History, did: &Did, last: TransactionId) -> String {
+pub(crate) fn encode(history: History, did: &Did, last: TransactionId) -> String {
     let mut bytes = Vec::with_capacity(BYTES);
     bytes.push(VERSION);
     bytes.extend(last.number_be());
@@ -40,7 +32,7 @@ pub fn encode(history: History, did: &Did, last: TransactionId) -> String {
 }
 
 /// The last id of the page before.
-pub fn decode(history: History, did: &Did, text: &str) -> Result<TransactionId, Error> {
+pub(super) fn decode(history: History, did: &Did, text: &str) -> Result<TransactionId, Error> {
     let bytes: [u8; BYTES] = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| bytes.try_into().ok()).ok_or(Error)?;
     let [VERSION, rest @ ..] = bytes else { return Err(Error) };
     let (id, bound) = rest.split_at(ID_BYTES);

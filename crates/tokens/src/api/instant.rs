@@ -1,7 +1,6 @@
-//! Instants as texts.
+//! Dates in requests: RFC 3339 with an offset.
 //!
-//! Dates in requests are instants: RFC 3339 with an offset. A bare date or a local time names a different
-//! instant in each place, so it is refused with a sentence that says what is missing.
+//! A bare date or a local time is a different instant in each place, so it is refused.
 
 use ichido::Timestamp;
 
@@ -11,15 +10,15 @@ const MAX_MILLIS: i64 = 253_402_207_200_999;
 /// Why a text is not an instant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name} must be an instant with an offset, such as 2026-01-31T09:00:00Z, from 1970 to 9999")]
-pub struct Error {
-    pub name: &'static str,
+pub(crate) struct Error {
+    name: &'static str,
 }
 
-/// Reads an instant. Between two milliseconds it becomes the later one, because entries are made at whole
-/// milliseconds: so `>=` and `<` mean the same before and after.
-pub fn parse(name: &'static str, text: &str) -> Result<Timestamp, Error> {
+/// Reads an instant, rounded up to a millisecond. Entries are made at whole milliseconds, so the rounding does not change
+/// which of them are before the instant and which are not.
+pub(crate) fn parse(name: &'static str, text: &str) -> Result<Timestamp, Error> {
     let error = Error { name };
-    // jiff is lenient where RFC 3339 is not: it would also take a time zone in brackets or a space for the T
+    // jiff also accepts a time zone in brackets and a space instead of the T. RFC 3339 does not.
     let plain = text.len() <= 40 && text.bytes().all(|b| b.is_ascii_digit() || b"-:.+TZtz".contains(&b));
     if !plain || !text.bytes().any(|b| b == b'T' || b == b't') {
         return Err(error);
@@ -30,26 +29,6 @@ pub fn parse(name: &'static str, text: &str) -> Result<Timestamp, Error> {
         Ok(millis) if instant.as_millisecond() <= MAX_MILLIS => Ok(Timestamp::from_millis(millis)),
         _ => Err(error),
     }
-}
-
-/// Writes an instant: UTC, always with three decimals, so that texts have one length.
-pub fn format(instant: Timestamp) -> String {
-    let millis = i64::try_from(instant.as_millis()).unwrap_or(MAX_MILLIS).min(MAX_MILLIS);
-    let instant = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-    format!("{instant:.3}")
-}
-
-/// The UTC day of an instant: `2026-01-31`.
-pub fn day(instant: Timestamp) -> String {
-    let mut text = format(instant);
-    text.truncate("2026-01-31".len());
-    text
-}
-
-/// Milliseconds from an instant to the end of its UTC day.
-pub fn left_of_day(instant: Timestamp) -> std::time::Duration {
-    const DAY: u64 = 24 * 60 * 60 * 1000;
-    std::time::Duration::from_millis(DAY - instant.as_millis() % DAY)
 }
 
 #[cfg(test)]
@@ -80,14 +59,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn days_are_utc_days() {
-        let instant = parse("t", "2026-02-01T08:59:59.999+09:00").unwrap();
-        assert_eq!(format(instant), "2026-01-31T23:59:59.999Z");
-        assert_eq!(day(instant), "2026-01-31");
-        assert_eq!(left_of_day(instant).as_millis(), 1);
-    }
-
     // `make fuzz` finds them by this name.
     mod properties {
         use super::*;
@@ -96,7 +67,7 @@ mod tests {
             #[test]
             fn written_and_read_again_an_instant_is_the_same(millis in 0..MAX_MILLIS as u64) {
                 let instant = Timestamp::from_millis(millis);
-                prop_assert_eq!(parse("t", &format(instant)), Ok(instant));
+                prop_assert_eq!(parse("t", &instant.to_string()), Ok(instant));
             }
 
             #[test]

@@ -1,0 +1,3 @@
+//! The Lambda functions, one file each.
+
+pub mod api;
