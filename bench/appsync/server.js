@@ -1,4 +1,4 @@
-// graphql-yoga with graphql-ws: the same schema, the same two DynamoDB calls a mutation.
+// graphql-yoga with graphql-ws: the same schema, the same two DynamoDB calls per mutation.
 import { createServer } from 'node:http'
 import { randomUUID } from 'node:crypto'
 import { DynamoDBClient, GetItemCommand, PutItemCommand } from '@aws-sdk/client-dynamodb'

@@ -1,6 +1,7 @@
-//! The notes API over TLS, for clients that insist on it (AWS Amplify turns every address into
-//! `https://` and `wss://`). Makes a certificate for `localhost`, writes it to the path given as
-//! the first argument, prints the address and serves until its input ends.
+//! A notes API over TLS, for clients that insist on it: AWS Amplify turns every address into `https://` and `wss://`.
+//!
+//! It makes a certificate for `localhost`, writes it to the path in the first argument, prints the address, and serves until its
+//! standard input ends. The API key is in `APPSYNC_API_KEY`.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -88,7 +89,7 @@ async fn serve(listener: tokio::net::TcpListener, acceptor: TlsAcceptor, api: &A
         let (stream, _) = listener.accept().await?;
         let (acceptor, service) = (acceptor.clone(), TowerToHyperService::new(api.router()));
         tokio::spawn(async move {
-            // A client that gives up in the middle is its own affair.
+            // A client that disconnects is not an error of this server.
             if let Ok(stream) = acceptor.accept(stream).await {
                 let _ = auto::Builder::new(TokioExecutor::new())
                     .serve_connection_with_upgrades(TokioIo::new(stream), service)

@@ -30,7 +30,10 @@ impl Documents {
             return Ok(Arc::clone(document));
         }
         if query.len() > MAX_REQUEST_BYTES {
-            return Err(vec![Error::typed("QuerySizeLimitReached", "The query is too large.")]);
+            return Err(vec![Error::typed(
+                "QuerySizeLimitReached",
+                format!("The query is larger than {MAX_REQUEST_BYTES} bytes."),
+            )]);
         }
         let mut parser = Parser::new().token_limit(MAX_QUERY_TOKENS).recursion_limit(query_depth * 4 + 20);
         let parsed = parser.parse_executable(&schema.valid, query, "query.graphql");

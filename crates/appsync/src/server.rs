@@ -94,7 +94,11 @@ async fn execute(State(api): State<Arc<Inner>>, request: http::Request<Body>) ->
         }
     };
     let Ok(body) = to_bytes(body, MAX_REQUEST_BYTES).await else {
-        return refuse(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLargeException", "The request is too large.");
+        return refuse(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLargeException",
+            "The body of the request is too large.",
+        );
     };
     let Ok(request) = serde_json::from_slice::<Request>(&body) else {
         return refuse(StatusCode::BAD_REQUEST, "MalformedHttpRequestException", "Unable to parse the request body.");

@@ -1,4 +1,4 @@
-//! AWS's documentation, page by page: see `conformance/README.md`.
+//! AWS's documentation, page by page. See `tests/conformance/README.md`.
 mod support;
 
 use std::collections::{BTreeMap, HashMap};

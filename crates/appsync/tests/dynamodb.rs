@@ -4,10 +4,10 @@ mod support;
 use serde_json::{Value, json};
 use support::{Unit, caller, code, stored, stored_api};
 
-/// A mutation and a query that do whatever the code says, answering JSON.
+/// A mutation and a query that return JSON.
 const SDL: &str = "type Query { a(in: AWSJSON): AWSJSON  b(in: AWSJSON): AWSJSON } type Mutation { put(in: AWSJSON): AWSJSON  act(in: AWSJSON): AWSJSON }";
 
-/// Gives back everything that the data source said.
+/// Returns the result and the error of the data source.
 fn raw(request: &str) -> String {
     format!(
         "import {{ util }} from '@aws-appsync/utils'\nimport * as ddb from '@aws-appsync/utils/dynamodb'\n\

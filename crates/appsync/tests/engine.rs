@@ -1,4 +1,4 @@
-//! APPSYNC_JS: what `util`, `runtime` and the helpers give, one handler at a time, and pipelines.
+//! APPSYNC_JS: `util`, `runtime` and the helpers, one handler at a time, and pipelines.
 mod support;
 
 use appsync::engine::{Ending, Error};

@@ -1,4 +1,4 @@
-//! The executor: what a request gets, on data sources without a store.
+//! The executor, with data sources that need no store.
 mod support;
 
 use appsync::{Caller, IamCaller, LambdaError};

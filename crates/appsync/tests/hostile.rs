@@ -1,4 +1,4 @@
-//! Input that means harm: each is an error within its bounds, and the API is as good as before.
+//! Hostile input: it ends in an error within the bounds, and the API works as before.
 mod support;
 
 use std::time::Duration;
@@ -145,7 +145,7 @@ async fn deep_queries_and_bombs_of_fragments_are_refused() {
         let response = api.execute(&nested(depth), Value::Null, &caller()).await;
         assert!(!response.errors.is_empty(), "{depth}");
     }
-    // Each fragment spreads the next one twice: two to the thirtieth fields if anybody expanded them.
+    // Each fragment spreads the next one twice. Expanded, these would be 2^30 fields.
     let mut bomb = "{ deep { ...f0 } }".to_owned();
     for n in 0..30 {
         bomb.push_str(&format!(" fragment f{n} on Deep {{ a: deep {{ ...f{} }} b: deep {{ ...f{} }} }}", n + 1, n + 1));

@@ -1,5 +1,5 @@
-//! Null propagation and coercion against models small enough to be believed; and readers that are
-//! fed whatever comes, of which the worst that may happen is an error.
+//! Properties: the rule for `null` and the conversion of input agree with small models, and random text given to a reader is
+//! at worst an error.
 mod support;
 
 use appsync::{Api, LambdaError};
@@ -9,7 +9,7 @@ use proptest::test_runner::RngSeed;
 use serde_json::{Map, Value, json};
 use support::{KEY, Socket, caller};
 
-/// The same cases in every run; `PROPTEST_CASES` asks for more.
+/// The same cases in every run. `PROPTEST_CASES` sets how many.
 fn config(cases: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(cases);
     ProptestConfig {
@@ -65,7 +65,7 @@ fn shape() -> impl Strategy<Value = Shape> {
     })
 }
 
-/// Data of a shape, with nulls and values of the wrong kind strewn in.
+/// Data of a shape, with some nulls and some values of the wrong kind.
 fn data(shape: Shape) -> BoxedStrategy<Value> {
     let right = match shape.kind {
         Kind::Leaf => (0..9_i64).prop_map(Value::from).boxed(),
@@ -84,7 +84,7 @@ fn data(shape: Shape) -> BoxedStrategy<Value> {
     prop_oneof![8 => right, 1 => Just(Value::Null), 1 => Just(json!("wrong"))].boxed()
 }
 
-/// The type in SDL; the definitions of its objects are added.
+/// The type in SDL. Adds the definitions of its objects.
 fn sdl(shape: &Shape, name: &str, definitions: &mut String) -> String {
     let bare = match &shape.kind {
         Kind::Leaf => "Int".to_owned(),
@@ -113,7 +113,7 @@ fn selection(shape: &Shape) -> String {
     }
 }
 
-/// The model: what stands there, or `Err` if nothing may.
+/// The model: the value, or `Err` if `null` is not allowed here.
 fn model(shape: &Shape, value: &Value) -> Result<Value, ()> {
     let completed = match (&shape.kind, value) {
         (_, Value::Null) => Err(()),
@@ -327,7 +327,7 @@ proptest! {
     }
 }
 
-/// Whatever a client sends, it is answered, or the socket is closed; the server goes on.
+/// Whatever a client sends, the server answers or closes the socket, and goes on.
 #[test]
 fn no_message_is_more_than_an_error() {
     let mut runner = proptest::test_runner::TestRunner::new(config(200));

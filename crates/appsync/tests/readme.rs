@@ -1,4 +1,4 @@
-//! The README's example is the one that runs.
+//! The example in the README is the example that runs.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! The realtime protocol over real sockets, message by message, as AWS describes it in "Building a real-time
+//! The realtime protocol over real WebSockets, as AWS describes it in "Building a real-time
 //! WebSocket client", <https://docs.aws.amazon.com/appsync/latest/devguide/real-time-websocket-client.html>.
 mod support;
 
@@ -319,7 +319,7 @@ async fn a_socket_that_never_reads_is_dropped_and_delays_nobody() {
     let mut reader = Socket::greeted(address).await;
     reader.start("r", "subscription { onAny { size } }", json!({})).await;
     let query = "mutation ($n: Int) { send(groupId: \"g\", size: $n) { groupId size body { bytes } } }";
-    // 200 KB a message fills every buffer between here and a reader that does not read.
+    // Messages of 200 KB fill every buffer between the server and a client that does not read.
     let mut dropped = false;
     for n in 0..400 {
         assert!(api.execute(query, json!({"n": 200_000 + n}), &caller()).await.is_ok());

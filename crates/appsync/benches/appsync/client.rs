@@ -1,4 +1,4 @@
-//! One client for both servers: HTTP kept alive, and the two WebSocket protocols.
+//! One client for both servers: HTTP with keep-alive, and both WebSocket protocols.
 
 use std::net::SocketAddr;
 
@@ -41,7 +41,7 @@ impl Http {
         Ok(Self { sender, host: address.to_string() })
     }
 
-    /// One mutation; an error if the answer has one.
+    /// Sends one mutation.
     pub(crate) async fn send(&mut self, text: &str) -> Result<()> {
         let query = "mutation Send($g: ID!, $t: String!) { send(groupId: $g, text: $t) { groupId id text at } }";
         let body = json!({"query": query, "variables": {"g": "g", "t": text}}).to_string();
@@ -58,7 +58,7 @@ impl Http {
     }
 }
 
-/// A socket with a subscription, or none.
+/// A WebSocket, with or without a subscription.
 pub(crate) struct Reader {
     stream: WebSocketStream<TcpStream>,
     data: &'static str,
@@ -93,7 +93,7 @@ impl Reader {
                 }
                 Protocol::GraphqlWs => {
                     reader.send(json!({"id": "1", "type": "subscribe", "payload": operation})).await?;
-                    // The protocol has no acknowledgement; a ping answered afterwards stands for one.
+                    // The protocol has no acknowledgement. The answer to a later ping stands for it.
                     reader.send(json!({"type": "ping"})).await?;
                     reader.wait_for("pong").await?;
                 }

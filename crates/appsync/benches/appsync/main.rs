@@ -1,9 +1,8 @@
-//! The local AppSync, measured against graphql-yoga with graphql-ws on Node.
+//! Compares the local AppSync with graphql-yoga and graphql-ws on Node.
 //!
-//! `cargo bench -p appsync` prints one table. Both servers run as processes of their own, make the
-//! same two DynamoDB calls a mutation (GetItem of the group, PutItem of the message) to the same
-//! embedded DynamoDB, and are driven by the same client. Yoga is measured if `npm ci` was run in
-//! `bench/appsync`. `--smoke` runs each part briefly, to see that everything works.
+//! `cargo bench -p appsync` prints one table. Each server is a process of its own. Both make the same two DynamoDB calls per
+//! mutation (GetItem of the group, PutItem of the message) to the same embedded DynamoDB, and the same client drives both. Yoga is
+//! measured if `npm ci` was run in `bench/appsync`. `--smoke` runs each part briefly, to see that everything works.
 
 mod client;
 mod server;
@@ -13,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use client::{Http, Protocol, Reader};
 
-/// As our local platform has it (through crates/function).
+/// The allocator of the local platform (see `crates/function`).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// How much is done; a smoke run only shows that everything works.
-struct Plan {
+/// How much is measured.
+struct Effort {
     evaluations: u32,
     mutations: usize,
     rounds: usize,
@@ -28,14 +27,15 @@ struct Plan {
     fan_outs: &'static [usize],
 }
 
-const FULL: Plan = Plan { evaluations: 20_000, mutations: 8_000, rounds: 50, sockets: 1_000, fan_outs: &[100, 1_000] };
-const SMOKE: Plan = Plan { evaluations: 50, mutations: 20, rounds: 2, sockets: 10, fan_outs: &[10] };
+const FULL: Effort =
+    Effort { evaluations: 20_000, mutations: 8_000, rounds: 50, sockets: 1_000, fan_outs: &[100, 1_000] };
+const SMOKE: Effort = Effort { evaluations: 50, mutations: 20, rounds: 2, sockets: 10, fan_outs: &[10] };
 
 /// What was measured of one server.
 struct Measured {
     single: f64,
     parallel: f64,
-    /// For each size: the median time until the last subscriber has it.
+    /// For each number of subscribers: the median time until the last of them has the message.
     fan_outs: Vec<(usize, Duration)>,
     idle_kilobytes: Option<f64>,
 }
@@ -47,19 +47,19 @@ fn main() -> Result<()> {
         let endpoint = arguments.get(at + 1).cloned().unwrap_or_default();
         return runtime.block_on(server::serve(&endpoint));
     }
-    let plan = if arguments.iter().any(|argument| argument == "--smoke") { SMOKE } else { FULL };
-    runtime.block_on(run(&plan))
+    let effort = if arguments.iter().any(|argument| argument == "--smoke") { SMOKE } else { FULL };
+    runtime.block_on(run(&effort))
 }
 
-async fn run(plan: &Plan) -> Result<()> {
+async fn run(effort: &Effort) -> Result<()> {
     let mut out = std::io::stdout();
-    let (request, response) = server::evaluate(plan.evaluations)?;
+    let (request, response) = server::evaluate(effort.evaluations)?;
     writeln!(out, "a unit resolver's request and response   {:>8.1} µs + {:.1} µs", request, response)?;
     let endpoint = server::dynamodb().await?;
     let ours = {
         let child =
             server::Child::start(std::process::Command::new(std::env::current_exe()?).args(["serve", &endpoint]))?;
-        measure(plan, &child, Protocol::AppSync).await?
+        measure(effort, &child, Protocol::AppSync).await?
     };
     let yoga = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/appsync");
     let theirs = if std::path::Path::new(yoga).join("node_modules/graphql-yoga").exists() {
@@ -67,9 +67,9 @@ async fn run(plan: &Plan) -> Result<()> {
         let child = server::Child::start(
             command.arg("server.js").current_dir(yoga).env("DYNAMODB_ENDPOINT", &endpoint).env("NODE_NO_WARNINGS", "1"),
         )?;
-        Some(measure(plan, &child, Protocol::GraphqlWs).await?)
+        Some(measure(effort, &child, Protocol::GraphqlWs).await?)
     } else {
-        writeln!(out, "(graphql-yoga is not installed: npm ci in bench/appsync)")?;
+        writeln!(out, "(graphql-yoga is not installed; run npm ci in bench/appsync)")?;
         None
     };
     let times = |ours: f64, theirs: f64| format!("{:>6.1} ×", ours / theirs);
@@ -98,7 +98,7 @@ async fn run(plan: &Plan) -> Result<()> {
     }
     let megabytes =
         |measured: &Measured| measured.idle_kilobytes.map(|kilobytes| format!("{:.1} MB", kilobytes / 1024.0));
-    let name = format!("{} idle sockets", plan.sockets);
+    let name = format!("{} idle sockets", effort.sockets);
     let line = row(
         &name,
         megabytes(&ours).unwrap_or_default(),
@@ -111,18 +111,18 @@ async fn run(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-async fn measure(plan: &Plan, child: &server::Child, protocol: Protocol) -> Result<Measured> {
+async fn measure(effort: &Effort, child: &server::Child, protocol: Protocol) -> Result<Measured> {
     let address = child.address;
-    warm_up(address, plan).await?;
-    let single = throughput(address, 1, plan.mutations / 4).await?;
-    let parallel = throughput(address, 32, plan.mutations).await?;
+    warm_up(address, effort).await?;
+    let single = throughput(address, 1, effort.mutations / 4).await?;
+    let parallel = throughput(address, 32, effort.mutations).await?;
     let mut fan_outs = Vec::new();
-    for size in plan.fan_outs {
-        fan_outs.push((*size, fan_out(address, protocol, *size, plan.rounds).await?));
+    for size in effort.fan_outs {
+        fan_outs.push((*size, fan_out(address, protocol, *size, effort.rounds).await?));
     }
     let before = child.resident_kilobytes();
     let mut sockets = Vec::new();
-    for _ in 0..plan.sockets {
+    for _ in 0..effort.sockets {
         sockets.push(Reader::open(address, protocol, None).await?);
     }
     let after = child.resident_kilobytes();
@@ -131,15 +131,15 @@ async fn measure(plan: &Plan, child: &server::Child, protocol: Protocol) -> Resu
     Ok(Measured { single, parallel, fan_outs, idle_kilobytes })
 }
 
-async fn warm_up(address: std::net::SocketAddr, plan: &Plan) -> Result<()> {
+async fn warm_up(address: std::net::SocketAddr, effort: &Effort) -> Result<()> {
     let mut http = Http::open(address).await?;
-    for n in 0..plan.mutations / 20 {
+    for n in 0..effort.mutations / 20 {
         http.send(&format!("warm-{n}")).await?;
     }
     Ok(())
 }
 
-/// Mutations a second on so many connections.
+/// Mutations per second.
 async fn throughput(address: std::net::SocketAddr, connections: usize, total: usize) -> Result<f64> {
     let mut clients = Vec::new();
     for _ in 0..connections {
@@ -166,7 +166,7 @@ async fn throughput(address: std::net::SocketAddr, connections: usize, total: us
     Ok((each * connections) as f64 / start.elapsed().as_secs_f64())
 }
 
-/// The median time from sending a mutation until its last subscriber has heard it.
+/// The median time from sending a mutation until its last subscriber has the message.
 async fn fan_out(address: std::net::SocketAddr, protocol: Protocol, size: usize, rounds: usize) -> Result<Duration> {
     let mut readers = Vec::new();
     let (sender, mut heard) = tokio::sync::mpsc::unbounded_channel();

@@ -1,4 +1,4 @@
-//! The servers under measurement and what they stand on.
+//! The servers that are measured, and their DynamoDB.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
@@ -76,7 +76,7 @@ fn client(endpoint: &str) -> Client {
         .region(Region::new("local"))
         .credentials_provider(Credentials::new("local", "local", None, None, "bench"))
         .endpoint_url(endpoint)
-        // As our local platform has it (through crates/function).
+        // As on the local platform (see `crates/function`).
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .http_client(aws_smithy_http_client::Builder::new().build_http())
         .build();
@@ -104,7 +104,7 @@ pub(crate) async fn dynamodb() -> Result<String> {
     Ok(endpoint)
 }
 
-/// Serves until the parent goes away; prints the address.
+/// Prints its address and serves until it is killed.
 pub(crate) async fn serve(endpoint: &str) -> Result<()> {
     let api = api(client(endpoint))?;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
@@ -113,7 +113,7 @@ pub(crate) async fn serve(endpoint: &str) -> Result<()> {
     Ok(())
 }
 
-/// Microseconds of a unit resolver's request and of its response.
+/// How many microseconds the request handler and the response handler of a unit resolver take.
 pub(crate) fn evaluate(times: u32) -> Result<(f64, f64)> {
     let api = api(client("http://127.0.0.1:9"))?;
     let request = json!({"arguments": {"groupId": "g", "text": "hello"}});
@@ -133,14 +133,14 @@ pub(crate) fn evaluate(times: u32) -> Result<(f64, f64)> {
     Ok((took[0], took[1]))
 }
 
-/// A server in a process of its own, ended when it is dropped.
+/// A server in a process of its own. Dropping this ends it.
 pub(crate) struct Child {
     process: std::process::Child,
     pub(crate) address: SocketAddr,
 }
 
 impl Child {
-    /// Starts a command whose first line is the address it serves on.
+    /// Starts a command that prints its address as its first line.
     pub(crate) fn start(command: &mut Command) -> Result<Self> {
         let mut process = command.stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
@@ -149,7 +149,7 @@ impl Child {
         Ok(Self { address: line.trim().parse()?, process })
     }
 
-    /// What the process holds, on systems that say so.
+    /// The resident memory of the process, on systems that report it.
     pub(crate) fn resident_kilobytes(&self) -> Option<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).ok()?;
         let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;

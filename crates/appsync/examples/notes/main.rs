@@ -1,4 +1,4 @@
-//! The README's example: a schema, two resolvers, a template and twenty lines of Rust.
+//! The example of the README: a schema, two resolvers, a template and some lines of Rust.
 mod store;
 
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! An embedded DynamoDB with one table, so that the example needs no account.
+//! An embedded DynamoDB with one table, so that the example needs no AWS account.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};

@@ -108,13 +108,16 @@ impl<'a> Execution<'a> {
     pub(crate) async fn run(self) -> Executed {
         let limit = self.api.limits.query_depth;
         if selection::depth(self.document, &self.operation.selection_set) > limit {
-            let error = Error::typed("QueryDepthLimitReached", format!("The query is nested deeper than {limit}."));
+            let error =
+                Error::typed("QueryDepthLimitReached", format!("The query is nested deeper than {limit} levels."));
             return self.finish(None, Some(error));
         }
         match tokio::time::timeout(self.api.limits.execution_time, self.root()).await {
             Ok(data) => self.finish(Some(data), None),
             Err(_) => {
-                let error = Error::typed("ExecutionTimeout", "Request took longer than it may.".to_owned());
+                let limit = self.api.limits.execution_time;
+                let error =
+                    Error::typed("ExecutionTimeout", format!("The request exceeded its time limit of {limit:?}."));
                 self.finish(None, Some(error))
             }
         }
@@ -126,7 +129,9 @@ impl<'a> Execution<'a> {
         let too_large = self.bytes.into_inner() > self.api.limits.response_bytes;
         let data = data.filter(|data| !too_large && *data != Data::Null);
         if too_large {
-            errors = vec![Error::typed("ResponseSizeLimitReached", "The answer is larger than it may be.".to_owned())];
+            let limit = self.api.limits.response_bytes;
+            errors =
+                vec![Error::typed("ResponseSizeLimitReached", format!("The answer is larger than {limit} bytes."))];
         }
         Executed {
             response: Response { data, errors },

@@ -200,7 +200,7 @@ impl Conversation<'_> {
             return Ok(vec![error(
                 None,
                 &[
-                    json!({"errorType": "BadRequestException", "errorCode": 400, "message": "The message is not JSON of the protocol"}),
+                    json!({"errorType": "BadRequestException", "errorCode": 400, "message": "The message is not JSON in the form of the protocol"}),
                 ],
             )]);
         };
@@ -243,7 +243,7 @@ impl Conversation<'_> {
             return refuse(
                 Some(&id),
                 "DuplicatedOperationError",
-                "There is a subscription with this id on this connection",
+                "This connection already has a subscription with this id",
             );
         }
         if self.ids.len() >= self.api.limits.subscriptions {
@@ -290,7 +290,7 @@ impl Conversation<'_> {
             return vec![error(
                 Some(&id),
                 &[
-                    json!({"errorType": "UnknownOperationError", "message": "There is no subscription with this id on this connection"}),
+                    json!({"errorType": "UnknownOperationError", "message": "This connection has no subscription with this id"}),
                 ],
             )];
         }
@@ -307,7 +307,9 @@ fn refused(error: &auth::Error) -> Ended {
 fn slow() -> Ended {
     let last = error(
         None,
-        &[json!({"errorType": "SlowConsumer", "message": "Messages were not read in time; the connection is closed"})],
+        &[
+            json!({"errorType": "SlowConsumer", "message": "The client did not read its messages in time, so the connection is closed"}),
+        ],
     );
     Ended::Closed { last, code: 4408, reason: "SlowConsumer" }
 }

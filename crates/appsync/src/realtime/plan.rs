@@ -59,7 +59,7 @@ pub(crate) async fn plan(
     if selection::depth(&document, &operation.selection_set) > api.limits.query_depth {
         return refuse(
             "QueryDepthLimitReached",
-            format!("The query is nested deeper than {}.", api.limits.query_depth),
+            format!("The query is nested deeper than {} levels.", api.limits.query_depth),
         );
     }
     let coerced = match input::variables(&api.schema, operation, variables) {

@@ -1,4 +1,4 @@
-//! What the tests share: an embedded DynamoDB, APIs in a few lines, a socket that speaks the protocol.
+//! What the tests share: an embedded DynamoDB, APIs in a few lines, and a client of the realtime protocol.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
 pub const KEY: &str = "test-key";
-/// Long enough for a busy machine; tests wait for events, never for time to pass.
+/// Long enough for a busy machine. Tests wait for events, never for time to pass.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub fn caller() -> Caller {
@@ -139,7 +139,7 @@ pub async fn stored_api(sdl: &str, units: &[Unit<'_>]) -> (Api, aws_sdk_dynamodb
     (api, client)
 }
 
-/// `request` returns what `body` makes of `ctx`; `response` returns the result or raises the error.
+/// A file whose `request` has the given body and whose `response` returns the result or raises the error.
 pub fn code(request: &str) -> String {
     format!(
         "import {{ util, runtime, extensions }} from '@aws-appsync/utils'\nimport * as ddb from '@aws-appsync/utils/dynamodb'\n\
@@ -187,7 +187,7 @@ impl Socket {
         Ok(Self { stream })
     }
 
-    /// Opens a socket and greets.
+    /// Opens a socket and sends `connection_init`.
     pub async fn greeted(address: std::net::SocketAddr) -> Self {
         let mut socket = Self::open(address, KEY).await;
         socket.send(json!({"type": "connection_init"})).await;
@@ -200,12 +200,12 @@ impl Socket {
         self.stream.send(Message::Text(message.to_string().into())).await.expect("sends");
     }
 
-    /// The next message; panics if none comes.
+    /// The next message. Panics if none comes.
     pub async fn next(&mut self) -> Value {
         self.maybe().await.expect("a message")
     }
 
-    /// The next message, or nothing if the socket was closed.
+    /// The next message, or `None` if the socket was closed.
     pub async fn maybe(&mut self) -> Option<Value> {
         loop {
             let message = tokio::time::timeout(PATIENCE, self.stream.next()).await.expect("an answer in time")?.ok()?;
