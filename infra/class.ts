@@ -6,8 +6,8 @@ interface Units { operations?: number; writes: number; reads: number }
 interface Intervals { host: number; member: number }
 export interface ClassHour {
   groups: number; nodes: number;
-  reportsASecond: number; batchesASecond: number;
-  valuesAReport: number; eventsABatch: number;
+  reportsPerSecond: number; batchesPerSecond: number;
+  valuesPerReport: number; eventsPerBatch: number;
   report: Units; batch: Units; heartbeat: Units;
   heartbeats: { often: Intervals; rare: Intervals };
 }
@@ -38,8 +38,8 @@ export function hour(c: ClassHour, prices: Prices, isBatched: boolean, intervals
     return found;
   };
   const store = ({ writes, reads }: Units, count: number) => count * (writes * price('dynamodbWrite') + reads * price('dynamodbRead'));
-  const reports = c.groups * c.reportsASecond * HOUR * (isBatched ? 1 : c.valuesAReport);
-  const batches = c.groups * c.batchesASecond * HOUR * (isBatched ? 1 : c.eventsABatch);
+  const reports = c.groups * c.reportsPerSecond * HOUR * (isBatched ? 1 : c.valuesPerReport);
+  const batches = c.groups * c.batchesPerSecond * HOUR * (isBatched ? 1 : c.eventsPerBatch);
   const count = beats(c, intervals);
   const publishing = (reports + batches) * price('appsyncOperation');
   const delivering = (reports + batches) * c.nodes * price('appsyncUpdate');
@@ -62,10 +62,10 @@ export function classLines(prices: Prices): string[] {
   const saved = 1 - columns[0]![1].heartbeats / columns[2]![1].heartbeats;
   const batching = 1 - columns[0]![1].total / columns[1]![1].total;
   return [
-    `An hour of a class on the mesh: ${c.groups} groups of ${c.nodes} nodes, ${c.reportsASecond} reports and ${c.batchesASecond} event batches per second and group`,
+    `An hour of a class on the mesh: ${c.groups} groups of ${c.nodes} nodes, ${c.reportsPerSecond} reports and ${c.batchesPerSecond} event batches per second and group`,
     `  ${''.padEnd(40)}${columns.map(([name]) => name.padStart(16)).join('')}`,
     ...rows.map(([name, key]) => `  ${name.padEnd(40)}${columns.map(([, h]) => h[key].toFixed(2).padStart(16)).join('')}`),
-    `  Batching (${c.valuesAReport} values per report, ${c.eventsABatch} events per batch) saves ${Math.round(batching * 100)} %. Heartbeats every ${rare.host} s of the host and ${rare.member} s of members`,
+    `  Batching (${c.valuesPerReport} values per report, ${c.eventsPerBatch} events per batch) saves ${Math.round(batching * 100)} %. Heartbeats every ${rare.host} s of the host and ${rare.member} s of members`,
     `  instead of ${often.host} s and ${often.member} s save ${Math.round(saved * 100)} % of what heartbeats cost (required: 70 %).`,
   ];
 }

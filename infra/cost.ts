@@ -1,7 +1,7 @@
 // What a month costs: one line per resource, from a synthesized template and a usage file. Pure; cli/cost.ts prints it.
 import fs from 'node:fs';
 import path from 'node:path';
-import { infra } from './template.ts';
+import { infra, SECRETS_MANAGER } from './template.ts';
 
 type Unit = string;
 export type Prices = Record<Unit, number>;
@@ -116,7 +116,7 @@ export function cost({ resources, applications, usage, prices, free, suffix }: R
     }
   }
   for (const [name, id] of secrets) {
-    if (name.startsWith('/aws/reference/secretsmanager/')) add(id, 'observability', 'secret in Secrets Manager', 'secret', 1);
+    if (name.startsWith(SECRETS_MANAGER)) add(id, 'observability', 'secret in Secrets Manager', 'secret', 1);
     else add(id, 'observability', 'secret in SSM (standard)', 'ssmParameter', 1);
   }
   const left: Record<string, number> = free ? { ...read<any>('prices.json').free } : {};

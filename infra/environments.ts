@@ -10,14 +10,14 @@ export interface Environment {
   /** The AWS account. Without it, the account of the credentials; a wrong one is refused. */
   account?: string;
   region: string;
-  /** Ends every name. */
+  /** Every name ends in it. */
   suffix: string;
   /** What happens to tables and queues when their stack is destroyed. */
   removal: 'destroy' | 'retain';
   logLevel: 'debug' | 'info' | 'warn' | 'error';
   logRetentionDays: number;
   tracing: 'Active' | 'PassThrough';
-  /** Who is told of alarms; nobody when absent. */
+  /** Whom alarms notify; nobody if absent. */
   alarms?: { protocol: 'email' | 'https' | 'sqs'; endpoint: string };
   /** US dollars per month; absent where nothing costs anything. */
   budgets?: { environment: number; feeds: number };

@@ -13,7 +13,7 @@ import { Asset } from 'aws-cdk-lib/aws-s3-assets';
 import { type Construct, type IConstruct } from 'constructs';
 import { type Environment } from './environments.ts';
 import { generated, type Part } from './generated/index.ts';
-import { functionsOf, infra, isProdName, namesSecret, readTemplate, root, type Template } from './template.ts';
+import { functionsOf, infra, isProdName, namesSecret, readTemplate, root, SECRETS_MANAGER, type Template } from './template.ts';
 
 export interface Options {
   /** A directory with NAME/bootstrap for each function; `undefined` for a placeholder, which cannot be deployed. */
@@ -224,8 +224,6 @@ function addFunctions(stack: cdk.Stack, name: string, template: Template, option
     connect: (construct: Construct, environment: Environment) => connections.forEach((c) => c(construct, environment)),
   };
 }
-
-const SECRETS_MANAGER = '/aws/reference/secretsmanager/';
 
 /** A secret in Secrets Manager is read through SSM, which needs the permissions of both. */
 function allowSecretsManager(fn: lambda.CfnFunction, role: iam.CfnRole) {

@@ -6,6 +6,8 @@ import { parse } from 'yaml';
 
 export const infra = path.dirname(fileURLToPath(import.meta.url));
 export const root = path.dirname(infra);
+/** The prefix under which SSM shows the secrets of Secrets Manager. */
+export const SECRETS_MANAGER = '/aws/reference/secretsmanager/';
 
 export interface Parameter {
   Type: string;

@@ -15,7 +15,7 @@ const dollars = (n: number) => (n >= 0.005 || n === 0 ? n.toFixed(2) : n.toFixed
 run(async () => {
   const env = environment();
   const free = process.env.FREE_TIER ?? 'off';
-  if (!['on', 'off'].includes(free)) throw new Refusal('FREE_TIER is on or off');
+  if (!['on', 'off'].includes(free)) throw new Refusal('FREE_TIER must be on or off');
   const usage = process.env.USAGE ? (JSON.parse(fs.readFileSync(process.env.USAGE, 'utf8')) as Usage) : read<Usage>('usage.json');
   const applications = Object.fromEntries(templateNames().flatMap((n) => Object.keys(readTemplate(n).Resources).map((id) => [id, n])));
   const lines = cost({ resources: synthesize(env).resources, applications, usage, prices: pricesOf(env.region), free: free === 'on', suffix: env.suffix });

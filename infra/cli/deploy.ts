@@ -22,7 +22,7 @@ run(async () => {
   const before = await live(env);
   const moving = before.filter((l) => l.moving).map((l) => l.function);
   if (moving.length > 0) {
-    throw new Refusal(`A rollout is in progress (${moving.join(', ')}). Finish it (make rollout ENV=${env.name}) or take it back (make rollback ENV=${env.name}), then deploy.`);
+    throw new Refusal(`A rollout is in progress (${moving.join(', ')}). Finish it (make rollout ENV=${env.name}) or roll it back (make rollback ENV=${env.name}), then deploy.`);
   }
   const bootstrapped = await isBootstrapped();
   if (!bootstrapped && env.name !== 'local') {

@@ -8,9 +8,8 @@ import readline from 'node:readline';
 import { Writable } from 'node:stream';
 import { PutParameterCommand, SSMClient } from '@aws-sdk/client-ssm';
 import type { Environment } from '../environments.ts';
+import { SECRETS_MANAGER } from '../template.ts';
 import { account, described, environment, missingSecrets, Refusal, run, useEnvironment } from './world.ts';
-
-const SECRETS_MANAGER = '/aws/reference/secretsmanager/';
 
 async function main() {
   const env = environment();
@@ -34,7 +33,7 @@ async function main() {
   const ssm = new SSMClient({});
   const ask = asker();
   for (const { name } of wanted) {
-    const value = await ask(`${name} (nothing is shown; empty leaves it): `);
+    const value = await ask(`${name} (your input is hidden; an empty line skips it): `);
     if (value === '') continue;
     await ssm.send(new PutParameterCommand({ Name: name, Value: value, Type: 'SecureString', Overwrite: true }));
     console.log(`set      ${name}`);
@@ -45,7 +44,7 @@ async function main() {
 /** Reads lines without echo. */
 function asker() {
   const terminal = process.stdin.isTTY === true;
-  // readline echoes through its output: this one swallows everything.
+  // readline echoes to its output, so its output discards everything.
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
   const reader = readline.createInterface({ input: process.stdin, output: silent, terminal });
   const lines = reader[Symbol.asyncIterator]();
@@ -70,7 +69,7 @@ export async function seedLocalSecrets(env: Environment) {
   }
 }
 
-/** Something of the right form: feeds are URLs, keys of an issuer a key set, the rest opaque. */
+/** A value of the right form: a URL for a feed, a key set for the issuer's keys, random text for the rest. */
 function localValue(parameter: string): string {
   if (/Jwt|Jwks/.test(parameter)) {
     const { publicKey } = crypto.generateKeyPairSync('ec', { namedCurve: 'P-256' });

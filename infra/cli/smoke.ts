@@ -22,19 +22,19 @@ run(async () => {
     }
     if (problem) failures.push(`${deployed}: ${problem}`);
   }
-  failures.push(...await frontDoor(outputsFile(env)));
+  failures.push(...await httpApi(outputsFile(env)));
   if (failures.length > 0) throw new Refusal(`\n${failures.join('\n')}`);
 });
 
 /** The function itself, not API Gateway, must refuse an unsigned event. */
-async function frontDoor(file: string): Promise<string[]> {
+async function httpApi(file: string): Promise<string[]> {
   if (!fs.existsSync(file)) return [];
   const outputs = Object.assign({}, ...Object.values<object>(JSON.parse(fs.readFileSync(file, 'utf8')))) as Record<string, string>;
   if (!outputs.HttpApiUrl || !outputs.SlackRequestUrlPath) return [];
   const { status } = await request(new URL(outputs.SlackRequestUrlPath, outputs.HttpApiUrl), '{}');
   const fine = status === 401;
   console.log(`${fine ? 'ok    ' : 'failed'}  POST ${outputs.SlackRequestUrlPath}   unsigned: ${status}`);
-  return fine ? [] : [`POST ${outputs.SlackRequestUrlPath}: 401 was expected of an unsigned event, ${status} came`];
+  return fine ? [] : [`POST ${outputs.SlackRequestUrlPath}: expected 401 for an unsigned event, got ${status}`];
 }
 
 /** A local AWS chooses the API by the Host header; names under localhost need not resolve. */

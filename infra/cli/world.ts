@@ -7,7 +7,7 @@ import { GetParametersCommand, SSMClient } from '@aws-sdk/client-ssm';
 import { GetCallerIdentityCommand, STSClient } from '@aws-sdk/client-sts';
 import { environment as find, type Environment } from '../environments.ts';
 import { parameters } from '../service.ts';
-import { functionsOf, namesSecret, readTemplate, root, templateNames } from '../template.ts';
+import { functionsOf, namesSecret, readTemplate, root, SECRETS_MANAGER, templateNames } from '../template.ts';
 
 /** SSM accepts ten names per call. */
 const NAMES_PER_CALL = 10;
@@ -30,7 +30,7 @@ export function environment(): Environment {
   }
 }
 
-/** What a template names of an environment, before anything is deployed. */
+/** The functions, secrets and settings that the templates name for an environment. */
 export function described(env: Environment) {
   const functions: { name: string; deployed: string; prefix: string; timeout: number }[] = [];
   const secrets: { parameter: string; name: string; description: string }[] = [];
@@ -58,7 +58,7 @@ export async function missingSecrets(names: string[]): Promise<string[]> {
     // Without decryption: only their existence matters.
     const answer = await ssm.send(new GetParametersCommand({ Names: names.slice(i, i + NAMES_PER_CALL), WithDecryption: false }));
     const found = new Set((answer.Parameters ?? []).map((p) => p.Name));
-    missing.push(...names.slice(i, i + NAMES_PER_CALL).filter((n) => !found.has(n) && !found.has(n.replace('/aws/reference/secretsmanager/', ''))));
+    missing.push(...names.slice(i, i + NAMES_PER_CALL).filter((n) => !found.has(n) && !found.has(n.replace(SECRETS_MANAGER, ''))));
   }
   return missing;
 }
@@ -78,7 +78,7 @@ export async function live(env: Environment): Promise<Live[]> {
   return Promise.all(described(env).functions.map(async ({ deployed, prefix }) => {
     try {
       const alias = await lambda.send(new GetAliasCommand({ FunctionName: deployed, Name: 'live' }));
-      // In its last bake a rollout has moved everything, and only its note says that it may still go back.
+      // In its last bake a rollout has moved all traffic, and only the description says that it may still go back.
       const last = /^rollout \d+ -> (\d+) at 100 %/.exec(alias.Description ?? '')?.[1];
       const moving = Object.keys(alias.RoutingConfig?.AdditionalVersionWeights ?? {}).length > 0 || (last !== undefined && last === alias.FunctionVersion);
       return { function: deployed, prefix, version: alias.FunctionVersion ?? '', moving };
@@ -137,12 +137,12 @@ export function binaries(): { directory: string; architecture: string } {
   return { directory, architecture: fs.readFileSync(note, 'utf8').trim() };
 }
 
-/** Stacks of an environment; STACK=data or STACK=service deploys one of them apart. */
+/** The stacks of an environment; STACK=data or STACK=service means only one of them. */
 export function stacks(env: Environment): string[] {
   const both = { data: `ichido-data-${env.name}`, service: `ichido-${env.name}` };
   const which = process.env.STACK;
   if (which === undefined || which === '') return [both.data, both.service];
-  if (which !== 'data' && which !== 'service') throw new Refusal(`STACK is data or service; it is "${which}"`);
+  if (which !== 'data' && which !== 'service') throw new Refusal(`STACK must be data or service, not "${which}"`);
   return [both[which]];
 }
 

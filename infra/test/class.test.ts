@@ -9,7 +9,7 @@ const prices = pricesOf('ap-northeast-1');
 const c = classHour();
 
 test('the class is the one of the benchmark', () => {
-  assert.deepEqual([c.groups, c.nodes, c.reportsASecond, c.batchesASecond], [10, 40, 15, 2]);
+  assert.deepEqual([c.groups, c.nodes, c.reportsPerSecond, c.batchesPerSecond], [10, 40, 15, 2]);
 });
 
 test('messages to subscribers are counted once per subscriber', () => {
