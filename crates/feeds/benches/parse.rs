@@ -1,7 +1,7 @@
-//! Parsing and diffing a feed, to be compared with other languages: `bench/feeds/run`.
+//! Measures how long it takes to parse a feed and find what is new. `bench/feeds/run` compares it with other languages.
 //!
 //! `parse fixtures DIR` writes an 80 KB Atom and a 100 KB RDF document; `parse measure FILE SOURCE` prints the median time
-//! in microseconds of reading the file's text, finding its entries, and telling which are new.
+//! in microseconds that it takes to read the file's text, find its entries, and tell which are new.
 
 use std::{
     collections::HashSet,
@@ -52,7 +52,7 @@ fn measure(body: &[u8], source: Source) -> Result<(f64, usize, usize), Box<dyn E
         let feed = parse::parse(source, body, None, &url)?;
         entries = feed.entries.len();
         let unknown = feed.entries.iter().filter(|entry| !known.contains(entry.id.as_str()));
-        // of what is new, the content is wanted too
+        // The content of a new entry is wanted, too.
         new = unknown.inspect(|entry| drop(std::hint::black_box(entry.content.text()))).count();
         if round >= WARM_UP {
             times.push(started.elapsed().as_secs_f64() * 1e6);
@@ -62,7 +62,7 @@ fn measure(body: &[u8], source: Source) -> Result<(f64, usize, usize), Box<dyn E
     Ok((times[times.len() / 2], entries, new))
 }
 
-/// As GitHub writes it: much HTML about little.
+/// A document like GitHub's, with much HTML.
 fn atom(bytes: usize) -> String {
     let mut xml = String::from(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<feed xmlns=\"http://www.w3.org/2005/Atom\" xmlns:media=\"http://search.yahoo.com/mrss/\" xml:lang=\"en-US\">\n  <id>tag:github.com,2008:/masutaka.private</id>\n  <link type=\"text/html\" rel=\"alternate\" href=\"https://github.com/masutaka\"/>\n  <title>Private Feed for masutaka</title>\n  <updated>2026-01-01T00:00:00Z</updated>\n",
@@ -83,7 +83,7 @@ fn atom(bytes: usize) -> String {
     xml
 }
 
-/// As Hatena writes it.
+/// A document like Hatena's.
 fn rdf(bytes: usize) -> String {
     let mut xml = String::from(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<rdf:RDF xmlns=\"http://purl.org/rss/1.0/\" xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\" xmlns:content=\"http://purl.org/rss/1.0/modules/content/\" xmlns:taxo=\"http://purl.org/rss/1.0/modules/taxonomy/\" xmlns:dc=\"http://purl.org/dc/elements/1.1/\" xmlns:hatena=\"http://www.hatena.ne.jp/info/xmlns#\">\n<channel rdf:about=\"https://b.hatena.ne.jp/masutaka/bookmark.rss\">\n<title>masutakaのブックマーク</title>\n<link>https://b.hatena.ne.jp/masutaka/bookmark</link>\n</channel>\n",

@@ -1,8 +1,8 @@
 //! An entry of a feed, and the id by which the state table knows it.
 //!
-//! Promise: whatever a feed puts into an id, [`EntryId`] is a valid table key, the same text always
-//! gives the same key, different texts give different keys, and none of them can be mistaken for one
-//! of the table's own items (see [`RESERVED`]).
+//! Promise: whatever a feed uses as an id, [`EntryId`] is a valid key of the table. The same text always
+//! gives the same key, and different texts give different keys. No key of an entry is the key of one of the
+//! table's other items.
 
 use std::fmt;
 
@@ -10,9 +10,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::parse::Content;
+use crate::{
+    parse::Content,
+    table::{ESCAPE, RESERVED},
+};
 
-/// Which feed: it decides the field mappings, the default texts and the destinations.
+/// Which feed it is. This decides the default texts, the destinations and where a comment is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
@@ -35,15 +38,11 @@ impl fmt::Display for Source {
     }
 }
 
-/// Longest id that is kept as it is. DynamoDB takes keys of 2,048 bytes; the deliveries' keys are this
-/// id with something in front, and `#` and `%` in it may be escaped to three bytes each.
-pub const MAX_ID_BYTES: usize = 512;
-/// What is left of a longer id in front of its digest, so that a person still recognises it.
+/// Longest id that is kept as it is, in bytes. DynamoDB takes keys of 2,048 bytes. The key of a delivery is this
+/// id with a prefix, and each `#` and `%` in it becomes three bytes.
+const MAX_ID_BYTES: usize = 512;
+/// How much of a longer id is kept in front of its digest, so that a person still recognises it.
 const KEPT_OF_LONG_ID: usize = 256;
-
-/// Beginnings of the keys that are not entries: the feed's own items and the claims of deliveries.
-/// A foreign id that begins like one of them gets `entry:` in front.
-pub const RESERVED: [&str; 3] = ["#", "DELIVERY#", "entry:"];
 
 /// The key of an entry in the state table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -51,7 +50,7 @@ pub const RESERVED: [&str; 3] = ["#", "DELIVERY#", "entry:"];
 pub struct EntryId(String);
 
 impl EntryId {
-    /// The key for an id found in a feed; `None` if there is nothing in it but white space.
+    /// The key for an id found in a feed. `None` if the id is empty or only white space.
     pub fn from_feed(raw: &str) -> Option<Self> {
         let raw = raw.trim();
         if raw.is_empty() {
@@ -63,7 +62,7 @@ impl EntryId {
             raw.to_owned()
         };
         if RESERVED.iter().any(|reserved| id.starts_with(reserved)) {
-            id.insert_str(0, "entry:");
+            id.insert_str(0, ESCAPE);
         }
         Some(EntryId(id))
     }
@@ -84,8 +83,8 @@ impl fmt::Display for EntryId {
     }
 }
 
-/// What a feed says about one thing that happened. Every text in it is plain text, one line,
-/// without markup or entities, and bounded in length; missing parts are empty.
+/// One entry of a feed. Every text is one line of plain text, without markup or entities, and of limited
+/// length. A missing part is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub id: EntryId,
@@ -103,6 +102,12 @@ pub(crate) fn prefix(text: &str, bytes: usize) -> &str {
         end -= 1;
     }
     &text[..end]
+}
+
+/// Adds a part to a digest, with its length, so that parts cannot run together.
+pub(crate) fn digest_part(digest: &mut Sha256, part: &str) {
+    digest.update((part.len() as u64).to_be_bytes());
+    digest.update(part.as_bytes());
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

@@ -1,51 +1,77 @@
-//! GitHub's and Hatena Bookmark's feeds, posted to Mastodon and Pushover: every entry delivered, none twice.
+//! Posts the entries of GitHub's and Hatena Bookmark's feeds to Mastodon and Pushover: every entry is delivered, none twice.
 //!
-//! **The story of an entry.** A schedule runs the *subscriber* ([`subscriber`]). It fetches the feed ([`fetch`]),
-//! parses it ([`parse`]), and recognises what is new ([`identity`], [`first_run`], [`filter`]). Before anything else each
-//! new entry is recorded, with its content, as *owed* ([`state`]): from here on it may leave the feed, and the run may
-//! die. Then the subscriber invokes the *notifier* ([`notifier`]), which makes the text ([`text`]) and delivers it to each
-//! destination ([`mastodon`], [`pushover`]) under a claim of its own, so that no other attempt repeats it. What
-//! came of it is written down: delivered, still owed (tried again in every run), or a dead letter ([`letters`]).
+//! # One entry
 //!
-//! **Invariant**: an entry that was in the feed while we polled is delivered to every destination or is in the dead
-//! letters; none vanishes (`tests/interrupted.rs`). At a destination that can be asked it is never twice.
+//! 1. A schedule invokes the *subscriber* ([`function`]). It fetches the feed ([`outside`]), parses it ([`parse`]), and
+//!    finds out which entries are new ([`reading`]).
+//! 2. It records every new entry with its content as *owed* ([`table`]). From now on the entry may leave the feed and the
+//!    run may die.
+//! 3. For every owed entry it invokes the *notifier* ([`delivery`]), which makes the text and delivers it to each destination
+//!    under a claim, so that no other attempt repeats the delivery.
+//! 4. The subscriber writes down what became of each delivery: delivered, still owed (every run tries it again), or a dead
+//!    letter.
 //!
-//! Domain modules are plain functions over data; [`fetch`], [`state`], [`mastodon`], [`pushover`] and [`invoke`]
-//! talk to the outside; [`mod@functions`] reads the environment and wires things up.
+//! **Invariant**: an entry that was in the feed during a read is delivered to every destination or is in the dead letters
+//! (`tests/interrupted.rs`). Mastodon, which can be asked what it has, never gets it twice.
+//!
+//! # Failures
+//!
+//! | what fails | what happens |
+//! |---|---|
+//! | a run dies before it has recorded all new entries | the next run reads them again |
+//! | a run dies after that | the next run finds them owed; the claims tell what was already delivered |
+//! | the feed cannot be fetched or read | the run ends with an error, after it has delivered what is owed |
+//! | a document is cut short | the entries before its end are read; the others do not count as gone |
+//! | Mastodon's answer is lost | within 50 minutes the post is repeated with the same `Idempotency-Key`; later the account is searched first |
+//! | Pushover's answer is lost | the message is sent again, or becomes a dead letter, as configured |
+//! | a destination is down | the delivery stays owed; after 14 days it is a dead letter |
+//! | a destination refuses an entry | after 5 refusals the delivery is a dead letter |
+//! | the store is down | the run ends with an error and nothing is posted; the next run goes on |
+//! | two runs overlap | one claim per delivery: one of them delivers, the other one leaves it |
+//!
+//! # Functions
+//!
+//! `github-subscriber`, `github-notifier`, `hatebu-subscriber`, `hatebu-notifier`.
 
-pub mod destination;
+pub mod delivery;
 pub mod entry;
-pub mod fetch;
-pub mod filter;
-pub mod first_run;
-pub mod functions;
-pub mod github;
-pub mod hatena;
-pub mod html;
-mod http;
-pub mod identity;
-pub mod invoke;
-pub mod letters;
-pub mod mastodon;
-pub mod message;
-pub mod notifier;
-pub mod pace;
+pub mod function;
+pub mod outside;
 pub mod parse;
-pub mod pushover;
-pub mod shadow;
-pub mod state;
-pub mod subscriber;
-pub mod text;
+pub mod reading;
+pub mod settings;
+pub mod table;
 
-pub use functions::{GITHUB_NOTIFIER, GITHUB_SUBSCRIBER, HATEBU_NOTIFIER, HATEBU_SUBSCRIBER, functions};
+use ::function::Definition;
 
-/// How many cases a property test tries: a few in `make test`, as many as it is told to in `make fuzz`.
-#[cfg(test)]
-fn cases(few: u32) -> proptest::test_runner::Config {
-    let told = proptest::test_runner::Config::default();
-    if std::env::var_os("PROPTEST_CASES").is_some() {
-        told
-    } else {
-        proptest::test_runner::Config { cases: few, ..told }
-    }
+use crate::{
+    entry::Source,
+    function::{notifier, subscriber},
+    settings::{NOTIFIER_VARIABLES, SUBSCRIBER_VARIABLES},
+};
+
+pub const GITHUB_SUBSCRIBER: Definition = Definition {
+    name: "github-subscriber",
+    variables: SUBSCRIBER_VARIABLES,
+    build: |env, aws| Box::pin(subscriber::build(Source::Github, env, aws)),
+};
+pub const GITHUB_NOTIFIER: Definition = Definition {
+    name: "github-notifier",
+    variables: NOTIFIER_VARIABLES,
+    build: |env, aws| Box::pin(notifier::build(Source::Github, env, aws)),
+};
+pub const HATEBU_SUBSCRIBER: Definition = Definition {
+    name: "hatebu-subscriber",
+    variables: SUBSCRIBER_VARIABLES,
+    build: |env, aws| Box::pin(subscriber::build(Source::Hatebu, env, aws)),
+};
+pub const HATEBU_NOTIFIER: Definition = Definition {
+    name: "hatebu-notifier",
+    variables: NOTIFIER_VARIABLES,
+    build: |env, aws| Box::pin(notifier::build(Source::Hatebu, env, aws)),
+};
+
+/// All functions of this application.
+pub fn functions() -> Vec<Definition> {
+    vec![GITHUB_SUBSCRIBER, GITHUB_NOTIFIER, HATEBU_SUBSCRIBER, HATEBU_NOTIFIER]
 }

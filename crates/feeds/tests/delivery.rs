@@ -11,14 +11,19 @@ use std::{
 };
 
 use feeds::{
+    delivery::{
+        letters,
+        message::{Request, Response},
+        owed::GiveUp,
+        shadow, text,
+    },
     entry::{EntryId, Source},
-    first_run::FirstRun,
-    invoke::{self, Invoke},
-    letters,
-    message::{Request, Response},
-    pushover::WhenUnsure,
-    shadow,
-    subscriber::GiveUp,
+    outside::{
+        invoke::{self, Invoke},
+        pushover::WhenUnsure,
+    },
+    reading::first_run::FirstRun,
+    table::EntryState,
 };
 use function::BoxFuture;
 use support::*;
@@ -65,7 +70,7 @@ async fn the_first_run_floods_no_one_unless_told_to() {
 #[tokio::test]
 async fn an_unchanged_feed_costs_two_calls_to_the_store_at_most() {
     let world = World::new(Source::Github).await;
-    // By its validators …
+    // The server recognises its validators.
     let tagged =
         FeedAnswer { headers: vec![("etag".into(), "W/\"opaque, as it is\"".into())], ..FeedAnswer::ok(atom(&[2, 1])) };
     world.show_with(tagged);
@@ -77,7 +82,7 @@ async fn an_unchanged_feed_costs_two_calls_to_the_store_at_most() {
     let asked = world.asked.lock().unwrap().last().unwrap().clone();
     assert_eq!(asked["if-none-match"], "W/\"opaque, as it is\"");
     assert!(asked["user-agent"].to_str().unwrap().contains("ichido"));
-    // … and by its content, for servers that know no validators.
+    // The server knows no validators, and the content is the same.
     world.show(atom(&[2, 1]).replace("2026-01-01T00:00:00Z", "2026-02-02T00:00:00Z"));
     world.db.reset_calls();
     let report = world.run().await.unwrap();
@@ -134,7 +139,7 @@ async fn an_answer_lost_within_the_hour_is_recognised_by_its_key_and_after_it_by
 
 #[tokio::test]
 async fn a_doubt_outlives_a_definite_failure() {
-    // Posted and not answered; within the hour refused; after the hour it must still be asked.
+    // The answer to the post is lost. Within the hour a second attempt is refused. After the hour Mastodon must still be searched.
     let world = World::new(Source::Github).await;
     world.show(atom(&[1]));
     world.mastodon_fails(|| Fault::LoseAnswer);
@@ -167,9 +172,9 @@ async fn an_unanswered_push_is_repeated_or_given_up_as_configured() {
     world.run().await.unwrap();
     assert_eq!(world.pushes(), [push_of(1)]);
     assert_eq!(world.posts(), [post_of(1)]);
-    let dead = letters::list(&world.state()).await.unwrap();
+    let dead = letters::list(&world.table()).await.unwrap();
     assert_eq!((dead.len(), dead[0].destination.as_str()), (1, "pushover"));
-    assert!(dead[0].reason.contains("may have been done"), "{}", dead[0].reason);
+    assert!(dead[0].reason.contains("may have been made"), "{}", dead[0].reason);
 }
 
 #[tokio::test]
@@ -195,18 +200,18 @@ async fn what_is_refused_for_good_becomes_a_dead_letter_the_rest_goes_out_and_it
     assert_eq!(world.posts(), [post_of(2)]);
     assert_once(world.pushes(), [1, 2].map(push_of));
 
-    let dead = letters::list(&world.state()).await.unwrap();
+    let dead = letters::list(&world.table()).await.unwrap();
     assert_eq!(dead.len(), 1);
     assert_eq!((dead[0].entry_id.as_str(), dead[0].destination.as_str()), (id(1).as_str(), "mastodon"));
     assert!(dead[0].reason.contains("422"), "{}", dead[0].reason);
 
-    letters::resend(&world.state(), &dead[0].entry_id, ichido::Clock::now(&world.clock)).await.unwrap();
+    letters::resend(&world.table(), &dead[0].entry_id, ichido::Clock::now(&world.clock)).await.unwrap();
     world.run().await.unwrap();
     assert_once(world.posts(), [1, 2].map(post_of));
     assert_once(world.pushes(), [1, 2].map(push_of));
-    assert!(letters::list(&world.state()).await.unwrap().is_empty());
+    assert!(letters::list(&world.table()).await.unwrap().is_empty());
     let unknown = EntryId::from_table("nothing");
-    assert!(letters::resend(&world.state(), &unknown, ichido::Clock::now(&world.clock)).await.is_err());
+    assert!(letters::resend(&world.table(), &unknown, ichido::Clock::now(&world.clock)).await.is_err());
 }
 
 #[tokio::test]
@@ -220,12 +225,12 @@ async fn a_dropped_dead_letter_is_never_delivered_and_no_longer_listed() {
     }
     world.mastodon_fails(|| Fault::None);
     let now = || ichido::Clock::now(&world.clock);
-    let marker = letters::drop(&world.state(), &EntryId::from_table(id(1)), now()).await.unwrap();
-    assert_eq!(marker.state, "delivered", "Pushover has it");
-    assert!(letters::list(&world.state()).await.unwrap().is_empty());
+    let marker = letters::drop(&world.table(), &EntryId::from_table(id(1)), now()).await.unwrap();
+    assert_eq!(marker.state, EntryState::Delivered, "Pushover has it");
+    assert!(letters::list(&world.table()).await.unwrap().is_empty());
     world.run().await.unwrap();
     assert!(world.posts().is_empty());
-    let again = letters::drop(&world.state(), &EntryId::from_table(id(1)), now()).await;
+    let again = letters::drop(&world.table(), &EntryId::from_table(id(1)), now()).await;
     assert!(matches!(again, Err(letters::Error::Unknown(_))), "{again:?}");
 }
 
@@ -236,12 +241,12 @@ async fn a_dead_letter_that_was_posted_after_all_is_not_posted_again() {
     world.mastodon_fails(|| Fault::LoseAnswer);
     world.run().await.unwrap();
     world.mastodon_fails(|| Fault::Refuse(401));
-    // Asking fails as well, so it stays owed until it is given up.
+    // The search fails as well, so the delivery stays owed until it is given up.
     world.advance(2 * DAY);
     assert_eq!(world.run().await.unwrap().dead, 1);
     world.mastodon_fails(|| Fault::None);
-    for letter in letters::list(&world.state()).await.unwrap() {
-        letters::resend(&world.state(), &letter.entry_id, ichido::Clock::now(&world.clock)).await.unwrap();
+    for letter in letters::list(&world.table()).await.unwrap() {
+        letters::resend(&world.table(), &letter.entry_id, ichido::Clock::now(&world.clock)).await.unwrap();
     }
     world.run().await.unwrap();
     assert_eq!(world.posts(), [post_of(1)]);
@@ -253,7 +258,7 @@ async fn a_marker_outlives_a_quiet_feed_and_goes_thirty_days_after_its_entry() {
     world.show(atom(&[2, 1]));
     world.run().await.unwrap();
     assert!(world.items()[&id(1)].get("ttl").is_none());
-    // Two months of quiet, with DynamoDB deleting what it may.
+    // Nothing new for two months, while DynamoDB deletes what has expired.
     for _ in 0..60 {
         world.advance(DAY);
         world.db.sweep(ichido::Clock::now(&world.clock));
@@ -265,7 +270,7 @@ async fn a_marker_outlives_a_quiet_feed_and_goes_thirty_days_after_its_entry() {
     let now = ichido::Clock::now(&world.clock).as_secs();
     let ttl: u64 = world.items()[&id(1)]["ttl"]["N"].as_str().unwrap().parse().unwrap();
     assert_eq!(ttl, now + 30 * 86_400);
-    // It comes back in time: its time stands still.
+    // It comes back before it has expired, and no longer expires.
     world.show(atom(&[3, 2, 1]));
     world.run().await.unwrap();
     assert!(world.items()[&id(1)].get("ttl").is_none());
@@ -303,7 +308,7 @@ async fn the_same_thing_under_a_new_id_is_not_posted_again() {
 }
 
 #[tokio::test]
-async fn a_gap_is_noticed_and_the_first_reading_is_none() {
+async fn a_gap_is_noticed_and_the_first_read_never_counts_as_one() {
     let world = World::new(Source::Github).await;
     world.show(atom(&[2, 1]));
     assert!(!world.run().await.unwrap().gap);
@@ -343,7 +348,7 @@ async fn a_document_that_breaks_off_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_first_reading_that_breaks_off_is_not_the_first_reading() {
+async fn a_first_read_that_was_cut_short_does_not_count_as_the_first() {
     let world = World { first_run: FirstRun::Mark, ..World::new(Source::Github).await };
     let whole = atom(&[3, 2, 1]);
     world.show(&whole.as_bytes()[..whole.find("PushEvent/2").unwrap()]);
@@ -376,12 +381,12 @@ async fn a_rehearsal_posts_nothing_and_is_compared_with_the_account() {
     world.show(atom(&[3, 2, 1]));
     world.run().await.unwrap();
     assert!(world.posts().is_empty() && world.pushes().is_empty());
-    // Somebody else posted one of the two, and something of their own.
+    // Another program posted one of the two, and something else.
     let now = world.clock.now_ms();
     for (id, text) in [(1, post_of(2)), (2, "good morning".to_owned())] {
         world.destinations.lock().unwrap().posts.push(Post { id, text, visibility: "public".into(), at_ms: now });
     }
-    let rehearsed = shadow::rehearsed(&world.state()).await.unwrap();
+    let rehearsed = shadow::rehearsed(&world.table()).await.unwrap();
     let since = shadow::since(&rehearsed).unwrap();
     let (statuses, complete) = world.notifier().statuses(since, ichido::Clock::now(&world.clock) + HOUR).await.unwrap();
     let comparison = shadow::compare(rehearsed, statuses, complete);
@@ -395,7 +400,7 @@ async fn a_rehearsal_posts_nothing_and_is_compared_with_the_account() {
 }
 
 #[tokio::test]
-async fn hatena_entries_read_as_the_plan_says() {
+async fn hatena_entries_are_posted_as_documented() {
     let world = World::new(Source::Hatebu).await;
     world.show(
         r#"<rdf:RDF xmlns="http://purl.org/rss/1.0/" xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:dc="http://purl.org/dc/elements/1.1/"><channel rdf:about="https://b.hatena.ne.jp/masutaka/rss"><link>https://b.hatena.ne.jp/masutaka/</link></channel>
@@ -415,15 +420,15 @@ async fn hatena_entries_read_as_the_plan_says() {
 }
 
 #[tokio::test]
-async fn the_limit_is_the_instances_own_and_read_once_a_day() {
+async fn the_limit_is_the_instances_own_and_read_once_per_day() {
     let world = World::new(Source::Github).await;
     world.destinations.lock().unwrap().max_characters = Some(60);
     let long = atom(&[1]).replace("masutaka pushed 1", &"long ".repeat(100));
     world.show(long);
     world.run().await.unwrap();
-    let text = world.posts().remove(0);
-    assert!(feeds::text::count(&text, feeds::text::Limit { characters: 60, url: 23 }) <= 60, "{text}");
-    assert!(text.ends_with("https://github.com/masutaka/repo/compare/1"), "{text}");
+    let post = world.posts().remove(0);
+    assert!(text::count(&post, text::Limit { characters: 60, url: 23 }) <= 60, "{post}");
+    assert!(post.ends_with("https://github.com/masutaka/repo/compare/1"), "{post}");
     assert!(world.items().contains_key("#limit"));
 }
 

@@ -1,4 +1,4 @@
-//! A feed server that misbehaves in every way we know of.
+//! Fetching from a server that misbehaves in every way we know of.
 
 use std::{
     io::Write,
@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use feeds::fetch::{Error, Fetched, Fetcher, MAX_BYTES, Policy, Validators};
+use feeds::outside::fetch::{Error, Fetched, Fetcher, MAX_BYTES, Policy, Validators};
 use flate2::{Compression, write::GzEncoder};
 use testkit::ManualClock;
 use tokio::{
@@ -19,7 +19,7 @@ use url::Url;
 const HOST: &str = "feed.test";
 const TIME: Duration = Duration::from_secs(120);
 
-/// What the server does with a connection, one after the other; the last is repeated.
+/// What the server does with each connection. The last reply is repeated.
 #[derive(Clone)]
 enum Reply {
     Bytes(Vec<u8>),
@@ -277,7 +277,7 @@ async fn the_switch_for_local_runs_lets_this_machine_be_asked() {
 #[test]
 fn no_template_has_the_switch_for_local_runs() {
     let template = include_str!("../../../infra/templates/feeds.yaml");
-    assert!(!template.contains(feeds::functions::ALLOW_LOCAL));
+    assert!(!template.contains(feeds::settings::ALLOW_LOCAL));
 }
 
 #[tokio::test]
@@ -286,7 +286,7 @@ async fn errors_name_the_host_and_never_the_url() {
     let error = fetcher().fetch(&server.url("/feed?token=NOTREAL"), &Validators::default(), TIME).await.unwrap_err();
     let said = format!("{error} {error:?}");
     assert!(said.contains(HOST) && !said.contains("NOTREAL"), "{said}");
-    // A connection that fails says why, without the URL either.
+    // The error of a failed connection says why, and does not contain the URL either.
     let unused: Url = format!("http://{HOST}:1/feed?token=NOTREAL").parse().unwrap();
     let error = fetcher().fetch(&unused, &Validators::default(), TIME).await.unwrap_err();
     assert!(!format!("{error} {error:?}").contains("NOTREAL"), "{error:?}");

@@ -1,21 +1,21 @@
-//! None vanishes, none comes twice: runs that die at every call to the outside, destinations that fail and lose their
-//! answers, runs that overlap. (What must always hold, 6.)
+//! No entry is lost and none is posted twice, although runs die at any call to the outside, overlap, and talk to destinations that
+//! fail and lose their answers. (Line 6 of what must always hold, in ARCHITECTURE.md.)
 
 mod support;
 
 use std::{sync::Mutex, time::Duration};
 
-use feeds::{entry::Source, fetch, letters, subscriber::Error};
+use feeds::{delivery::letters, entry::Source, outside::fetch, reading::Error};
 use support::*;
 use testkit::{Outside, interrupt};
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// A life of the process is over, its leases too.
+/// Long enough for the leases of a process that died to end.
 const A_WHILE: Duration = Duration::from_secs(5 * 60);
-/// … and so is the hour for which Mastodon remembers a key.
+/// Long enough for Mastodon to forget a key, too.
 const HOURS: Duration = Duration::from_secs(2 * 3_600);
 
-/// Runs until nothing is owed any more. Errors are repeated by the caller.
+/// Runs until nothing is owed any more. After an error the caller begins again.
 async fn until_settled(world: &World) -> Result<(), String> {
     for _ in 0..10 {
         let report = world.run().await.map_err(|error| error.to_string())?;
@@ -38,7 +38,7 @@ async fn world(outside: Outside, shown: &[usize]) -> World {
 
 #[tokio::test]
 async fn a_run_that_dies_at_any_call_posts_every_entry_exactly_once() {
-    // Within Mastodon's hour, with two new entries; and after it, with one.
+    // The process comes back within Mastodon's hour, with two new entries; then after it, with one.
     for (pause, shown) in [(A_WHILE, vec![3, 2, 1]), (HOURS, vec![2, 1])] {
         let report = interrupt::at_every_call(
             async |outside| world(outside, &shown).await,
@@ -46,7 +46,7 @@ async fn a_run_that_dies_at_any_call_posts_every_entry_exactly_once() {
             async |world: &World| world.advance(pause),
             async |world: &World| {
                 assert_once(world.posts(), shown.iter().map(|n| post_of(*n)));
-                // Pushover cannot be asked: by default a push is repeated rather than lost.
+                // Pushover cannot be asked, so by default a push is repeated rather than lost.
                 for n in &shown {
                     assert!(world.pushes().contains(&push_of(*n)), "{n} was not pushed");
                 }
@@ -66,7 +66,7 @@ async fn entries_that_leave_the_feed_while_they_are_owed_are_posted_exactly_once
         async |outside| world(outside, &[2, 1]).await,
         async |world: &World| until_settled(world).await,
         async |world: &World| {
-            // What had been recorded as owed is gone from the feed when the process comes back.
+            // When the process comes back, the feed no longer shows the entry that is owed.
             if world.items().contains_key(&id(2)) {
                 world.show(atom(&[4]));
             }
@@ -83,7 +83,7 @@ async fn entries_that_leave_the_feed_while_they_are_owed_are_posted_exactly_once
     .await;
 }
 
-/// A small generator of its own, so that a seed gives the same run for ever.
+/// Random numbers that are always the same for the same seed.
 fn dice(seed: u64) -> impl Fn() -> f64 + Send + Sync {
     let random = Mutex::new(fastrand::Rng::with_seed(seed));
     move || random.lock().unwrap().f64()
@@ -124,7 +124,7 @@ async fn with_destinations_that_fail_and_lose_answers_every_entry_is_posted_exac
         for n in 1..=12 {
             assert!(world.pushes().contains(&push_of(n)), "seed {seed}: {n} was not pushed");
         }
-        assert!(letters::list(&world.state()).await.unwrap().is_empty(), "seed {seed}");
+        assert!(letters::list(&world.table()).await.unwrap().is_empty(), "seed {seed}");
     }
 }
 
@@ -166,7 +166,7 @@ async fn overlapping_runs_post_every_entry_exactly_once() {
         let (one, two, three) = tokio::join!(world.run(), world.run(), world.run());
         for report in [one, two, three] {
             match report {
-                Ok(_) | Err(Error::State(_)) => {}
+                Ok(_) | Err(Error::Table(_)) => {}
                 Err(error) => panic!("round {round}: {error}"),
             }
         }
@@ -193,7 +193,7 @@ async fn a_feed_that_is_down_for_a_while_costs_nothing_that_it_still_shows() {
     assert_once(world.posts(), [1, 2, 3].map(post_of));
 }
 
-/// The plan's error rate: with a destination that fails one request in ten, less than one delivery in a thousand is given up.
+/// With a destination that fails one request in ten, fewer than one delivery in a thousand may be given up.
 #[tokio::test]
 async fn a_destination_that_fails_one_request_in_ten_leaves_no_dead_letters() {
     let world = World { parallel: 8, ..World::new(Source::Github).await };
@@ -208,5 +208,5 @@ async fn a_destination_that_fails_one_request_in_ten_leaves_no_dead_letters() {
         world.advance(A_WHILE);
     }
     assert_once(world.posts(), (1..=150).map(post_of));
-    assert!(letters::list(&world.state()).await.unwrap().is_empty());
+    assert!(letters::list(&world.table()).await.unwrap().is_empty());
 }

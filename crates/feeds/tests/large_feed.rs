@@ -1,17 +1,16 @@
-//! What a reading showed does not always fit into one item: it is spread over several, and none of it is taken for granted.
+//! What a read showed may be too large for one item. Then it is spread over several, and one of them may be missing.
 
 mod support;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use feeds::{
     entry::{EntryId, Source},
-    first_run::FirstRun,
-    identity::Known,
-    state::{FeedState, Snapshot},
+    reading::{first_run::FirstRun, identity::Known},
+    table::{FeedState, Snapshot},
 };
 use support::*;
 
-/// Entries whose ids and texts cannot be packed small.
+/// Entries whose ids and texts cannot be compressed.
 fn scattered(count: usize, seed: u64) -> Vec<Known> {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..count)
@@ -31,43 +30,43 @@ fn parts(world: &World) -> Vec<String> {
 }
 
 async fn remove(world: &World, id: &str) {
-    let delete = world.db.client().delete_item().table_name(world.table());
+    let delete = world.db.client().delete_item().table_name(world.table_name());
     delete.key("entry_id", AttributeValue::S(id.to_owned())).send().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_snapshot_of_several_items_comes_back_and_leaves_nothing_behind() {
     let world = World::new(Source::Github).await;
-    let state = world.state();
+    let table = world.table();
     let large = Snapshot { present: scattered(20_000, 1), gone: scattered(100, 2) };
-    assert!(state.save_feed(None, FeedState::default(), &large).await.unwrap());
+    assert!(table.save_feed(None, FeedState::default(), &large).await.unwrap());
     assert!(parts(&world).len() >= 3, "{:?}", parts(&world));
-    let first = state.feed().await.unwrap().unwrap();
-    assert_eq!(state.snapshot(&first).await.unwrap(), large);
+    let first = table.feed().await.unwrap().unwrap();
+    assert_eq!(table.snapshot(&first).await.unwrap(), large);
 
-    // Another run that had read the same state loses, and takes away what nobody refers to.
+    // A run that read the same state but writes later loses, and removes its own parts.
     let other = Snapshot { present: scattered(8_000, 3), gone: Vec::new() };
-    assert!(state.save_feed(Some(&first), FeedState::default(), &other).await.unwrap());
+    assert!(table.save_feed(Some(&first), FeedState::default(), &other).await.unwrap());
     let referred_to = parts(&world);
     assert!(referred_to.len() >= 2, "{referred_to:?}");
-    assert!(!state.save_feed(Some(&first), FeedState::default(), &large).await.unwrap());
-    assert!(!state.save_feed(Some(&first), FeedState::default(), &other).await.unwrap());
+    assert!(!table.save_feed(Some(&first), FeedState::default(), &large).await.unwrap());
+    assert!(!table.save_feed(Some(&first), FeedState::default(), &other).await.unwrap());
     assert_eq!(parts(&world), referred_to);
-    let second = state.feed().await.unwrap().unwrap();
-    assert_eq!(state.snapshot(&second).await.unwrap(), other);
+    let second = table.feed().await.unwrap().unwrap();
+    assert_eq!(table.snapshot(&second).await.unwrap(), other);
 
-    // A part that is missing makes the whole unknown, not wrong.
+    // If a part is missing, nothing is known; nothing wrong is read.
     remove(&world, &referred_to[0]).await;
-    assert_eq!(state.snapshot(&second).await.unwrap(), Snapshot::default());
+    assert_eq!(table.snapshot(&second).await.unwrap(), Snapshot::default());
 
     let small = Snapshot { present: scattered(10, 4), gone: Vec::new() };
-    assert!(state.save_feed(Some(&second), FeedState::default(), &small).await.unwrap());
-    let third = state.feed().await.unwrap().unwrap();
-    assert_eq!(state.snapshot(&third).await.unwrap(), small);
+    assert!(table.save_feed(Some(&second), FeedState::default(), &small).await.unwrap());
+    let third = table.feed().await.unwrap().unwrap();
+    assert_eq!(table.snapshot(&third).await.unwrap(), small);
     assert_eq!(parts(&world), Vec::<String>::new());
 }
 
-/// The feed of these entries, newest first, whose ids cannot be packed small.
+/// The feed of these entries, newest first, with ids that cannot be compressed.
 fn document(entries: impl DoubleEndedIterator<Item = usize>) -> String {
     let scatter = |n: usize| {
         let mut random = fastrand::Rng::with_seed(n as u64);
@@ -95,7 +94,7 @@ async fn a_feed_that_is_too_large_for_one_item_is_read_like_any_other() {
     assert_eq!((report.new, report.settled, report.gap), (2, 2, false));
     assert_eq!(world.items().values().filter(|item| item.get("left_at").is_some()).count(), 2);
 
-    // What it showed is lost: every entry is looked up, and none posted again.
+    // What the last read showed is lost. Every entry is looked up, and none is posted again.
     for part in parts(&world) {
         remove(&world, &part).await;
     }

@@ -1,4 +1,4 @@
-//! How long a run takes with a destination that takes 200 ms: part of `make bench`, because it measures real time.
+//! How long a run takes if each request to a destination takes 200 ms. It measures real time, so it is part of `make bench`.
 
 mod support;
 
@@ -15,7 +15,7 @@ const NEW: usize = 30;
 
 #[tokio::test]
 #[ignore = "measures real time; bench/feeds/run runs it"]
-async fn a_run_with_thirty_new_entries_is_within_the_plans_time() {
+async fn a_run_with_thirty_new_entries_is_within_its_time() {
     for (source, limit) in [(Source::Github, Duration::from_secs(5)), (Source::Hatebu, Duration::from_secs(10))] {
         let mut total = Duration::ZERO;
         for _ in 0..RUNS {
@@ -32,7 +32,7 @@ async fn a_run_with_thirty_new_entries_is_within_the_plans_time() {
         let average = total / RUNS;
         let _ = writeln!(
             io::stdout(),
-            "{source}: {NEW} new entries, 200 ms a request: {} ms a run on average (limit {} s)",
+            "{source}: {NEW} new entries, 200 ms per request: {} ms per run on average (limit {} s)",
             average.as_millis(),
             limit.as_secs()
         );

@@ -1,9 +1,12 @@
-//! Documents as they are met in real life, and what is made of them: entries, problems, posts.
+//! Documents as real sites write them, and the entries, problems and posts that they become.
 
 use feeds::{
+    delivery::{
+        github,
+        text::{Limit, Parts, Template},
+    },
     entry::Source,
-    github, parse,
-    text::{Limit, Parts, Template},
+    parse,
 };
 use serde_json::{Value, json};
 

@@ -1,40 +1,101 @@
 //! What an entry says beyond its title.
 //!
-//! Of most entries that are read nothing else is asked than whether they are known. So a content stays as the feed has it,
-//! and becomes text when somebody wants it.
+//! For most entries of a read the only question is whether they are known. So the content stays as it is in the feed, and
+//! becomes text when somebody asks for it.
 
 use std::{borrow::Cow, fmt};
 
-use super::{MAX_CONTENT, Markup, cut, unescape};
-use crate::{entry::Source, hatena, html};
+use quick_xml::events::BytesStart;
 
-/// The content of an entry: one line of plain text, at most [`MAX_CONTENT`] bytes of it, once it is asked for.
+use super::{
+    MAX_CONTENT,
+    escape::{attribute, unescape},
+    hatena, html,
+    item::cut,
+};
+use crate::entry::Source;
+
+/// The content of an entry: when asked for, one line of plain text, cut at [`MAX_CONTENT`] bytes.
 #[derive(Clone)]
 pub struct Content(Form);
 
 #[derive(Clone)]
 enum Form {
     Text(String),
-    /// In the order of preference; the first that says something is the content.
+    /// In the order of preference. The first one that is not empty is the content.
     Feed {
         source: Source,
         candidates: [Option<Raw>; 2],
     },
 }
 
-/// A text as the feed has it, references not yet resolved.
+/// What kind of text an element has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Markup {
+    /// Plain text.
+    None,
+    /// The text is HTML.
+    Html,
+    /// The elements inside are the HTML, and their text is text.
+    Xhtml,
+}
+
+impl Markup {
+    /// What Atom's attribute `type` says.
+    pub(super) fn of_atom(start: &BytesStart<'_>) -> Self {
+        match attribute(start, |key| key == "type").as_deref() {
+            Some("html" | "text/html") => Markup::Html,
+            Some("xhtml" | "application/xhtml+xml") => Markup::Xhtml,
+            _ => Markup::None,
+        }
+    }
+}
+
+/// A text as it is in the feed, with unresolved references.
 #[derive(Clone)]
 pub(super) struct Raw {
-    pub(super) text: String,
-    pub(super) markup: Markup,
+    text: String,
+    markup: Markup,
 }
 
 impl Raw {
-    /// What the text says, in its markup.
+    pub(super) fn new(markup: Markup) -> Self {
+        Raw { text: String::new(), markup }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    pub(super) fn push_text(&mut self, text: &str) {
+        if self.markup == Markup::Xhtml {
+            self.text.push_str(&unescape(text).replace('&', "&amp;").replace('<', "&lt;"));
+        } else {
+            self.text.push_str(text);
+        }
+    }
+
+    /// An element inside the text. It is kept where the text is markup and shorter than `most`.
+    pub(super) fn push_tag(&mut self, name: &str, most: usize) {
+        if self.markup != Markup::None && self.text.len() < most {
+            self.text.push('<');
+            self.text.push_str(name);
+            self.text.push('>');
+        }
+    }
+
+    /// Which element ends does not matter: here only opening tags make a break.
+    pub(super) fn push_closing_tag(&mut self, most: usize) {
+        if self.markup != Markup::None && self.text.len() < most {
+            self.text.push_str("</span>");
+        }
+    }
+
+    /// The text with its references resolved, still in its markup.
     pub(super) fn resolved(&self) -> Cow<'_, str> {
         match self.markup {
             Markup::None | Markup::Html => unescape(&self.text),
-            // resolved while the elements were read
+            // It was resolved while the elements were read.
             Markup::Xhtml => Cow::Borrowed(&self.text),
         }
     }

@@ -1,5 +1,5 @@
-//! Dates as feeds write them: RFC 3339 (Atom, Dublin Core), RFC 2822 (RSS), and the shorter forms
-//! of W3CDTF that are met in practice. What cannot be read is `None`; it costs the date, not the entry.
+//! Dates as feeds write them: RFC 3339 (Atom, Dublin Core), RFC 2822 (RSS), and the shorter forms of W3CDTF that
+//! feeds use in practice. A date that cannot be read is `None`; the entry is kept.
 
 use jiff::{
     Timestamp,
@@ -14,7 +14,7 @@ pub(super) fn parse(text: &str) -> Option<Timestamp> {
         return Some(at);
     }
     let utc = |civil: DateTime| TimeZone::UTC.to_timestamp(civil).ok();
-    // Without a zone, and without a time of day: read as UTC.
+    // A date without a zone, or without a time of day, is read as UTC.
     if let Ok(civil) = text.parse::<DateTime>() {
         return utc(civil);
     }
@@ -25,7 +25,7 @@ pub(super) fn parse(text: &str) -> Option<Timestamp> {
     if let Ok(at) = RFC2822.parse_timestamp(text) {
         return Some(at);
     }
-    // `Mon, 01 Jan 2024 00:00:00 UTC` and the like: RFC 2822 knows few names of zones.
+    // `Mon, 01 Jan 2024 00:00:00 UTC` and the like: RFC 2822 defines few names of zones.
     let (rest, zone) = text.rsplit_once(' ')?;
     let offset = match zone {
         "UTC" | "Z" | "GMT" => "+0000",

@@ -1,7 +1,7 @@
 //! The bytes of a feed as text.
 //!
-//! A byte order mark decides, then the `charset` of the Content-Type, then the XML declaration, then
-//! UTF-8. Bytes that are not valid in the encoding become U+FFFD: they cost a character, not the feed.
+//! The encoding is the byte order mark's; without one, the one that the Content-Type names in `charset`; else the XML declaration's;
+//! else UTF-8. Bytes that are not valid in the encoding become U+FFFD, and the rest of the feed is read.
 
 use std::borrow::Cow;
 
@@ -25,12 +25,12 @@ pub(super) fn decode<'a>(body: &'a [u8], charset: Option<&str>) -> Result<Cow<'a
         Some(name) => Encoding::for_label(name.as_bytes()).ok_or(super::Error::Encoding { name })?,
         None => UTF_8,
     };
-    // A document that can be read as ASCII up to its declaration is not UTF-16, whatever it says.
+    // A document whose declaration can be read as ASCII is not UTF-16, whatever it says.
     let encoding = if encoding == UTF_16LE || encoding == UTF_16BE { UTF_8 } else { encoding };
     Ok(encoding.decode_without_bom_handling(body).0)
 }
 
-/// UTF-16 without a byte order mark shows in the first two characters, `<` and one more.
+/// UTF-16 without a byte order mark is recognised by the first two characters, `<` and one more.
 fn without_mark(body: &[u8]) -> Option<&'static Encoding> {
     match body {
         [b'<', 0, _, 0, ..] => Some(UTF_16LE),

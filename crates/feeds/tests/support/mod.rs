@@ -1,5 +1,5 @@
-//! A world for the tests: the real subscriber and notifier, the real clients, an embedded table, and servers on loopback
-//! that play the feed, Mastodon and Pushover, with faults. Time is the test's own.
+//! A world for the tests: the real subscriber and notifier with their real clients, an embedded table, and servers on loopback
+//! that stand in for the feed, Mastodon and Pushover and can fail. The test sets the clock.
 
 #![allow(dead_code, unreachable_pub, missing_debug_implementations, reason = "each test uses what it needs of it")]
 
@@ -19,22 +19,30 @@ use axum::{
     routing::{any, get, post},
 };
 use feeds::{
-    destination::Credential,
+    delivery::{
+        message::{Request, Response as Answer},
+        notify::{Memory, Notifier},
+        owed::{Deliverer, GiveUp},
+        text::Template,
+    },
     entry::Source,
-    fetch::{Fetcher, Policy},
-    filter::{Ignore, Pattern},
-    first_run::FirstRun,
-    invoke::{self, Invoke},
-    mastodon::{Mastodon, Visibility},
-    message::{Request, Response as Answer},
-    notifier::{Memory, Notifier},
-    pace::{DEFAULT_LONGEST, Pace},
-    pushover::{Pushover, WhenUnsure},
-    state::State,
-    subscriber::{GiveUp, Subscriber},
-    text::Template,
+    function::subscriber::{RunReport, Subscriber},
+    outside::{
+        destination,
+        fetch::{Fetcher, Policy},
+        invoke::{self, Invoke},
+        mastodon::{Mastodon, Visibility},
+        pushover::{Pushover, WhenUnsure},
+    },
+    reading::{
+        self, Reader,
+        filter::{Ignore, Pattern},
+        first_run::FirstRun,
+        pace::{DEFAULT_LONGEST, Pace},
+    },
+    table::Table,
 };
-use function::{BoxFuture, Secret};
+use function::{BoxFuture, Secret, secret};
 use ichido::{Clock, Once, dynamodb};
 use serde_json::{Value, json};
 use testkit::{Dynamo, ManualClock, Outside};
@@ -47,9 +55,9 @@ const KEY_HOUR: Duration = Duration::from_secs(3_600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     None,
-    /// Refused with this status, nothing done.
+    /// It is refused with this status and has no effect.
     Refuse(u16),
-    /// Done, and the answer lost.
+    /// It has its effect, and the answer is lost.
     LoseAnswer,
 }
 
@@ -96,11 +104,11 @@ pub struct World {
     pub outside: Outside,
     pub destinations: Arc<Mutex<Destinations>>,
     pub feed: Arc<Mutex<FeedAnswer>>,
-    /// The headers with which the feed was asked, request by request.
+    /// The headers of each request for the feed.
     pub asked: Arc<Mutex<Vec<HeaderMap>>>,
     pub mastodon_faults: Arc<Mutex<Faults>>,
     pub pushover_faults: Arc<Mutex<Faults>>,
-    /// Made once: making one reads the system's certificates.
+    /// Made once, because making a client reads the system's certificates.
     pub client: reqwest::Client,
     pub fetcher: Fetcher,
     pub port: u16,
@@ -158,7 +166,7 @@ impl World {
         tokio::spawn(async move { axum::serve(listener, router).await });
         let policy = Policy::public().pin(FEED_HOST, IpAddr::V4(Ipv4Addr::LOCALHOST));
         World {
-            client: feeds::destination::client().unwrap(),
+            client: destination::client().unwrap(),
             fetcher: Fetcher::new(policy, Arc::new(clock.clone()), || 0.5).unwrap(),
             db,
             clock,
@@ -181,15 +189,15 @@ impl World {
         }
     }
 
-    pub fn table(&self) -> &str {
+    pub fn table_name(&self) -> &str {
         self.db.table(match self.source {
             Source::Github => "GithubStateTable",
             Source::Hatebu => "HatebuStateTable",
         })
     }
 
-    pub fn state(&self) -> State {
-        State::new(self.db.client(), self.table())
+    pub fn table(&self) -> Table {
+        Table::new(self.db.client(), self.table_name())
     }
 
     pub fn clock(&self) -> Arc<dyn Clock> {
@@ -199,9 +207,7 @@ impl World {
     /// A notifier as a new process would have it.
     pub fn notifier(&self) -> Notifier<dynamodb::DynamoDb> {
         let base: url::Url = format!("http://127.0.0.1:{}/", self.port).parse().unwrap();
-        let secret = |text: &str| Credential::Fixed(Secret::new(text));
-        let store =
-            dynamodb::DynamoDb::new(self.db.client(), dynamodb::Table::new(self.table(), "entry_id").ttl("ttl"));
+        let secret = |text: &str| secret::Source::Fixed(Secret::new(text));
         let template = match self.source {
             Source::Github => "[GH] {title} {link}",
             Source::Hatebu => "[B!] id:{author} {comment} > {title} {link}",
@@ -211,8 +217,8 @@ impl World {
             Pushover::new(client.clone(), base.clone(), secret("t"), secret("u"), self.when_unsure, self.clock());
         Notifier {
             source: self.source,
-            once: Once::builder(store).clock(self.clock.clone()).build(),
-            state: self.state(),
+            once: Once::builder(self.table().claims()).clock(self.clock.clone()).build(),
+            table: self.table(),
             mastodon: Mastodon::new(client, base, secret("token"), Visibility::Unlisted, self.clock()),
             pushover: (self.source == Source::Github).then_some(pushover),
             pushover_title: Pattern::parse("PUSHOVER_TITLE", self.pushover_title).unwrap(),
@@ -231,18 +237,26 @@ impl World {
     pub fn subscriber_with(&self, notifier: Arc<dyn Invoke>) -> Subscriber {
         Subscriber {
             source: self.source,
-            url: Credential::Fixed(Secret::new(self.feed_url())),
-            state: self.state(),
-            fetcher: self.fetcher.clone(),
-            notifier,
-            first_run: self.first_run,
-            ignore: Ignore {
-                title: Pattern::parse("IGNORE_TITLE", self.ignore_title).unwrap(),
-                link: Pattern::default(),
+            table: self.table(),
+            reader: Reader {
+                source: self.source,
+                url: secret::Source::Fixed(Secret::new(self.feed_url())),
+                table: self.table(),
+                fetcher: self.fetcher.clone(),
+                first_run: self.first_run,
+                ignore: Ignore {
+                    title: Pattern::parse("IGNORE_TITLE", self.ignore_title).unwrap(),
+                    link: Pattern::default(),
+                },
+            },
+            deliverer: Deliverer {
+                table: self.table(),
+                notifier,
+                give_up: self.give_up,
+                parallel: self.parallel,
+                clock: self.clock(),
             },
             pace: Pace { adaptive: self.adaptive, period: Duration::from_secs(300), longest: DEFAULT_LONGEST },
-            give_up: self.give_up,
-            parallel: self.parallel,
             clock: self.clock(),
         }
     }
@@ -252,7 +266,7 @@ impl World {
     }
 
     /// One run of a new process, with two minutes of time.
-    pub async fn run(&self) -> Result<feeds::subscriber::Report, feeds::subscriber::Error> {
+    pub async fn run(&self) -> Result<RunReport, reading::Error> {
         self.subscriber().run(Clock::now(&self.clock) + Duration::from_secs(120)).await
     }
 
@@ -283,7 +297,7 @@ impl World {
 
     /// The markers in the table by entry id, in DynamoDB's JSON.
     pub fn items(&self) -> HashMap<String, Value> {
-        let items = self.db.items(self.table()).into_iter();
+        let items = self.db.items(self.table_name()).into_iter();
         items.map(|item| (item["entry_id"]["S"].as_str().unwrap().to_owned(), item)).collect()
     }
 
@@ -297,7 +311,7 @@ impl World {
     }
 }
 
-/// The notifier in the same process, wired as Lambda wires it: synchronously, 40 s at a time.
+/// The notifier in the same process. As with Lambda, the caller waits, and each invocation has 40 s.
 pub struct InProcess {
     pub notifier: Notifier<dynamodb::DynamoDb>,
     pub clock: ManualClock,
@@ -333,7 +347,7 @@ async fn serve_feed(Shared(server): Shared<Server>, headers: HeaderMap) -> Respo
         .await
 }
 
-/// 200, and then the connection breaks.
+/// Status 200, and then the connection breaks.
 fn lost() -> Response {
     let broken = futures::stream::once(async { Err::<bytes::Bytes, _>(std::io::Error::other("lost")) });
     Response::builder().status(200).body(Body::from_stream(broken)).unwrap()

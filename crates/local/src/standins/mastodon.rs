@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use feeds::text::{Limit, count};
+use feeds::delivery::text::{Limit, count};
 use function::BoxFuture;
 use serde_json::{Value, json};
 
@@ -281,7 +281,7 @@ mod tests {
             .as_array()
             .expect("a list")
             .iter()
-            .map(|s| feeds::html::to_text(s["content"].as_str().expect("text")))
+            .map(|s| feeds::parse::html::to_text(s["content"].as_str().expect("text")))
             .collect();
         assert_eq!(texts, ["post 4 https://example.com/4?a=1&b=2", "post 3 https://example.com/3?a=1&b=2"]);
         let before = page[1]["id"].as_str().expect("an id");

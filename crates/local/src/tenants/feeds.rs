@@ -49,7 +49,7 @@ impl Tenant for Feeds {
     }
 
     fn variables(&self, _ground: &Ground) -> Vec<(&'static str, String)> {
-        vec![(feeds::functions::ALLOW_LOCAL, "on".to_owned())]
+        vec![(feeds::settings::ALLOW_LOCAL, "on".to_owned())]
     }
 
     fn secrets(&self, ground: &Ground) -> Vec<(String, String)> {

@@ -81,7 +81,8 @@ async fn an_entry_is_followed_to_its_destinations_without_the_others_of_its_run(
     let entry = entries["entries"][0]["id"].as_str().expect("an id").to_owned();
     let traced = ctl(&local, &["trace", &entry, "--json"]).json();
     let lines = traced["lines"].as_array().expect("lines");
-    assert!(lines.iter().any(|line| line["message"] == "delivery" && line["destination"] == "mastodon"), "{traced:#}");
+    let delivered = format!("delivered entry {entry} to mastodon");
+    assert!(lines.iter().any(|line| line["message"] == delivered && line["destination"] == "mastodon"), "{traced:#}");
     assert!(lines.iter().all(|line| line["entryId"].as_str().is_none_or(|id| id == entry)), "{traced:#}");
     let keys: Vec<&str> = traced["records"]
         .as_array()

@@ -1,0 +1,104 @@
+//! Invokes the notifier synchronously, with two retries. An answer that says `FunctionError` counts as a failure.
+
+use std::{sync::Arc, time::Duration};
+
+use aws_sdk_lambda::{error::DisplayErrorContext, primitives::Blob, types::InvocationType};
+use futures::future::BoxFuture;
+use ichido::{Clock, Timestamp};
+
+use crate::delivery::message::{Request, Response};
+
+/// How often a failed invocation is repeated.
+const RETRIES: u32 = 2;
+/// The pause before the first retry; the second is twice as long.
+const PAUSE: Duration = Duration::from_millis(200);
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error("could not invoke the notifier: {0}")]
+    Invoke(String),
+    #[error("the notifier failed ({kind}): {message}")]
+    Function { kind: String, message: String },
+    #[error("could not read the notifier's answer: {0}")]
+    Answer(String),
+    #[error("the notifier did not answer in time")]
+    Timeout,
+}
+
+/// Somebody who delivers an entry: the notifier's function, or a test's.
+pub trait Invoke: Send + Sync {
+    fn invoke<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response, Error>>;
+}
+
+/// The Lambda function of the notifier.
+#[derive(Debug, Clone)]
+pub struct Lambda {
+    client: aws_sdk_lambda::Client,
+    function: String,
+}
+
+impl Lambda {
+    pub fn new(client: &aws_sdk_lambda::Client, function: impl Into<String>) -> Self {
+        // `invoke` retries. With the SDK's own retries as well, one delivery could take nine invocations.
+        let config = client.config().to_builder().retry_config(aws_sdk_lambda::config::retry::RetryConfig::disabled());
+        Lambda { client: aws_sdk_lambda::Client::from_conf(config.build()), function: function.into() }
+    }
+}
+
+impl Invoke for Lambda {
+    fn invoke<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response, Error>> {
+        Box::pin(async move {
+            let payload = serde_json::to_vec(request).map_err(|error| Error::Invoke(error.to_string()))?;
+            let answer = self
+                .client
+                .invoke()
+                .function_name(&self.function)
+                .invocation_type(InvocationType::RequestResponse)
+                .payload(Blob::new(payload))
+                .send()
+                .await
+                .map_err(|error| Error::Invoke(DisplayErrorContext(&error).to_string()))?;
+            let payload = answer.payload.unwrap_or_else(|| Blob::new([]));
+            if let Some(kind) = answer.function_error {
+                return Err(function_error(kind, payload.as_ref()));
+            }
+            serde_json::from_slice(payload.as_ref()).map_err(|error| Error::Answer(error.to_string()))
+        })
+    }
+}
+
+fn function_error(kind: String, payload: &[u8]) -> Error {
+    #[derive(serde::Deserialize, Default)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Failure {
+        error_type: Option<String>,
+        error_message: String,
+    }
+    let failure: Failure = serde_json::from_slice(payload).unwrap_or_default();
+    Error::Function { kind: failure.error_type.unwrap_or(kind), message: failure.error_message }
+}
+
+/// Invokes the notifier until it answers, [`RETRIES`] are used up, or the time is over.
+pub(crate) async fn invoke(
+    notifier: &dyn Invoke,
+    request: &Request,
+    clock: &Arc<dyn Clock>,
+    until: Timestamp,
+) -> Result<Response, Error> {
+    let mut pause = PAUSE;
+    for retry in 0.. {
+        let left = until.since(clock.now());
+        let answer = tokio::time::timeout(left, notifier.invoke(request)).await.unwrap_or(Err(Error::Timeout));
+        match answer {
+            Ok(response) => return Ok(response),
+            Err(error) if retry == RETRIES || clock.now() + pause >= until => return Err(error),
+            Err(error) => {
+                let (entry_id, retry) = (&request.entry_id, retry + 1);
+                tracing::debug!(entry_id, error = %error, retry, "retry {retry} of the delivery of {entry_id}: {error}");
+                clock.sleep(pause).await;
+                pause *= 2;
+            }
+        }
+    }
+    Err(Error::Timeout)
+}

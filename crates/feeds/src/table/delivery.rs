@@ -1,0 +1,21 @@
+//! The record of one delivery: the library's claim and outcome, under a key of ours.
+
+use std::time::Duration;
+
+use ichido::{Key, Namespace, key};
+
+use crate::entry::EntryId;
+
+/// How long the outcome of a delivery is kept. It is longer than a delivery can be owed.
+const RETENTION: Duration = Duration::from_secs(90 * 24 * 3_600);
+/// How long it is remembered that a delivery may have been made: as long as a dead letter can be sent again.
+const UNFINISHED: Duration = Duration::from_secs(180 * 24 * 3_600);
+
+/// The attribute that names the destination, for people who look at the record.
+pub(crate) const DESTINATION: &str = "destination";
+
+/// The key of the claim on delivering an entry to a destination. If the store is down, nothing is delivered: it stays owed.
+pub(crate) fn claim_key(destination: &str, id: &EntryId) -> Result<Key, key::Error> {
+    let namespace = Namespace::new("DELIVERY").retention(RETENTION).keep_unfinished(UNFINISHED).fail_closed();
+    namespace.key([destination, id.as_str()])
+}

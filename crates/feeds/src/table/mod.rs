@@ -1,0 +1,133 @@
+//! The state table of a feed: its keys, its items and the conditions under which they change. Nobody else knows the name of
+//! an attribute.
+//!
+//! | item (`entry_id`) | what it holds |
+//! |---|---|
+//! | the entry's id | the marker of the entry: its content, and the state of each of its deliveries ([`Marker`]) |
+//! | `#feed` | validators, what the last read showed, when to read next ([`FeedState`]) |
+//! | `#present#…` | the rest of what the last read showed, if it is too large for `#feed` |
+//! | `#limit` | how long a post may be on the Mastodon instance |
+//! | `DELIVERY#destination#id` | the claim and the outcome of one delivery, written by `ichido` |
+//!
+//! **What is owed is found without a scan.** While something is owed, the item has `pending = "owed"`, so it is in the
+//! sparse index `pending`, sorted by `pending_order`. Dead letters (`"dead"`) and rehearsed entries (`"shadow"`) are
+//! found in the same way. The index lags behind the table. An entry that appears in it late is delivered by a later run. An
+//! entry that is still in it although it is settled is not delivered again, because the claims are in the table itself.
+//!
+//! **A marker outlives its entry's time in the feed.** While the entry is in the feed, its item has no `ttl`. When the entry
+//! leaves the feed, `left_at` is set and the item is kept for another [`KEPT`](entry::KEPT). If the entry is still owed by then, that
+//! time begins when the entry is settled.
+
+mod delivery;
+mod entry;
+mod feed;
+mod limit;
+mod marker;
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::{
+    Client,
+    error::{DisplayErrorContext, ProvideErrorMetadata, SdkError},
+    types::AttributeValue,
+};
+use function::item::Item;
+use ichido::dynamodb;
+
+pub(crate) use delivery::{DESTINATION, claim_key};
+pub use feed::{FeedState, Snapshot};
+pub(crate) use marker::order_after_try;
+pub use marker::{Delivery, EntryState, Fate, Marker, Pending};
+
+/// The table's key.
+const ID: &str = "entry_id";
+const TTL: &str = "ttl";
+
+/// The beginnings of keys that are not entries: the feed's own items and the claims of deliveries. An id that begins like one of them
+/// gets [`ESCAPE`] in front of it.
+pub(crate) const RESERVED: [&str; 3] = ["#", "DELIVERY#", ESCAPE];
+pub(crate) const ESCAPE: &str = "entry:";
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{operation} on the state table failed: {reason}")]
+    Store { operation: &'static str, code: String, reason: String },
+    #[error("the item {id} in the state table cannot be read: {reason}")]
+    Item { id: String, reason: &'static str },
+    #[error("other runs kept changing the item {id}; the next run tries again")]
+    Contended { id: String },
+    #[error("BatchGetItem on the state table left {keys} keys unread; the next run tries again")]
+    Unread { keys: usize },
+}
+
+impl Error {
+    fn sdk<E, R>(operation: &'static str) -> impl FnOnce(SdkError<E, R>) -> Error
+    where
+        E: std::error::Error + ProvideErrorMetadata + 'static,
+        R: std::fmt::Debug,
+    {
+        move |error| Error::Store {
+            operation,
+            code: error.code().unwrap_or("unknown").to_owned(),
+            reason: DisplayErrorContext(&error).to_string(),
+        }
+    }
+}
+
+/// The state table of one feed.
+#[derive(Debug, Clone)]
+pub struct Table {
+    client: Client,
+    name: String,
+}
+
+impl Table {
+    pub fn new(client: Client, name: impl Into<String>) -> Self {
+        Table { client, name: name.into() }
+    }
+
+    /// The same table as the library sees it: it keeps the claims of deliveries.
+    pub fn claims(&self) -> dynamodb::DynamoDb {
+        dynamodb::DynamoDb::new(self.client.clone(), dynamodb::Table::new(&self.name, ID).ttl(TTL))
+    }
+
+    async fn get(&self, id: &str) -> Result<Option<Item>, Error> {
+        let answer = self
+            .client
+            .get_item()
+            .table_name(&self.name)
+            .set_key(Some(key(id)))
+            .consistent_read(true)
+            .send()
+            .await
+            .map_err(Error::sdk("GetItem"))?;
+        Ok(answer.item)
+    }
+
+    async fn put(&self, item: Item) -> Result<(), Error> {
+        let put = self.client.put_item().table_name(&self.name).set_item(Some(item));
+        put.send().await.map_err(Error::sdk("PutItem"))?;
+        Ok(())
+    }
+}
+
+fn key(id: &str) -> Item {
+    HashMap::from([(ID.to_owned(), AttributeValue::S(id.to_owned()))])
+}
+
+/// Whether a write's condition was met. An error that says anything else is an error.
+fn met<T, E, R>(operation: &'static str, written: Result<T, SdkError<E, R>>) -> Result<Option<T>, Error>
+where
+    E: std::error::Error + ProvideErrorMetadata + 'static,
+    R: std::fmt::Debug,
+{
+    match written {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if is_condition(&error) => Ok(None),
+        Err(error) => Err(Error::sdk(operation)(error)),
+    }
+}
+
+fn is_condition<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> bool {
+    error.as_service_error().and_then(ProvideErrorMetadata::code) == Some("ConditionalCheckFailedException")
+}
