@@ -90,11 +90,6 @@ export interface MeshProps {
   readonly createDomainResolverFile?: string;
   /**
    * A resolver
-   * @default 'resolvers/fireEventsByNode.js'
-   */
-  readonly fireEventsByNodeResolverFile?: string;
-  /**
-   * A resolver
    * @default 'resolvers/getEventsSince.js'
    */
   readonly getEventsSinceResolverFile?: string;
@@ -130,9 +125,9 @@ export interface MeshProps {
   readonly passResolverFile?: string;
   /**
    * A resolver
-   * @default 'resolvers/recordEventsByNode.js'
+   * @default 'resolvers/publishEvents.js'
    */
-  readonly recordEventsByNodeResolverFile?: string;
+  readonly publishEventsResolverFile?: string;
   /**
    * A resolver
    * @default 'resolvers/renewHeartbeat.js'
@@ -193,11 +188,6 @@ export interface MeshProps {
    * @default 'functions/listStatuses.js'
    */
   readonly listStatusesStepFile?: string;
-  /**
-   * A step of pipelines
-   * @default 'functions/packEvents.js'
-   */
-  readonly packEventsStepFile?: string;
   /**
    * A step of pipelines
    * @default 'functions/putMember.js'
@@ -298,7 +288,6 @@ export class Mesh extends Construct {
       meshApiKeyExpires: props.meshApiKeyExpires ?? 4102444800,
       meshSchemaFile: props.meshSchemaFile ?? 'schema.graphql',
       createDomainResolverFile: props.createDomainResolverFile ?? 'resolvers/createDomain.js',
-      fireEventsByNodeResolverFile: props.fireEventsByNodeResolverFile ?? 'resolvers/fireEventsByNode.js',
       getEventsSinceResolverFile: props.getEventsSinceResolverFile ?? 'resolvers/getEventsSince.js',
       getMessagesSinceResolverFile: props.getMessagesSinceResolverFile ?? 'resolvers/getMessagesSince.js',
       groupsResolverFile: props.groupsResolverFile ?? 'resolvers/groups.js',
@@ -306,7 +295,7 @@ export class Mesh extends Construct {
       lambdaResolverFile: props.lambdaResolverFile ?? 'resolvers/lambda.js',
       listNodesInGroupResolverFile: props.listNodesInGroupResolverFile ?? 'resolvers/listNodesInGroup.js',
       passResolverFile: props.passResolverFile ?? 'resolvers/pass.js',
-      recordEventsByNodeResolverFile: props.recordEventsByNodeResolverFile ?? 'resolvers/recordEventsByNode.js',
+      publishEventsResolverFile: props.publishEventsResolverFile ?? 'resolvers/publishEvents.js',
       renewHeartbeatResolverFile: props.renewHeartbeatResolverFile ?? 'resolvers/renewHeartbeat.js',
       reportDataByNodeResolverFile: props.reportDataByNodeResolverFile ?? 'resolvers/reportDataByNode.js',
       sendMemberHeartbeatResolverFile: props.sendMemberHeartbeatResolverFile ?? 'resolvers/sendMemberHeartbeat.js',
@@ -319,7 +308,6 @@ export class Mesh extends Construct {
       listGroupsStepFile: props.listGroupsStepFile ?? 'functions/listGroups.js',
       listMembersStepFile: props.listMembersStepFile ?? 'functions/listMembers.js',
       listStatusesStepFile: props.listStatusesStepFile ?? 'functions/listStatuses.js',
-      packEventsStepFile: props.packEventsStepFile ?? 'functions/packEvents.js',
       putMemberStepFile: props.putMemberStepFile ?? 'functions/putMember.js',
       readEventsStepFile: props.readEventsStepFile ?? 'functions/readEvents.js',
       readMembershipStepFile: props.readMembershipStepFile ?? 'functions/readMembership.js',
@@ -718,17 +706,6 @@ export class Mesh extends Construct {
     });
     meshResolverVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN;
 
-    const packEventsStep = new appsync.CfnFunctionConfiguration(this, 'PackEventsStep', {
-      apiId: meshApi.attrApiId,
-      name: 'packEvents',
-      dataSourceName: meshNoneSource.attrName,
-      runtime: {
-        name: 'APPSYNC_JS',
-        runtimeVersion: '1.0.0',
-      },
-      code: props.packEventsStepFile!,
-    });
-
     const meshResolverAlias = new lambda.CfnAlias(this, 'MeshResolverAlias', {
       name: 'live',
       functionName: meshResolverFunction.ref,
@@ -1014,40 +991,6 @@ export class Mesh extends Construct {
       code: props.updateNodeTtlStepFile!,
     });
 
-    const writeMessageStep = new appsync.CfnFunctionConfiguration(this, 'WriteMessageStep', {
-      apiId: meshApi.attrApiId,
-      name: 'writeMessage',
-      dataSourceName: meshTableSource.attrName,
-      runtime: {
-        name: 'APPSYNC_JS',
-        runtimeVersion: '1.0.0',
-      },
-      code: props.writeMessageStepFile!,
-    });
-
-    const fireEventsByNodeResolver = new appsync.CfnResolver(this, 'FireEventsByNodeResolver', {
-      apiId: meshApi.attrApiId,
-      typeName: 'Mutation',
-      fieldName: 'fireEventsByNode',
-      runtime: {
-        name: 'APPSYNC_JS',
-        runtimeVersion: '1.0.0',
-      },
-      code: props.fireEventsByNodeResolverFile!,
-      kind: 'PIPELINE',
-      pipelineConfig: {
-        functions: [
-          packEventsStep.attrFunctionId,
-          checkBoundsStep.attrFunctionId,
-          checkMessageIdStep.attrFunctionId,
-          takeSequenceStep.attrFunctionId,
-          writeMessageStep.attrFunctionId,
-          declareVoidStep.attrFunctionId,
-        ],
-      },
-    });
-    fireEventsByNodeResolver.addResourceDependency(meshSchema);
-
     const getEventsSinceResolver = new appsync.CfnResolver(this, 'GetEventsSinceResolver', {
       apiId: meshApi.attrApiId,
       typeName: 'Query',
@@ -1214,29 +1157,6 @@ export class Mesh extends Construct {
     });
     listNodesInGroupResolver.addResourceDependency(meshSchema);
 
-    const recordEventsByNodeResolver = new appsync.CfnResolver(this, 'RecordEventsByNodeResolver', {
-      apiId: meshApi.attrApiId,
-      typeName: 'Mutation',
-      fieldName: 'recordEventsByNode',
-      runtime: {
-        name: 'APPSYNC_JS',
-        runtimeVersion: '1.0.0',
-      },
-      code: props.recordEventsByNodeResolverFile!,
-      kind: 'PIPELINE',
-      pipelineConfig: {
-        functions: [
-          packEventsStep.attrFunctionId,
-          checkBoundsStep.attrFunctionId,
-          checkMessageIdStep.attrFunctionId,
-          takeSequenceStep.attrFunctionId,
-          writeMessageStep.attrFunctionId,
-          declareVoidStep.attrFunctionId,
-        ],
-      },
-    });
-    recordEventsByNodeResolver.addResourceDependency(meshSchema);
-
     const renewHeartbeatResolver = new appsync.CfnResolver(this, 'RenewHeartbeatResolver', {
       apiId: meshApi.attrApiId,
       typeName: 'Mutation',
@@ -1256,6 +1176,82 @@ export class Mesh extends Construct {
       },
     });
     renewHeartbeatResolver.addResourceDependency(meshSchema);
+
+    const sendMemberHeartbeatResolver = new appsync.CfnResolver(this, 'SendMemberHeartbeatResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Mutation',
+      fieldName: 'sendMemberHeartbeat',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.sendMemberHeartbeatResolverFile!,
+      kind: 'PIPELINE',
+      pipelineConfig: {
+        functions: [
+          checkBoundsStep.attrFunctionId,
+          checkGroupExistsStep.attrFunctionId,
+          updateNodeTtlStep.attrFunctionId,
+        ],
+      },
+    });
+    sendMemberHeartbeatResolver.addResourceDependency(meshSchema);
+
+    const writeMessageStep = new appsync.CfnFunctionConfiguration(this, 'WriteMessageStep', {
+      apiId: meshApi.attrApiId,
+      name: 'writeMessage',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.writeMessageStepFile!,
+    });
+    writeMessageStep.addResourceDependency(checkMessageIdStep);
+
+    const fireEventsByNodeResolver = new appsync.CfnResolver(this, 'FireEventsByNodeResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Mutation',
+      fieldName: 'fireEventsByNode',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.publishEventsResolverFile!,
+      kind: 'PIPELINE',
+      pipelineConfig: {
+        functions: [
+          checkBoundsStep.attrFunctionId,
+          checkMessageIdStep.attrFunctionId,
+          takeSequenceStep.attrFunctionId,
+          writeMessageStep.attrFunctionId,
+          declareVoidStep.attrFunctionId,
+        ],
+      },
+    });
+    fireEventsByNodeResolver.addResourceDependency(meshSchema);
+
+    const recordEventsByNodeResolver = new appsync.CfnResolver(this, 'RecordEventsByNodeResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Mutation',
+      fieldName: 'recordEventsByNode',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.publishEventsResolverFile!,
+      kind: 'PIPELINE',
+      pipelineConfig: {
+        functions: [
+          checkBoundsStep.attrFunctionId,
+          checkMessageIdStep.attrFunctionId,
+          takeSequenceStep.attrFunctionId,
+          writeMessageStep.attrFunctionId,
+          declareVoidStep.attrFunctionId,
+        ],
+      },
+    });
+    recordEventsByNodeResolver.addResourceDependency(meshSchema);
 
     const reportDataByNodeResolver = new appsync.CfnResolver(this, 'ReportDataByNodeResolver', {
       apiId: meshApi.attrApiId,
@@ -1278,26 +1274,6 @@ export class Mesh extends Construct {
       },
     });
     reportDataByNodeResolver.addResourceDependency(meshSchema);
-
-    const sendMemberHeartbeatResolver = new appsync.CfnResolver(this, 'SendMemberHeartbeatResolver', {
-      apiId: meshApi.attrApiId,
-      typeName: 'Mutation',
-      fieldName: 'sendMemberHeartbeat',
-      runtime: {
-        name: 'APPSYNC_JS',
-        runtimeVersion: '1.0.0',
-      },
-      code: props.sendMemberHeartbeatResolverFile!,
-      kind: 'PIPELINE',
-      pipelineConfig: {
-        functions: [
-          checkBoundsStep.attrFunctionId,
-          checkGroupExistsStep.attrFunctionId,
-          updateNodeTtlStep.attrFunctionId,
-        ],
-      },
-    });
-    sendMemberHeartbeatResolver.addResourceDependency(meshSchema);
 
     // Outputs
     this.meshEndpoint = meshApi.attrGraphQlUrl;

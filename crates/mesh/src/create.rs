@@ -66,7 +66,7 @@ pub(crate) async fn create(
         if table.living_groups(domain, now.saturating_sub(settings.longest), now, MAX_GROUPS_PER_DOMAIN).await?
             >= MAX_GROUPS_PER_DOMAIN
         {
-            let most = format!("The domain has {MAX_GROUPS_PER_DOMAIN} groups, the most that it may have.");
+            let most = format!("The domain already has {MAX_GROUPS_PER_DOMAIN} groups, which is the maximum.");
             return Err(Error::Validation(most));
         }
         let owner = Owner::from(random().simple().to_string().as_str());
@@ -103,7 +103,10 @@ fn lifetime(asked: Option<i64>, longest: Duration) -> Result<Duration, Error> {
     let Some(asked) = asked else { return Ok(longest) };
     match u64::try_from(asked).map(Duration::from_secs) {
         Ok(asked) if !asked.is_zero() && asked <= longest => Ok(asked),
-        _ => Err(Error::Validation(format!("maxConnectionTimeSeconds is 1 to {}, not {asked}.", longest.as_secs()))),
+        _ => Err(Error::Validation(format!(
+            "maxConnectionTimeSeconds must be 1 to {}; it is {asked}.",
+            longest.as_secs()
+        ))),
     }
 }
 

@@ -24,11 +24,11 @@ pub(crate) enum Error {
     Validation(String),
     #[error("The group does not exist or has ended. Disconnect.")]
     GroupNotFound,
-    #[error("The node is not a member of the group, or has expired.")]
+    #[error("The node is not a member of the group, or its membership has expired. Join again.")]
     NodeNotFound,
     #[error("Only the host can {0}.")]
     Unauthorized(&'static str),
-    #[error("Other requests were faster. Try again.")]
+    #[error("Another request changed the same data at the same time. Try again.")]
     Conflict,
     /// The table could not be read or written. The cause is for the log, not for the client.
     #[error("The request could not be carried out. Try again.")]
@@ -55,7 +55,7 @@ pub(crate) fn check_length(what: &str, text: &str, most: usize) -> Result<(), Er
     if (1..=most).contains(&length) {
         return Ok(());
     }
-    Err(Error::Validation(format!("{what} has 1 to {most} characters, not {length}.")))
+    Err(Error::Validation(format!("{what} must have 1 to {most} characters; it has {length}.")))
 }
 
 /// A group.
@@ -106,7 +106,7 @@ mod tests {
     fn lengths_are_counted_in_characters_of_any_script() {
         assert!(check_length("domain", &"教".repeat(256), MAX_DOMAIN_CHARS).is_ok());
         let refusal = check_length("domain", &"教".repeat(257), MAX_DOMAIN_CHARS).unwrap_err();
-        assert_eq!(refusal.to_string(), "domain has 1 to 256 characters, not 257.");
+        assert_eq!(refusal.to_string(), "domain must have 1 to 256 characters; it has 257.");
         assert!(check_length("domain", "", MAX_DOMAIN_CHARS).is_err());
     }
 }

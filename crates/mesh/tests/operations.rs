@@ -1,4 +1,4 @@
-//! Every operation, success and each refusal, with the very files that are deployed.
+//! Every operation, its success and each of its refusals, with the files that are deployed.
 
 mod support;
 
@@ -67,24 +67,27 @@ async fn bad_arguments_are_named() {
     let create = |name: &str, host: &str, domain: &str, seconds: Value| json!({"name": name, "hostId": host, "domain": domain, "seconds": seconds});
     let long = "x".repeat(257);
     for (arguments, says) in [
-        (create("", "h", "d", Value::Null), "name has 1 to 128 characters, not 0."),
-        (create("n", "", "d", Value::Null), "hostId has 1 to 128 characters, not 0."),
-        (create("n", "h", "", Value::Null), "domain has 1 to 256 characters, not 0."),
-        (create("n", "h", &long, Value::Null), "domain has 1 to 256 characters, not 257."),
-        (create("n", "h", "d", json!(0)), "maxConnectionTimeSeconds is 1 to 600, not 0."),
-        (create("n", "h", "d", json!(601)), "maxConnectionTimeSeconds is 1 to 600, not 601."),
+        (create("", "h", "d", Value::Null), "name must have 1 to 128 characters; it has 0."),
+        (create("n", "", "d", Value::Null), "hostId must have 1 to 128 characters; it has 0."),
+        (create("n", "h", "", Value::Null), "domain must have 1 to 256 characters; it has 0."),
+        (create("n", "h", &long, Value::Null), "domain must have 1 to 256 characters; it has 257."),
+        (create("n", "h", "d", json!(0)), "maxConnectionTimeSeconds must be 1 to 600; it is 0."),
+        (create("n", "h", "d", json!(601)), "maxConnectionTimeSeconds must be 1 to 600; it is 601."),
     ] {
         assert_eq!(mesh.refused(CREATE, arguments).await, ("ValidationError".into(), says.into()));
     }
     let group = mesh.create_group("host-1").await;
     let mut many = report(&group, "host-1", "1");
     many["data"] = json!(vec![json!({"key": "k", "value": "v"}); 101]);
-    assert_eq!(mesh.refused(REPORT, many).await.1, "data has at most 100 values, not 101.");
+    assert_eq!(mesh.refused(REPORT, many).await.1, "data must have at most 100 values; it has 101.");
     let mut large = report(&group, "host-1", "1");
     large["data"] = json!(vec![json!({"key": "k", "value": "v".repeat(4000)}); 100]);
-    assert!(mesh.refused(REPORT, large).await.1.starts_with("A message has at most 240000 bytes"));
-    assert_eq!(mesh.refused(FIRE, events(&group, "host-1", &[])).await.1, "events has 1 to 100 events, not 0.");
-    assert_eq!(mesh.refused(JOIN, node(&group, "")).await.1, "nodeId has 1 to 128 characters, not 0.");
+    assert!(mesh.refused(REPORT, large).await.1.starts_with("A message must have at most 240000 bytes"));
+    assert_eq!(
+        mesh.refused(FIRE, events(&group, "host-1", &[])).await.1,
+        "events must have 1 to 100 entries; it has 0."
+    );
+    assert_eq!(mesh.refused(JOIN, node(&group, "")).await.1, "nodeId must have 1 to 128 characters; it has 0.");
 }
 
 #[tokio::test]

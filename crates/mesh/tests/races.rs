@@ -1,4 +1,4 @@
-//! Requests that meet: what they leave behind is what one of them alone would have left, and nothing of what has ended.
+//! Simultaneous requests: they leave in the table what one after the other would have left, and nothing of a group that has ended.
 
 mod support;
 
@@ -80,7 +80,7 @@ async fn a_full_domain_refuses_new_groups_and_finds_the_old_ones() {
     let (kind, message) = mesh.refused(CREATE, create).await;
     assert_eq!(
         (kind.as_str(), message.as_str()),
-        ("ValidationError", "The domain has 100 groups, the most that it may have.")
+        ("ValidationError", "The domain already has 100 groups, which is the maximum.")
     );
     assert_eq!(mesh.create_group("host-0").await, first);
     assert_eq!(mesh.ok(LIST_GROUPS, json!({"domain": DOMAIN})).await.as_array().map(Vec::len), Some(100));
@@ -95,13 +95,13 @@ async fn a_full_group_refuses_new_members_and_takes_the_old_ones_again() {
     }
     let (kind, message) = mesh.refused(JOIN, node(&group, "node-100")).await;
     assert_eq!(kind, "ValidationError");
-    assert_eq!(message, "The group has 100 members, the most that it may have.");
+    assert_eq!(message, "The group already has 100 members, which is the maximum.");
     mesh.join(&group, "node-7").await;
     mesh.ok(LEAVE, node(&group, "node-7")).await;
     mesh.join(&group, "node-100").await;
 }
 
-/// Joins, reports, events and strangers, all at once with the end.
+/// Dissolves the group while nodes join, leave, report and fire events, and strangers try to.
 async fn dissolve_in_the_middle(mesh: &Mesh) {
     let group = mesh.create_group("host-1").await;
     join_all((0..8).map(|n| {
@@ -169,7 +169,7 @@ async fn dissolving_against_everything_with_conflicts_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn dissolving_can_be_repeated_wherever_it_was_cut_off() {
-    // The n-th call to the store is refused; the whole is repeated and finds the rest.
+    // The n-th call to the store is refused. The repeated operation finds the rest.
     let mesh = Mesh::start().await;
     for n in 1..=40 {
         let group = mesh.create_group("host-1").await;
@@ -247,7 +247,7 @@ async fn a_member_that_expires_while_publishing_publishes_nothing() {
     mesh.clock.advance(Duration::from_secs(74));
     mesh.ok(RENEW, host(&group, "host-1")).await;
     mesh.report(&group, "node-1", "the last second").await;
-    // It had taken its number when its time was over: the node is gone before the message is written.
+    // The node expires after it has taken a number and before its message is written.
     let expires = async {
         mesh.db.must(
             "UpdateItem",
@@ -347,7 +347,7 @@ async fn events_are_found_however_many_reports_lie_between_them() {
         |found: Value| found.as_array().into_iter().flatten().map(|event| event["name"].clone()).collect::<Vec<_>>();
     assert_eq!(names(mesh.ok(EVENTS_SINCE, since(&first["nextSince"])).await), ["second"]);
     assert_eq!(names(mesh.ok(EVENTS_SINCE, since(&json!("2025-12-31T00:00:00Z"))).await), ["first", "second"]);
-    // What is not kept any more is not looked at, though it still lies in the table.
+    // Messages that are no longer kept are not read, though they are still in the table.
     mesh.clock.advance(Duration::from_secs(60));
     mesh.ok(RENEW, host(&group, "host-1")).await;
     mesh.clock.advance(Duration::from_secs(61));

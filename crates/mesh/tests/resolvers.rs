@@ -1,11 +1,14 @@
 //! Every resolver file by itself, in the engine: what it asks of DynamoDB, what it makes of the answer, what it refuses. The requests
-//! are snapshots: a change of one is a change of the table's traffic, and somebody should look at it.
+//! are snapshots, so that a change of the table's traffic is seen in a review.
 
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use appsync::engine::Ending;
+use function::item::text;
+use ichido::dynamodb::item::{self, attr};
+use ichido::{State, dynamodb};
 use serde_json::{Value, json};
 use support::{DOMAIN, Mesh};
 
@@ -69,6 +72,14 @@ fn events_message() -> Value {
     };
     json!({"firedByNodeId": "node-1", "groupId": "g1", "domain": DOMAIN, "timestamp": "2026-01-01T00:00:00.000Z",
            "events": [event("start"), event("stop")]})
+}
+
+/// What `checkMessageId.js` leaves in the stash for `writeMessage.js`, in the library's own names.
+fn record(message_id: &str) -> Value {
+    let key = json!({"pk": format!("GROUP#g1@{DOMAIN}"), "sk": format!("PUBLISHED#node-1#{message_id}")});
+    let names = json!({"format": attr::FORMAT, "state": attr::STATE, "owner": attr::OWNER, "fence": attr::FENCE,
+                       "updatedAt": attr::UPDATED_AT, "outcome": attr::OUTCOME});
+    json!({ "key": key, "names": names })
 }
 
 fn item(kind: &str, sequence: u64, age_ms: u64) -> Value {
@@ -243,15 +254,15 @@ fn steps() -> Vec<Case> {
     cases
 }
 
-/// The steps that make a message of arguments and check the bounds of both.
-fn packing() -> Vec<Case> {
+/// The step that checks the bounds of arguments and of messages.
+fn bounds() -> Vec<Case> {
     let file = "functions/checkBounds.js";
     let of = |more: Value| json!({ "args": with(args(), more) });
     let message = |kind: &str, size: usize, selected: &[&str]| {
         let message = json!({"data": "x".repeat(size)});
         json!({"args": args(), "stash": {"kind": kind, "message": message}, "info": {"fieldName": "", "selectionSetList": selected}})
     };
-    let mut cases = vec![
+    vec![
         (file, "request", "well formed", of(json!({"nodeName": "Teacher", "messageId": "m-1"}))),
         (file, "request", "what is not an argument of the operation", json!({"args": {"domain": DOMAIN}})),
         (file, "request", "a domain too long", of(json!({"domain": "x".repeat(257)}))),
@@ -274,26 +285,14 @@ fn packing() -> Vec<Case> {
         ),
         (file, "request", "events too large in any form", message("events", 240_000, &["sequence"])),
         (file, "response", "leaves the answer to others", json!({"args": args(), "prev": {"result": "before"}})),
-    ];
-    let file = "functions/packEvents.js";
-    let event = |name: &str, payload: Value| json!({"eventName": name, "payload": payload, "firedAt": "2026-01-01T00:00:00.123Z"});
-    let fire = |events: Vec<Value>| json!({"args": with(args(), json!({"events": events}))});
-    cases.extend([
-        (file, "request", "a batch", fire(vec![event("start", json!("{}")), event("stop", Value::Null)])),
-        (file, "request", "no event", fire(vec![])),
-        (file, "request", "too many", fire(vec![event("e", Value::Null); 101])),
-        (file, "request", "no name", fire(vec![event("", Value::Null)])),
-        (file, "request", "a payload too long", fire(vec![event("e", json!("p".repeat(16_385)))])),
-        (file, "response", "leaves the answer to others", json!({"args": args(), "prev": {"result": "before"}})),
-    ]);
-    cases
+    ]
 }
 
 /// The steps of publishing and of reading the stream.
 fn message_steps() -> Vec<Case> {
-    let mut cases = packing();
+    let mut cases = bounds();
     let file = "functions/checkMessageId.js";
-    let known = |outcome: Value, ttl: u64| json!({"ichido_outcome": outcome.to_string(), "ttl": ttl});
+    let known = |outcome: Value, ttl: u64| json!({attr::OUTCOME: outcome.to_string(), "ttl": ttl});
     let first = with(status_message(), json!({"kind": "status", "sequence": 5}));
     let stash = json!({"kind": "status", "message": status_message()});
     let other = with(first.clone(), json!({"data": []}));
@@ -358,7 +357,7 @@ fn message_steps() -> Vec<Case> {
             file,
             "request",
             "a report with a messageId",
-            json!({"args": with(args(), json!({"messageId": "m-1"})), "stash": status}),
+            json!({"args": with(args(), json!({"messageId": "m-1"})), "stash": with(status.clone(), json!({"record": record("m-1")}))}),
         ),
         (file, "request", "events are one item", json!({"args": args(), "stash": events})),
         (file, "request", "a repeated publish writes nothing", json!({"args": args(), "stash": {"replay": {}}})),
@@ -385,7 +384,7 @@ fn message_steps() -> Vec<Case> {
         ),
     ]);
     let file = "functions/declareVoid.js";
-    let stash = json!({"sequence": 8, "failure": {"message": "The node is not a member of the group, or has expired.", "type": "NodeNotFound"}});
+    let stash = json!({"sequence": 8, "failure": {"message": "The node is not a member of the group, or its membership has expired. Join again.", "type": "NodeNotFound"}});
     let cancel = |reasons: &[&str]| json!({"args": args(), "stash": stash, "prev": {"result": "before"}, "error": failed("TransactionCanceledException"), "result": cancelled(reasons)});
     cases.extend([
         (file, "request", "nothing went wrong", json!({"args": args(), "stash": {"sequence": 8}})),
@@ -606,28 +605,27 @@ fn mutations() -> Vec<Case> {
             json!({"args": with(args(), json!({"messageId": "m-1"})), "stash": {"replay": replay}}),
         ),
     ]);
-    for file in ["resolvers/fireEventsByNode.js", "resolvers/recordEventsByNode.js"] {
-        let replay = with(events_message(), json!({"kind": "events", "sequence": 5}));
-        cases.extend([
-            (file, "request", "has nothing to check", json!({"args": args()})),
-            (
-                file,
-                "response",
-                "accepted",
-                json!({"args": args(), "stash": {"message": events_message(), "sequence": 9}}),
-            ),
-            (
-                file,
-                "response",
-                "again: to nobody",
-                json!({"args": with(args(), json!({"messageId": "m-1"})), "stash": {"replay": replay}}),
-            ),
-        ]);
-    }
+    let file = "resolvers/publishEvents.js";
+    let event = |name: &str, payload: Value| json!({"eventName": name, "payload": payload, "firedAt": "2026-01-01T00:00:00.123Z"});
+    let fire = |events: Vec<Value>| json!({"args": with(args(), json!({"events": events}))});
+    let replay = with(events_message(), json!({"kind": "events", "sequence": 5}));
+    let accepted = |field: &str| json!({"args": args(), "stash": {"message": events_message(), "sequence": 9}, "info": {"fieldName": field}});
+    let again = |field: &str| json!({"args": with(args(), json!({"messageId": "m-1"})), "stash": {"replay": replay}, "info": {"fieldName": field}});
+    cases.extend([
+        (file, "request", "a batch", fire(vec![event("start", json!("{}")), event("stop", Value::Null)])),
+        (file, "request", "no event", fire(vec![])),
+        (file, "request", "too many", fire(vec![event("e", Value::Null); 101])),
+        (file, "request", "no name", fire(vec![event("", Value::Null)])),
+        (file, "request", "a payload too long", fire(vec![event("e", json!("p".repeat(16_385)))])),
+        (file, "response", "fired", accepted("fireEventsByNode")),
+        (file, "response", "fired again: to nobody", again("fireEventsByNode")),
+        (file, "response", "recorded", accepted("recordEventsByNode")),
+        (file, "response", "recorded again", again("recordEventsByNode")),
+    ]);
     cases
 }
 
-/// What a handler did, as a snapshot shows it. Long texts are cut: their beginning says it all.
+/// What a handler did, as a snapshot shows it. Long texts are cut.
 fn shown(evaluation: &appsync::Evaluation, given: &Value) -> Value {
     let mut shown = match &evaluation.ending {
         Ending::Returned(value) => json!({ "returns": value }),
@@ -718,4 +716,50 @@ async fn what_a_resolver_refuses_has_a_type_of_the_documentation_and_says_nothin
         }
     }
     assert!(refusals > 40, "{refusals}");
+}
+
+#[tokio::test]
+async fn the_resolvers_know_the_names_of_a_records_attributes_from_one_file_and_the_library_has_the_same() {
+    let mesh = Mesh::start().await;
+    let ctx = json!({"args": with(args(), json!({"messageId": "m-1"}))});
+    let evaluation = mesh.api.evaluate("functions/checkMessageId.js", "request", ctx).expect("it ends");
+    assert_eq!(evaluation.stash["record"], record("m-1"));
+    let mut naming = Vec::new();
+    for folder in ["functions", "resolvers"] {
+        for entry in std::fs::read_dir(support::workspace().join("infra/appsync").join(folder)).expect("the folder") {
+            let path = entry.expect("an entry").path();
+            if std::fs::read_to_string(&path).expect("a text").contains(attr::PREFIX) {
+                naming.push(path.file_name().expect("a name").to_owned());
+            }
+        }
+    }
+    assert_eq!(naming, ["checkMessageId.js"]);
+}
+
+#[tokio::test]
+async fn the_library_reads_the_record_of_a_publish_and_would_write_it_the_same_way() {
+    let mesh = Mesh::start().await;
+    let group = mesh.create_group("host-1").await;
+    let once = with(support::report(&group, "host-1", "20"), json!({"messageId": "m-1"}));
+    mesh.ok(support::REPORT, once).await;
+    let end = with(support::host(&group, "host-1"), json!({"messageId": "the end"}));
+    for (message_id, kind) in [("m-1", "status"), ("the end", "dissolve")] {
+        if kind == "dissolve" {
+            mesh.ok(support::DISSOLVE, end.clone()).await;
+        }
+        let table = dynamodb::Table::new(mesh.db.table("MeshTable"), "pk");
+        let get = mesh.db.client().get_item().table_name(table.name());
+        let stored = get
+            .key("pk", text(format!("GROUP#{group}@{DOMAIN}")))
+            .key("sk", text(format!("PUBLISHED#host-1#{message_id}")))
+            .send()
+            .await
+            .expect("an answer");
+        let mut stored = stored.item.expect("a record");
+        let read = item::read(&table, &stored).expect("a record of the library");
+        let State::Completed { outcome } = &read.state else { panic!("{read:?}") };
+        assert_eq!(outcome.value::<Value>().expect("JSON").expect("an outcome")["kind"], kind);
+        stored.retain(|name, _| name != "pk" && name != "sk");
+        assert_eq!(stored, item::record_attributes(&table, &read));
+    }
 }

@@ -1,17 +1,32 @@
 import { runtime, util } from '@aws-appsync/utils';
 
-/** Was this publish accepted before? Without a messageId there is nothing to recognise it by. */
+/**
+ * What the library calls the attributes of a record (crates/ichido/src/dynamodb/item.rs). This is the only file here that names them:
+ * files of APPSYNC_JS cannot import each other, so writeMessage finds the names in the stash. crates/mesh/tests/resolvers.rs
+ * compares them with the library's.
+ */
+const NAMES = {
+  format: 'ichido_format',
+  state: 'ichido_state',
+  owner: 'ichido_owner',
+  fence: 'ichido_fence',
+  updatedAt: 'ichido_updated_at',
+  outcome: 'ichido_outcome',
+};
+
+/**
+ * Was this publish accepted before? Without a messageId it cannot be recognised. Leaves in the stash where the record of the publish is,
+ * and what it returned if there is one (`replay`).
+ */
 export function request(ctx) {
   const { groupId, domain, nodeId, messageId } = ctx.args;
   if (!messageId) {
     runtime.earlyReturn();
   }
   const node = nodeId.split('%').join('%25').split('#').join('%23');
-  return {
-    operation: 'GetItem',
-    key: util.dynamodb.toMapValues({ pk: `GROUP#${groupId}@${domain}`, sk: `PUBLISHED#${node}#${messageId}` }),
-    consistentRead: true,
-  };
+  const key = { pk: `GROUP#${groupId}@${domain}`, sk: `PUBLISHED#${node}#${messageId}` };
+  ctx.stash.record = { key, names: NAMES };
+  return { operation: 'GetItem', key: util.dynamodb.toMapValues(key), consistentRead: true };
 }
 
 export function response(ctx) {
@@ -20,10 +35,10 @@ export function response(ctx) {
   }
   if (ctx.result && ctx.result.ttl > util.time.nowEpochSeconds()) {
     const { kind, message } = ctx.stash;
-    const replay = JSON.parse(ctx.result.ichido_outcome);
+    const replay = JSON.parse(ctx.result[NAMES.outcome]);
     const content = (one) => JSON.stringify(kind === 'status' ? one.data : one.events);
     if (replay.kind !== kind || content(replay) !== content(message)) {
-      util.error('messageId was used before, for another message.', 'ValidationError');
+      util.error('This messageId was used before for another message. Use a new one.', 'ValidationError');
     }
     ctx.stash.replay = replay;
   }

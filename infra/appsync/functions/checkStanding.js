@@ -1,6 +1,6 @@
 import { runtime, util } from '@aws-appsync/utils';
 
-/** Is the group that was asked for (or the status's own) alive, and the node a member of it? The status counts only then. */
+/** Returns the status only if its group is alive and the node is a member of it. The group is the one that was asked for, or else the status's own. */
 export function request(ctx) {
   const { domain, nodeId } = ctx.args;
   const { status } = ctx.stash;
@@ -27,7 +27,7 @@ export function response(ctx) {
     util.error('The status could not be read. Try again.', 'Unavailable');
   }
   const table = ctx.env.TABLE_NAME;
-  // What DynamoDB had no time for looks as if it were not there.
+  // A key that DynamoDB did not process looks as if its item did not exist.
   const left = ctx.result.unprocessedKeys ? ctx.result.unprocessedKeys[table] : null;
   if (left && left.length > 0) {
     util.error('The status could not be read. Try again.', 'Unavailable');

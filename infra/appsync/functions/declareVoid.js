@@ -1,8 +1,8 @@
 import { runtime, util } from '@aws-appsync/utils';
 
 /**
- * A number was taken, but its message was refused: says so in the stream, so that nobody waits for it. In one transaction that checks
- * that the group is alive, so that nothing comes after its end.
+ * If a number was taken but its message was refused, writes into the stream that the number is void, so that nobody waits for it. The
+ * transaction checks that the group is alive, so that nothing is written after its end.
  */
 export function request(ctx) {
   if (!ctx.stash.failure) {
@@ -47,7 +47,7 @@ export function response(ctx) {
   const reasons = ctx.error && ctx.result && ctx.result.cancellationReasons ? ctx.result.cancellationReasons : [];
   const refused = (reason) => reason && reason.type === 'ConditionalCheckFailed';
   if (refused(reasons[1])) {
-    // Only this request writes under this number: its message is there, and only the answer was lost.
+    // Only this request writes under this number. So its message is there, and only the answer was lost.
     return ctx.prev.result;
   }
   if (refused(reasons[0])) {

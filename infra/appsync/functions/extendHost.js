@@ -1,6 +1,6 @@
 import { util } from '@aws-appsync/utils';
 
-/** Keeps the host fresh, and with it the group, if it is its host who says so. */
+/** Records the host's heartbeat, which keeps the group alive. Only the host may send it. */
 export function request(ctx) {
   const { groupId, domain, hostId } = ctx.args;
   if (ctx.stash.group.hostId !== hostId) {
@@ -32,7 +32,7 @@ export function response(ctx) {
       util.error('The group does not exist or has ended. Disconnect.', 'GroupNotFound');
     }
     if (ctx.error.type === 'DynamoDB:TransactionConflictException') {
-      util.error('Other requests were faster. Try again.', 'Conflict');
+      util.error('Another request changed the same data at the same time. Try again.', 'Conflict');
     }
     util.error('The heartbeat could not be recorded. Try again.', 'Unavailable');
   }

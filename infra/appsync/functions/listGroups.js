@@ -1,8 +1,8 @@
 import { util } from '@aws-appsync/utils';
 
 /**
- * The living groups of a domain, oldest first. The index may lag a moment behind. Groups that ended long ago may still lie in the table:
- * what is older than the longest life of a group is not read.
+ * The living groups of a domain, oldest first. The index may lag behind for a moment. Groups that ended long ago may still be in the table, so
+ * groups that are older than a group can become are not read.
  */
 export function request(ctx) {
   const longest = +ctx.env.MESH_MAX_CONNECTION_TIME_MINUTES * 60 * 1000;

@@ -1,6 +1,6 @@
 import { util } from '@aws-appsync/utils';
 
-/** The most members that a group may have. */
+/** How many members a group may have. */
 const MAX_MEMBERS = 100;
 
 /**
@@ -12,7 +12,7 @@ export function request(ctx) {
   const { group, members, formerGroupId } = ctx.stash;
   const others = members.filter((member) => member.nodeId !== nodeId);
   if (others.length >= MAX_MEMBERS) {
-    util.error(`The group has ${MAX_MEMBERS} members, the most that it may have.`, 'ValidationError');
+    util.error(`The group already has ${MAX_MEMBERS} members, which is the maximum.`, 'ValidationError');
   }
   const table = ctx.env.TABLE_NAME;
   const now = util.time.nowEpochSeconds();
@@ -79,7 +79,7 @@ export function response(ctx) {
       util.error('The group does not exist or has ended. Disconnect.', 'GroupNotFound');
     }
     if (reasons.some((reason) => reason.type === 'ConditionalCheckFailed' || reason.type === 'TransactionConflict')) {
-      util.error('Other requests were faster. Try again.', 'Conflict');
+      util.error('Another request changed the same data at the same time. Try again.', 'Conflict');
     }
     util.error('The node could not be written. Try again.', 'Unavailable');
   }

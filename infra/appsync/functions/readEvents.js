@@ -1,11 +1,11 @@
 import { runtime, util } from '@aws-appsync/utils';
 
-/** The messages that are read at a time. */
+/** How many messages one query reads. */
 const PAGE = 1000;
 
 /**
- * The messages from `stash.after` to the group's last event, newest first, into `stash.read`: back to where the asker has been, or to
- * what is not kept any more, whichever comes first. Stands several times in a pipeline and goes on where it ended, until
+ * Reads the messages from the group's last event back to `stash.after`, newest first, into `stash.read`. Stops earlier at a message that is
+ * no longer kept or is older than `stash.since`. This step is in a pipeline several times: each one goes on where the one before ended, until
  * `stash.complete`. A group without a new event costs no query.
  */
 export function request(ctx) {

@@ -1,13 +1,13 @@
 import { util } from '@aws-appsync/utils';
 
-/** The messages that are read at a time. */
+/** How many messages one query reads. */
 const PAGE = 1000;
-/** A number without a message counts as lost when a later one, or the last one given out, is this old. */
+/** A number without a message counts as lost when a later message, or the last number that was taken, is this old. */
 const SETTLED_AFTER_MS = 5000;
 
 /**
- * What is kept of the stream after `stash.after`, in order, up to the first number whose message may still be on its
- * way. Leaves it in `stash.read`, in `stash.next` how far that reaches, and in `stash.head` how far the group is.
+ * Reads what is kept of the stream after `stash.after`, in order, up to the first number whose message may still come. Leaves the messages
+ * in `stash.read`, in `stash.next` the number up to which they reach, and in `stash.head` the last number that the group has given out.
  */
 export function request(ctx) {
   const { groupId, domain } = ctx.args;
@@ -38,7 +38,7 @@ export function response(ctx) {
   let next = after;
   let open = false;
   for (const item of ctx.result.items) {
-    // In between, numbers are missing: lost, or on their way.
+    // The numbers in between are missing: their messages are lost, or may still come.
     if (item.sequence > next + 1 && !settled(item.at)) {
       open = true;
     }
@@ -54,7 +54,7 @@ export function response(ctx) {
   }
   ctx.stash.read = read;
   ctx.stash.next = next;
-  // Whoever asks from beyond the head learns the head, and nothing else.
+  // Whoever asks from beyond the head learns the head and nothing else.
   const last = read.length > 0 ? read[read.length - 1].sequence : 0;
   ctx.stash.head = head > last ? head : last;
   return read;

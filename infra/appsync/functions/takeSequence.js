@@ -1,6 +1,6 @@
 import { runtime, util } from '@aws-appsync/utils';
 
-/** Takes the group's next number, in the write that checks that the group is alive. The group knows its last number of an event. */
+/** Takes the group's next number, in a write that checks that the group is alive. The group also remembers the last number that events have taken. */
 export function request(ctx) {
   if (ctx.stash.replay) {
     runtime.earlyReturn();
@@ -35,7 +35,7 @@ export function response(ctx) {
       util.error('The group does not exist or has ended. Disconnect.', 'GroupNotFound');
     }
     if (ctx.error.type === 'DynamoDB:TransactionConflictException') {
-      util.error('Other requests were faster. Try again.', 'Conflict');
+      util.error('Another request changed the same data at the same time. Try again.', 'Conflict');
     }
     util.error('The message could not be accepted. Try again.', 'Unavailable');
   }

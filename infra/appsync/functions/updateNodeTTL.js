@@ -1,6 +1,6 @@
 import { util } from '@aws-appsync/utils';
 
-/** Keeps a member alive. */
+/** Records a member's heartbeat. */
 export function request(ctx) {
   const { groupId, domain, nodeId } = ctx.args;
   const { group } = ctx.stash;
@@ -25,10 +25,10 @@ export function request(ctx) {
 export function response(ctx) {
   if (ctx.error) {
     if (ctx.error.type === 'DynamoDB:ConditionalCheckFailedException') {
-      util.error('The node is not a member of the group, or has expired.', 'NodeNotFound');
+      util.error('The node is not a member of the group, or its membership has expired. Join again.', 'NodeNotFound');
     }
     if (ctx.error.type === 'DynamoDB:TransactionConflictException') {
-      util.error('Other requests were faster. Try again.', 'Conflict');
+      util.error('Another request changed the same data at the same time. Try again.', 'Conflict');
     }
     util.error('The heartbeat could not be recorded. Try again.', 'Unavailable');
   }

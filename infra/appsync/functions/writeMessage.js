@@ -1,20 +1,20 @@
 import { runtime, util } from '@aws-appsync/utils';
 
-/** Readers of the stream count a number without a message as lost after five seconds: whoever is later than this gives it up. */
+/** Readers count a number without a message as lost after five seconds. A publish that is later than this gives its number up before that. */
 const LATEST_MS = 4000;
 
 /**
- * Writes the message, in one transaction that checks the membership. With a messageId the transaction also holds the
- * record by which a repeated publish is recognised (the library's format, so that the operator's tool can read it).
+ * Writes the message, in one transaction that checks that the node is a member. With a messageId the transaction also writes the
+ * record by which checkMessageId recognises a repeated publish, in the library's format, so that the operator's tool can read it.
  *
- * The check of the membership is also what keeps a dissolved group empty: dissolving removes the nodes first.
+ * The check of the node also keeps a dissolved group empty: dissolving expires the nodes before it deletes the messages.
  */
 export function request(ctx) {
   if (ctx.stash.replay) {
     runtime.earlyReturn();
   }
   const { groupId, domain, nodeId, messageId } = ctx.args;
-  const { message, kind, group, sequence } = ctx.stash;
+  const { message, kind, group, sequence, record } = ctx.stash;
   if (util.time.nowEpochMilliSeconds() - group.sequencedAt > LATEST_MS) {
     ctx.stash.failure = { message: 'The message could not be written in time. Try again.', type: 'Unavailable' };
     runtime.earlyReturn();
@@ -47,7 +47,7 @@ export function request(ctx) {
         at: util.time.nowEpochMilliSeconds(),
         ttl: kept,
       }),
-      // A number that was declared void stays so.
+      // A number that was declared void stays void.
       condition: { expression: 'attribute_not_exists(pk)' },
     },
   ];
@@ -75,17 +75,14 @@ export function request(ctx) {
     items.push({
       table,
       operation: 'PutItem',
-      key: util.dynamodb.toMapValues({
-        pk,
-        sk: `PUBLISHED#${nodeId.split('%').join('%25').split('#').join('%23')}#${messageId}`,
-      }),
+      key: util.dynamodb.toMapValues(record.key),
       attributeValues: util.dynamodb.toMapValues({
-        ichido_format: 1,
-        ichido_state: 'completed',
-        ichido_owner: util.autoId(),
-        ichido_fence: 1,
-        ichido_updated_at: util.time.nowEpochMilliSeconds(),
-        ichido_outcome: JSON.stringify({ ...message, kind, sequence }),
+        [record.names.format]: 1,
+        [record.names.state]: 'completed',
+        [record.names.owner]: util.autoId(),
+        [record.names.fence]: 1,
+        [record.names.updatedAt]: util.time.nowEpochMilliSeconds(),
+        [record.names.outcome]: JSON.stringify({ ...message, kind, sequence }),
         ttl: kept,
       }),
       condition: {
@@ -100,13 +97,13 @@ export function request(ctx) {
 
 export function response(ctx) {
   if (ctx.error) {
-    // Told after the number has been declared void.
+    // declareVoid tells the client, after it has declared the number void.
     const reasons = ctx.result && ctx.result.cancellationReasons ? ctx.result.cancellationReasons : [];
     const refused = (reason) => reason && reason.type === 'ConditionalCheckFailed';
     if (refused(reasons[0])) {
-      ctx.stash.failure = { message: 'The node is not a member of the group, or has expired.', type: 'NodeNotFound' };
+      ctx.stash.failure = { message: 'The node is not a member of the group, or its membership has expired. Join again.', type: 'NodeNotFound' };
     } else if (reasons.some((reason) => refused(reason) || reason.type === 'TransactionConflict')) {
-      ctx.stash.failure = { message: 'Other requests were faster. Try again.', type: 'Conflict' };
+      ctx.stash.failure = { message: 'Another request changed the same data at the same time. Try again.', type: 'Conflict' };
     } else {
       ctx.stash.failure = { message: 'The message could not be written. Try again.', type: 'Unavailable' };
     }

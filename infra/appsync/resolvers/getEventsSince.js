@@ -1,13 +1,13 @@
 import { util } from '@aws-appsync/utils';
 
-/** The events of one answer. */
+/** How many events one answer has at most. */
 const MAX_EVENTS = 100;
 /** A number without a message counts as lost when a later message is this old. */
 const SETTLED_AFTER_MS = 5000;
 
 /**
- * checkBounds, checkGroupExists, readEvents (several times: there may be many reports between two events). `since` is a cursor, `SEQUENCE:INDEX`,
- * after whose event the answer begins, or a time.
+ * checkBounds, checkGroupExists, readEvents (several times, because there may be many reports between two events). `since` is the cursor
+ * (`SEQUENCE:INDEX`) of an event, after which the answer begins, or a time.
  */
 export function request(ctx) {
   const { since } = ctx.args;
@@ -19,7 +19,7 @@ export function request(ctx) {
     ctx.stash.since = util.time.parseISO8601ToEpochMilliSeconds(since);
     ctx.stash.cursor = '';
   } else {
-    util.error('since is the cursor of an event, a nextSince, or a time such as 2026-01-01T00:00:00.000Z.', 'ValidationError');
+    util.error('since must be the cursor of an event, a nextSince, or a time such as 2026-01-01T00:00:00.000Z.', 'ValidationError');
   }
   return {};
 }
@@ -33,7 +33,7 @@ export function response(ctx) {
   let open = false;
   for (const item of inOrder) {
     const isKept = item.ttl * 1000 > now && (!since || item.at > since);
-    // In between, numbers are missing: lost, or on their way. Whoever went on would never see the latter.
+    // The numbers in between are missing: their messages are lost, or may still come. An asker that went on would never see the latter.
     if (isKept && item.sequence > last + 1 && item.at + SETTLED_AFTER_MS > now) {
       open = true;
     }

@@ -3,7 +3,7 @@ import { util } from '@aws-appsync/utils';
 /** checkBounds, checkGroupExists, readMessages. */
 export function request(ctx) {
   if (ctx.args.sequence < 0) {
-    util.error('sequence is 0 or greater.', 'ValidationError');
+    util.error('sequence must be 0 or greater.', 'ValidationError');
   }
   ctx.stash.after = ctx.args.sequence;
   return {};

@@ -1,6 +1,6 @@
 import { util } from '@aws-appsync/utils';
 
-/** getGroup (checkBounds, checkGroupExists) and listGroupsByDomain (checkBounds, listGroups): what they found, as the schema shows it. */
+/** getGroup (checkBounds, checkGroupExists) and listGroupsByDomain (checkBounds, listGroups): shows what they found as the schema has it. */
 export function request() {
   return {};
 }

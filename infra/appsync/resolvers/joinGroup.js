@@ -1,6 +1,6 @@
 import { util } from '@aws-appsync/utils';
 
-/** checkBounds, checkGroupExists, readMembership, listMembers, putMember. Joining twice is fine. */
+/** checkBounds, checkGroupExists, readMembership, listMembers, putMember. A node may join again: its membership begins anew. */
 export function request() {
   return {};
 }

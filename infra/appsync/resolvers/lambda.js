@@ -1,6 +1,6 @@
 import { util } from '@aws-appsync/utils';
 
-/** createGroup, leaveGroup, dissolveGroup: what takes more than a few requests is done by mesh-resolver (Rust). */
+/** createGroup, leaveGroup, dissolveGroup: the Lambda function mesh-resolver (crates/mesh) does what takes more than a few requests. */
 export function request(ctx) {
   return {
     operation: 'Invoke',

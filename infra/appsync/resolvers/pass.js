@@ -1,4 +1,4 @@
-/** A pipeline that only needs its functions: the last one's result is the answer. */
+/** getNodeStatus, listGroupStatuses: the result of the last step is the answer. */
 export function request() {
   return {};
 }

@@ -1,6 +1,6 @@
 import { util } from '@aws-appsync/utils';
 
-/** checkBounds, checkGroupExists, extendHost. The group's end does not move. */
+/** checkBounds, checkGroupExists, extendHost. A heartbeat does not change `expiresAt`. */
 export function request() {
   return {};
 }

@@ -5,19 +5,19 @@ const MAX_VALUES = 100;
 const MAX_KEY = 128;
 const MAX_VALUE = 4096;
 
-/** checkBounds, checkMessageId, takeSequence, writeMessage, declareVoid. */
+/** Makes the message and leaves it in the stash. Then checkBounds, checkMessageId, takeSequence, writeMessage, declareVoid. */
 export function request(ctx) {
   const { groupId, domain, nodeId, data } = ctx.args;
   const refuse = (what) => util.error(what, 'ValidationError');
   if (data.length > MAX_VALUES) {
-    refuse(`data has at most ${MAX_VALUES} values, not ${data.length}.`);
+    refuse(`data must have at most ${MAX_VALUES} values; it has ${data.length}.`);
   }
   for (const { key, value } of data) {
     if (key.length === 0 || key.length > MAX_KEY) {
-      refuse(`A key of data has 1 to ${MAX_KEY} characters, not ${key.length}.`);
+      refuse(`A key in data must have 1 to ${MAX_KEY} characters; it has ${key.length}.`);
     }
     if (value.length > MAX_VALUE) {
-      refuse(`A value of data has at most ${MAX_VALUE} characters, not ${value.length}.`);
+      refuse(`A value in data must have at most ${MAX_VALUE} characters; it has ${value.length}.`);
     }
   }
   ctx.stash.kind = 'status';

@@ -67,7 +67,7 @@ impl Table {
             Some(RecordedNotice { kind, sequence, at }) if kind == KIND => {
                 Ok(Some(Notice { sequence, at: Timestamp::from_millis(at), is_replay: true }))
             }
-            _ => Err(Error::Validation("messageId was used before, for another message.".into())),
+            _ => Err(Error::Validation("This messageId was used before for another message. Use a new one.".into())),
         }
     }
 
