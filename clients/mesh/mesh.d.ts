@@ -1,11 +1,11 @@
 /** Reports and events are collected for this long and sent together. */
 export const BATCH_MS: number;
-/** The one selection with which both generations of clients understand each other. */
+/** The selection that both generations of clients understand. */
 export const EVERYTHING: string;
 
 export class MeshError extends Error {
   readonly type: string;
-  /** The group is over: there is nothing to come back to. */
+  /** The group has ended: trying again is of no use. */
   readonly isEnd: boolean;
   readonly isRetryable: boolean;
 }
@@ -71,13 +71,13 @@ export interface Kinds {
 
 export interface Options {
   endpoint: string;
-  /** Where to subscribe; `endpoint` over WebSocket with `/realtime` otherwise. */
+  /** Where to subscribe. Default: `endpoint` over WebSocket, with `/realtime` behind it. */
   realtime?: string;
   apiKey: string;
   /** For Node before 22: `ws`. */
   WebSocket?: unknown;
   fetch?: typeof globalThis.fetch;
-  /** Time and chance, for tests. */
+  /** Time and random numbers, for tests. */
   machine?: Machine;
 }
 
@@ -109,9 +109,9 @@ export class Membership {
   readonly isHost: boolean;
   /** The last sequence that the listeners have seen. */
   readonly sequence: number;
-  /** Returns how to stop listening. */
+  /** Returns a function that stops listening. */
   on<K extends keyof Kinds>(kind: K, listener: (value: Kinds[K]) => void): () => void;
-  /** What the group's members have reported last. */
+  /** The last report of each member of the group. */
   statuses(): Promise<NodeStatus[]>;
   report(values: Record<string, string | number | boolean>): Promise<void>;
   fire(name: string, payload?: unknown): Promise<void>;

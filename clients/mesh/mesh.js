@@ -1,23 +1,23 @@
 /**
  * A client of the mesh, for browsers and Node, without dependencies.
  *
- * What it promises: every message of a group that is published after `join` resolved, and is still kept when it is asked for,
- * reaches the listeners once and in the one order in which the group accepted them. A gap in the sequence is noticed,
- * filled by a query, and told (`gap`) if it cannot be filled. The group's end reaches them once (`ended`). Events of one membership
+ * It promises: every message of a group that is published after `join` has resolved, and is still kept when the client asks for it,
+ * reaches the listeners once and in the order in which the group accepted the messages. The client notices a gap in the sequence and
+ * fills it by a query. If it cannot, it tells the listeners (`gap`). The group's end reaches them once (`ended`). Events of one membership
  * reach the group in the order in which they were fired.
  *
- * How: one subscription to `onMessageInGroup`; messages wait until those before them are here, at most GAP_PATIENCE_MS, then the
- * missing ones are asked for. After every (re)connection the stream is asked for what came meanwhile, and once more a little later: a
- * server may lose a message right after it has acknowledged a subscription. Every heartbeat asks too. Groups without WebSocket, and clients
- * whose socket is gone, poll with the same query.
+ * How: the client subscribes to `onMessageInGroup`. A message waits for the ones before it for at most GAP_PATIENCE_MS; then the client asks
+ * for the missing ones. After every (re)connection it asks for what came meanwhile, and a little later once more, because a
+ * server may lose a message right after it has acknowledged a subscription. It also asks after every heartbeat. Groups without WebSocket, and
+ * clients that have lost their socket, poll with the same query.
  */
 
 /** Reports and events are collected for this long and sent together. */
 export const BATCH_MS = 50;
-/** How long an out-of-order message waits for the ones before it; and the longest pause between two looks for a message on its way. */
+/** How long an out-of-order message waits for the ones before it, and the longest pause between two queries for a message that may still come. */
 const GAP_PATIENCE_MS = 300;
 const GAP_PATIENCE_LONGEST_MS = 2000;
-/** When the stream is looked at once more after a subscription was acknowledged. */
+/** How long after the acknowledgement of a subscription the client asks for the stream once more. */
 const SECOND_LOOK_MS = 2000;
 /** Pauses between attempts to reconnect: the first, and the longest. */
 const RECONNECT_FIRST_MS = 500;
@@ -27,15 +27,15 @@ const CONNECT_MS = 10000;
 const SILENCE_MS = 300000;
 /** How long a request may take. */
 const REQUEST_MS = 10000;
-/** Beyond every sequence: asking from here tells the head, and nothing else. */
+/** Beyond every sequence: a query from here returns the head and nothing else. */
 const BEYOND = 2147483647;
-/** How often a request is tried when the server says "try again". */
+/** How many times a request is sent while the server answers "try again". */
 const ATTEMPTS = 5;
-/** What one batch of events holds: the server's count, and so many characters that both forms of it can be delivered. */
+/** How much one batch of events holds: as many events as the server takes, and so few characters that both forms of it can be delivered. */
 const BATCH_EVENTS = 100;
 const BATCH_CHARACTERS = 30000;
 
-/** The one selection with which both generations of clients understand each other. */
+/** The selection that both generations of clients understand. */
 export const EVERYTHING = `
   groupId domain sequence messageId timestamp
   nodeStatus { nodeId groupId domain data { key value } timestamp }
@@ -45,7 +45,7 @@ export const EVERYTHING = `
 
 const GROUP = 'id domain fullId name hostId createdAt expiresAt heartbeatIntervalSeconds useWebSocket pollingIntervalSeconds';
 
-/** What the server refused, with AppSync's `errorType` as `type`. */
+/** Why the server refused a request. `type` is AppSync's `errorType`. */
 export class MeshError extends Error {
   constructor(type, message) {
     super(message);
@@ -53,7 +53,7 @@ export class MeshError extends Error {
     this.type = type;
   }
 
-  /** The group is over: there is nothing to come back to. */
+  /** The group has ended: trying again is of no use. */
   get isEnd() {
     return this.type === 'GroupNotFound';
   }
@@ -63,7 +63,7 @@ export class MeshError extends Error {
   }
 }
 
-/** Time and chance: the machine's own, unless a test brings others. */
+/** The machine's own time and random numbers. A test brings others. */
 const MACHINE = {
   setTimeout: (work, ms) => globalThis.setTimeout(work, ms),
   clearTimeout: (timer) => globalThis.clearTimeout(timer),
@@ -86,7 +86,7 @@ export class Mesh {
     return new Promise((resolve) => void this.machine.setTimeout(resolve, ms));
   }
 
-  /** One operation with one field; its value. Throws a MeshError. */
+  /** Sends an operation with one field and returns the field's value. Throws a MeshError. */
   async request(query, variables = {}) {
     for (let attempt = 1; ; attempt += 1) {
       try {
@@ -137,7 +137,7 @@ export class Mesh {
     return this.request(`query ($domain: String!) { listGroupsByDomain(domain: $domain) { ${GROUP} } }`, { domain });
   }
 
-  /** Creates the host's group, or finds the one that it has, and enters it. */
+  /** Creates the host's group, or finds the one that the host has, and enters it. */
   async host({ name, domain, hostId, maxConnectionTimeSeconds, useWebSocket }) {
     const group = await this.request(
       `mutation ($name: String!, $hostId: ID!, $domain: String!, $seconds: Int, $ws: Boolean) {
@@ -160,8 +160,8 @@ export class Mesh {
 }
 
 /**
- * A node in a group. Listeners: `status` (a NodeStatus), `events` (a BatchEvent), `message` (every message as it came),
- * `gap` ({from, to}: lost), `ended` ({reason}), `connection` ('open' | 'lost' | 'polling').
+ * A node in a group. Listeners: `status` (a NodeStatus), `events` (a BatchEvent), `message` (every message),
+ * `gap` ({from, to}: the numbers of lost messages), `ended` ({reason}), `connection` ('open' | 'lost' | 'polling').
  */
 export class Membership {
   #mesh;
@@ -179,11 +179,11 @@ export class Membership {
   /** Messages that wait for those before them. */
   #waiting = new Map();
   #gapTimer = null;
-  /** The one look at the stream that is under way, and whether another one is wanted after it. */
+  /** The query of the stream that is under way, and whether another one is wanted after it. */
   #look = null;
   #lookAgain = false;
   #unsent = { data: new Map(), events: [] };
-  /** What the group knows of this node. */
+  /** The values of this node that the group knows. */
   #reported = new Map();
   #flushing = null;
   #sending = Promise.resolve();
@@ -215,7 +215,7 @@ export class Membership {
     for (const listener of this.#listeners.get(kind) ?? []) listener(value);
   }
 
-  /** Finds out where the stream is, and begins to follow it. */
+  /** Asks for the stream's head and begins to follow the stream. */
   async enter() {
     const { head } = await this.#page(BEYOND);
     this.#delivered = head;
@@ -225,7 +225,7 @@ export class Membership {
     return this;
   }
 
-  /** What the group's members have reported last. */
+  /** The last report of each member of the group. */
   statuses() {
     return this.#mesh.request(
       'query ($groupId: ID!, $domain: String!) { listGroupStatuses(groupId: $groupId, domain: $domain) { nodeId groupId domain data { key value } timestamp } }',
@@ -233,9 +233,9 @@ export class Membership {
     );
   }
 
-  // --- saying something ------------------------------------------------------
+  // --- publishing ------------------------------------------------------------
 
-  /** Reports values; only what has changed is sent, after BATCH_MS, together with what else has by then. */
+  /** Reports values. If one has changed, the node's values are sent after BATCH_MS. */
   report(values) {
     for (const [key, value] of Object.entries(values)) {
       const text = String(value);
@@ -246,7 +246,7 @@ export class Membership {
     return this.#schedule();
   }
 
-  /** Fires an event, in order, after BATCH_MS together with the others of that time. */
+  /** Fires an event. It is sent after BATCH_MS, in order, together with the other events of that time. */
   fire(name, payload = null) {
     const text = payload === null || typeof payload === 'string' ? payload : JSON.stringify(payload);
     this.#unsent.events.push({ eventName: name, payload: text, firedAt: new Date(this.#mesh.machine.now()).toISOString() });
@@ -259,7 +259,7 @@ export class Membership {
     return this.#flushing;
   }
 
-  /** Sends what is waiting, after what is being sent. A publish whose answer is lost is repeated under the same messageId. */
+  /** Sends what is waiting, after what is being sent. If the answer to a publish is lost, the publish is repeated with the same messageId. */
   async flush() {
     await this.#sending;
     this.#flushing = null;
@@ -276,12 +276,12 @@ export class Membership {
   async #sendData(data) {
     if (data.size === 0) return;
     for (const [key, value] of data) this.#reported.set(key, value);
-    // The last known values all together: a status is the whole of it.
+    // A status replaces the one before it, so it holds all known values.
     const all = [...this.#reported].map(([key, value]) => ({ key, value }));
     try {
       await this.#publish('reportDataByNode', 'data', '[SensorDataInput!]!', all);
     } catch (error) {
-      // Not known to the group: the next report says it again.
+      // The group may not know these values: the next report sends them again.
       for (const [key, value] of data) if (!this.#unsent.data.has(key)) this.#unsent.data.set(key, value);
       throw error;
     }
@@ -343,7 +343,7 @@ export class Membership {
     this.#end('dissolved');
   }
 
-  /** Stops without telling the server: what a crash looks like to the others. */
+  /** Stops without telling the server. To the others it looks like a crash. */
   drop() {
     this.#end('dropped');
   }
@@ -384,7 +384,7 @@ export class Membership {
     });
   }
 
-  /** Asks again and again, until a socket is open. */
+  /** Asks for the stream at every interval, until a socket is open. */
   #poll() {
     if (this.#polling || this.#over) return;
     this.#polling = true;
@@ -400,7 +400,7 @@ export class Membership {
     look();
   }
 
-  /** Does something later, unless it is all over by then. */
+  /** Does something later, unless the membership has ended by then. */
   #later(ms, work) {
     const { machine } = this.#mesh;
     const timer = machine.setTimeout(() => {
@@ -418,7 +418,7 @@ export class Membership {
 
   // --- following the stream --------------------------------------------------
 
-  /** One connection: resolves when the subscription is acknowledged and what came before it is here, or when it failed. */
+  /** Opens one connection. Resolves when the subscription is acknowledged and the messages before it are here, or when the connection failed. */
   #connect() {
     const { endpoint, realtime, apiKey, WebSocket } = this.#mesh;
     return new Promise((resolve) => {
@@ -476,7 +476,7 @@ export class Membership {
     socket.close();
   }
 
-  /** Polls until there is a socket again. */
+  /** Reconnects after a pause, and polls until then. */
   #lost() {
     this.#drop(this.#socket);
     if (this.#over) return;
@@ -489,12 +489,12 @@ export class Membership {
 
   #arrived(message) {
     if (!message || this.#over) return;
-    // Its publisher selected less than everything: the stream has the rest of it.
+    // Its publisher did not select all fields: the stream has the rest.
     if (typeof message.sequence !== 'number' || !(message.nodeStatus || message.batchEvent || message.groupDissolve)) {
       void this.#catchUp();
       return;
     }
-    if (message.sequence <= this.#delivered) return; // seen, by a query or an earlier connection
+    if (message.sequence <= this.#delivered) return; // delivered already, by a query or an earlier connection
     this.#waiting.set(message.sequence, message);
     this.#deliver();
     if (this.#waiting.size > 0 && !this.#gapTimer && !this.#over) {
@@ -505,7 +505,7 @@ export class Membership {
     }
   }
 
-  /** Delivers what is next in order, as far as it is here. */
+  /** Delivers the next messages in order, as far as they are here. */
   #deliver() {
     while (!this.#over) {
       const message = this.#waiting.get(this.#delivered + 1);
@@ -519,7 +519,7 @@ export class Membership {
     }
   }
 
-  /** The group is over, and with it what is missing: delivers what is here. */
+  /** The group has ended, so missing messages can no longer be fetched: delivers the ones that are here. */
   #deliverTheRest() {
     for (const sequence of [...this.#waiting.keys()].sort((a, b) => a - b)) {
       if (this.#over) return;
@@ -537,7 +537,7 @@ export class Membership {
     );
   }
 
-  /** Asks for what came after the last delivered message, until that is the head. One look at a time. */
+  /** Asks for the messages after the last delivered one, until the head is reached. One query at a time. */
   #catchUp() {
     if (this.#look) {
       this.#lookAgain = true;
@@ -560,7 +560,7 @@ export class Membership {
         page = await this.#page(this.#delivered);
       } catch (error) {
         this.#failed(error);
-        // Whoever has no socket looks again with the next poll.
+        // Without a socket, the next poll asks again.
         if (this.#open && !this.#over) this.#later(GAP_PATIENCE_LONGEST_MS, () => this.#catchUp());
         return;
       }
@@ -571,14 +571,14 @@ export class Membership {
       if (this.#delivered > before) {
         patience = GAP_PATIENCE_MS;
       } else {
-        // The next one is on its way: it is here in a moment, or counts as lost.
+        // The next message may still come: soon it is here, or counts as lost.
         await this.#mesh.sleep(patience);
         patience = Math.min(GAP_PATIENCE_LONGEST_MS, patience * 2);
       }
     }
   }
 
-  /** Delivers a page, and tells what is neither in it nor void. */
+  /** Delivers a page, and tells the listeners of numbers that are neither in it nor void. */
   #take(page) {
     const here = new Map(page.messages.map((message) => [message.sequence, message]));
     const voids = new Set(page.voids);
@@ -604,7 +604,7 @@ export class Membership {
   }
 }
 
-/** For whoever wants to be gone: not being there is as good. */
+/** To a node that wants to leave, being gone already is no error. */
 function unlessGone(error) {
   if (!(error instanceof MeshError) || !(error.isEnd || error.type === 'NodeNotFound')) throw error;
 }

@@ -1,4 +1,4 @@
-// What APPSYNC_JS may not contain, as AWS itself knows it; the rules about methods and functions need types.
+// AWS's own rules for what APPSYNC_JS may not contain. The rules about methods and functions need types.
 import appsync from '@aws-appsync/eslint-plugin';
 
 export default [

@@ -10,7 +10,7 @@ import { connect } from './realtime.mjs';
 let platform;
 let api;
 before(async () => {
-  // Nobody here sends heartbeats for its groups, and the machine may be busy: they live long.
+  // Nobody here sends heartbeats, and the machine may be busy, so groups live long.
   platform = await startWith({ HOST_HEARTBEAT_SECONDS: '100', MEMBER_HEARTBEAT_SECONDS: '100' });
   api = await connect(platform.url);
 });
@@ -44,7 +44,7 @@ async function group(domain = DOMAIN) {
   const { id: groupId } = await api.ok(CREATE, { name: 'class', hostId, domain });
   const here = { groupId, domain };
   await api.ok(JOIN, { ...here, nodeId: 'node-1', nodeName: 'One' });
-  // Joining elsewhere would leave: each group has a member of its own.
+  // A node that joins another group leaves the first, so each group has a member of its own.
   const nodeId = `node-of-${hostId}`;
   await api.ok(JOIN, { ...here, nodeId });
   return { ...here, hostId, nodeId };

@@ -1,4 +1,4 @@
-// AppSync over HTTP and over a bare WebSocket: what a client of another make would do.
+// AppSync over HTTP and over a bare WebSocket, as any other client would use it.
 import assert from 'node:assert/strict';
 import WebSocket from 'ws';
 import { json, PATIENCE_MS } from '../platform.mjs';

@@ -1,5 +1,5 @@
-// The JavaScript client in worlds of many seeds: joins, leaves, drops, losses after start_ack, reconnects, expiries. What its listeners
-// hear is the group's log: in order, nothing twice, every gap seen, and filled while messages are kept.
+// Runs the JavaScript client in many simulated worlds: joins, leaves, drops, losses after start_ack, reconnects, expiries. Its listeners must
+// hear the group's log in order and nothing twice, and every gap must be noticed, and filled while messages are kept.
 //
 //   SEED=n node simulation.mjs        one world, again
 //   SEEDS=100000 node simulation.mjs  many
@@ -35,7 +35,7 @@ class Node {
     this.from = membership.sequence;
     membership.on('message', (message) => this.heard.push(message));
     membership.on('gap', (gap) => {
-      // Only what could not be had at that moment may be given up.
+      // The client may give up only messages that it could not fetch at that moment.
       for (let n = gap.from; n <= gap.to; n += 1) {
         const message = this.world.log.get(n);
         if (message && this.world.isKept(n) && this.world.isAlive()) this.wronglyLost ??= { n, at: this.world.time.now, written: this.world.writtenAt.get(n) };
@@ -87,7 +87,7 @@ async function live(seed) {
     nodes.push(node);
     later(dice.between(1000, STORM_MS / 2), () => world.group && attempt(node, () => node.mesh.join({ groupId: 'g1', domain: 'home', nodeId: node.id })));
   }
-  // Somebody who never joined publishes too: numbers that are void.
+  // A node that never joined publishes too: its numbers are void.
   for (let n = 0; n < 3; n += 1) {
     later(dice.between(2000, STORM_MS), () => {
       world._reportDataByNode({ groupId: 'g1', domain: 'home', nodeId: 'stranger', messageId: `s${n}`, value: [] });
@@ -101,7 +101,7 @@ async function live(seed) {
   }
   for (let at = 3000; at < STORM_MS; at += dice.between(2000, 10_000)) later(at, () => world.storm());
   later(STORM_MS, () => world.calm());
-  // Lines go down, for a moment or for longer than anything is kept or anybody waited for.
+  // Lines go down, for a moment or for longer than messages are kept and members live.
   for (const node of nodes) {
     if (!dice.happens(0.4)) continue;
     const from = dice.between(4000, STORM_MS - 12_000);
@@ -136,7 +136,7 @@ function check(world, node) {
   for (let n = 1; n < numbers.length; n += 1) assert.ok(numbers[n] > numbers[n - 1], `${said}in order, and nothing twice: ${numbers}`);
   for (const message of node.heard) assert.deepEqual(message, world.log.get(message.sequence), `${said}as it was published`);
   assert.equal(node.wronglyLost, undefined, `${said}gave up what was kept: ${JSON.stringify(node.wronglyLost)}`);
-  // Everything up to the last delivered number was heard, told as lost, or void.
+  // Every number up to the last delivered one was heard, reported as lost, or void.
   const heard = new Set(numbers);
   const told = (n) => node.gaps.some(({ from, to }) => from <= n && n <= to);
   for (let n = node.from + 1; n <= node.membership.sequence; n += 1) {
@@ -144,7 +144,7 @@ function check(world, node) {
     assert.ok(world.log.get(n) === null || told(n), `${said}${n} was passed over without a word`);
   }
   assert.ok(node.endings.length <= 1, `${said}the end is told once: ${node.endings}`);
-  // After the calm whoever is in the group is where the group is.
+  // After the calm, every member of the group has reached the group's head.
   if (node.endings.length === 0) {
     assert.ok(world.isAlive(), `${said}the group is over, and nobody said so`);
     assert.equal(node.membership.sequence, world.head, `${said}is behind`);

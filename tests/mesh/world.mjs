@@ -1,5 +1,5 @@
-// A world of one seed: time that moves only when nothing else is left to do, chance that repeats, a network that loses, delays,
-// reorders and breaks, and in it a group as docs/mesh.md describes it. No sockets, no clocks.
+// A simulated world, made from one seed: time that moves only when nothing else is left to do, repeatable chance, a network that
+// loses, delays, reorders and breaks, and in it a group as crates/mesh/README.md describes it. No sockets, no clocks.
 
 /** A small generator (mulberry32): the same seed, the same world. */
 export function chance(seed) {

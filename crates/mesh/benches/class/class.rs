@@ -24,7 +24,7 @@ use super::server::KEY;
 use super::{BATCHES, REPORTS, Result};
 
 const DOMAIN: &str = "bench";
-/// Connections a group: requests wait for one another only when this many are under way.
+/// Connections per group. A request waits only if this many are under way.
 const CONNECTIONS: usize = 8;
 /// How long the last deliveries may take after the last publish.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -34,7 +34,7 @@ const SELECTION: &str = "groupId domain sequence timestamp nodeStatus { nodeId d
 
 /// What was measured in one part.
 pub(crate) struct Measured {
-    /// A second.
+    /// Per second.
     pub(crate) published: f64,
     pub(crate) delivered: f64,
     /// Deliveries that never came.
@@ -49,7 +49,7 @@ pub(crate) struct Measured {
 #[derive(Default)]
 struct Heard {
     count: AtomicU64,
-    /// Microseconds, a list a socket.
+    /// Microseconds, one list per socket.
     times: Vec<Mutex<Vec<u64>>>,
 }
 

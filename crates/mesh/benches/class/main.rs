@@ -1,9 +1,10 @@
-//! A school class: ten groups of forty nodes, 15 status reports and 2 event batches a second a group, each to all forty; and where it
-//! saturates. `make bench BENCH=mesh` runs it, `--smoke` runs it briefly, to see that everything works.
+//! A school class: ten groups of forty nodes. Each group publishes 15 status reports and 2 event batches per second, and each of them goes to
+//! all forty nodes. Then the load grows until the server is saturated. `make bench BENCH=mesh` runs it; `--smoke` runs it briefly, to see that
+//! everything works.
 //!
-//! The server (the deployed files on the in-process AppSync, the function, an embedded DynamoDB) is a process of its own; this one is the class,
-//! over HTTP and WebSocket on loopback, on the same two cores. A message's time is from the moment the server stamped it, a little before
-//! it is accepted, until a subscriber has read it.
+//! The server (the deployed files on the in-process AppSync, the function, an embedded DynamoDB) is a process of its own. This process is the
+//! class: it uses HTTP and WebSocket on loopback, on the same cores. The time of a message begins when the server stamps it, a little
+//! before the group accepts it, and ends when a subscriber has read it.
 
 mod class;
 mod server;
@@ -16,21 +17,21 @@ use class::{Class, Measured};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// What the class is.
+/// How large the class is, and how long each part lasts.
 struct Plan {
     groups: usize,
     nodes: usize,
     seconds: u64,
-    /// Times the class's own rate.
+    /// The loads, as multiples of the class's own rate.
     steps: &'static [u32],
 }
 
 const GROUPS: usize = 10;
 const NODES: usize = 40;
-/// A second, a group.
+/// Per second and group.
 const REPORTS: u32 = 15;
 const BATCHES: u32 = 2;
-/// What is promised.
+/// The 99th percentile of a message's time must not be longer.
 const P99: Duration = Duration::from_millis(50);
 /// How long each part lasts, unless `BENCH_SECONDS` says otherwise.
 const SECONDS: u64 = 10;
@@ -52,7 +53,7 @@ fn main() -> Result<()> {
 
 async fn run(plan: &Plan) -> Result<()> {
     let mut out = std::io::stdout();
-    writeln!(out, "Requests to the store an operation, beside the seed's flow\n")?;
+    writeln!(out, "Requests to DynamoDB per operation, compared with the first design\n")?;
     for line in store::compare().await? {
         writeln!(out, "{line}")?;
     }
@@ -60,7 +61,7 @@ async fn run(plan: &Plan) -> Result<()> {
     let class = Class::enter(server.address, plan.groups, plan.nodes).await?;
     writeln!(
         out,
-        "\n{} groups × {} nodes, {REPORTS} reports and {BATCHES} event batches a second a group\n",
+        "\n{} groups × {} nodes, {REPORTS} reports and {BATCHES} event batches per second and group\n",
         plan.groups, plan.nodes
     )?;
     writeln!(

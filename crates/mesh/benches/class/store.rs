@@ -1,4 +1,4 @@
-//! What each operation asks of the store, counted, beside what the seed's flow asks.
+//! Counts the requests that each operation makes to DynamoDB, beside those of the first design.
 
 use appsync::Caller;
 use serde_json::{Value, json};
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use super::Result;
 use super::server::{KEY, api};
 
-/// An operation, its document, its variables, and the seed's flow (its diagrams), in requests.
+/// An operation, its document, its variables, and the requests of the first design.
 type Row = (&'static str, &'static str, Value, &'static str);
 
 const WHERE: &str = "$groupId: ID!, $domain: String!";
 
-/// One line an operation.
+/// One line per operation.
 pub(crate) async fn compare() -> Result<Vec<String>> {
     let (api, db) = api().await?;
     let caller = Caller::api_key(KEY);
