@@ -1,7 +1,7 @@
-//! Where each application's things are: its records, its functions, and where it puts what it gave up on.
+//! Where each application keeps its things: its records, its functions and its dead letters.
 //!
-//! Names are production's; elsewhere the environment's name ends them. A test compares this list with the templates, so
-//! that a table, a queue or a function that is not here is found out.
+//! The names are those of production; elsewhere they end in the environment's name. A test compares them with the
+//! templates and fails if a table, a queue or a function is not here.
 
 use clap::ValueEnum;
 use ichido::dynamodb::Table;
@@ -17,7 +17,7 @@ pub enum Application {
     Mesh,
 }
 
-/// An on-failure queue, and the function whose events it holds.
+/// A queue for the events that a function could not handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failures {
     pub queue: &'static str,
@@ -41,7 +41,7 @@ impl Application {
         }
     }
 
-    /// The table with its records.
+    /// The table that holds its records.
     pub fn table(self) -> &'static str {
         match self {
             Self::Slack => "slack-classify-bot-processed-events",
@@ -52,7 +52,7 @@ impl Application {
         }
     }
 
-    /// How the records stand in that table.
+    /// The keys of the records in that table.
     pub fn records(self, table: &str) -> Table {
         match self {
             Self::Slack => Table::new(table, "event_key"),
@@ -72,7 +72,7 @@ impl Application {
         }
     }
 
-    /// Where Lambda puts events of its functions that failed too often.
+    /// Where Lambda puts the events that its functions could not handle.
     pub fn failures(self) -> &'static [Failures] {
         match self {
             Self::Slack => SLACK,
@@ -82,13 +82,14 @@ impl Application {
         }
     }
 
-    /// The key of a delivery of an entry to a destination, whose fence counts the attempts.
+    /// The key of the delivery of a feed's entry to a destination. The fence of its record counts the attempts.
     pub fn delivery_key(destination: &str, entry: &str) -> Option<Key> {
         Namespace::new("DELIVERY").key([destination, entry]).ok()
     }
 
-    /// The function that lists, resends and drops the dead letters in its own table (`{"command": "dead-letters"}`).
-    pub fn letters(self) -> Option<&'static str> {
+    /// The function that lists, resends and drops the dead letters in the application's table
+    /// (`{"command": "dead-letters"}`).
+    pub fn dead_letter_function(self) -> Option<&'static str> {
         match self {
             Self::Github => Some("github-subscriber"),
             Self::Hatebu => Some("hatebu-subscriber"),

@@ -4,21 +4,22 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use clap::{Args, ValueEnum};
 use function::Aws;
+use ichido::{Clock as _, SystemClock};
 use serde::Serialize;
 
 /// Options of every command.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Shared {
-    /// Where the AWS APIs are, if not at AWS: http://127.0.0.1:8787 is `make dev`
+    /// Send AWS calls to this address; `make dev` is http://127.0.0.1:8787
     #[arg(long, global = true, value_name = "URL", env = "AWS_ENDPOINT_URL")]
     pub endpoint_url: Option<String>,
-    /// The environment; its name ends the names of tables and functions, but for prod
+    /// The environment; outside prod, names of tables and functions end in `-ENV`
     #[arg(long, global = true, value_enum, env = "ENV")]
     pub env: Option<Environment>,
     /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, global = true)]
     pub yes: bool,
 }
@@ -42,7 +43,7 @@ impl Environment {
         }
     }
 
-    /// What ends every name.
+    /// What the names of tables and functions end in.
     pub fn suffix(self) -> &'static str {
         match self {
             Environment::Local => "-local",
@@ -57,16 +58,18 @@ impl Environment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     Well,
-    /// There is something that somebody has to look at.
-    Found,
+    /// It found something that somebody has to look at.
+    NeedsAttention,
 }
 
-/// Why a command could not do what was asked. Each says what to do.
+/// Why a command could not do what was asked. Each error says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("say which environment: --env dev, staging or prod (or --endpoint-url for the local platform)")]
+    #[error(
+        "no environment is named: add --env dev, --env staging or --env prod (or --endpoint-url URL for the local platform)"
+    )]
     NoEnvironment,
-    #[error("not confirmed; nothing was done (--yes does not ask)")]
+    #[error("not confirmed, so nothing was changed; --yes skips the question")]
     NotConfirmed,
     #[error("{0}")]
     Refused(String),
@@ -76,29 +79,13 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    #[error("the output cannot be written")]
+    #[error("could not write the output")]
     Output(#[from] io::Error),
 }
 
-/// A failure of something that we asked for: what could not be done, what to look at, and the cause.
+/// A failed call: what could not be done and what to check, with the cause.
 pub fn failed(what: impl Into<String>, source: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::Failed { what: what.into(), source: Box::new(source) }
-}
-
-/// An error with its causes, a line.
-pub fn explain(error: &dyn std::error::Error) -> String {
-    format!("ichidoctl: {}", causes(error))
-}
-
-/// An error with its causes, without the tool's name before it.
-pub fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
 }
 
 /// What a command works with.
@@ -106,7 +93,7 @@ pub struct Context<'a> {
     pub aws: Aws,
     shared: Shared,
     out: &'a mut (dyn Write + Send),
-    /// Whether a person watches what is written.
+    /// Whether the output goes to a terminal.
     terminal: bool,
 }
 
@@ -118,7 +105,7 @@ impl std::fmt::Debug for Context<'_> {
 
 impl<'a> Context<'a> {
     pub async fn new(shared: &Shared, out: &'a mut (dyn Write + Send)) -> Self {
-        // The local platform asks for no credentials; another endpoint gets those of the process.
+        // The local platform needs no credentials. Another endpoint gets those of the process, if there are any.
         let aws = match &shared.endpoint_url {
             Some(endpoint) if !has_credentials() => Aws::at(endpoint),
             endpoint => Aws::of_process_at(endpoint.as_deref(), template::REGION).await,
@@ -126,18 +113,18 @@ impl<'a> Context<'a> {
         Context { terminal: io::stdout().is_terminal(), ..Self::with(shared, aws, out) }
     }
 
-    /// With clients of the caller's: tests.
+    /// With the caller's clients: what tests use.
     pub fn with(shared: &Shared, aws: Aws, out: &'a mut (dyn Write + Send)) -> Self {
         Context { aws, shared: shared.clone(), out, terminal: false }
     }
 
-    /// The name of a table in the chosen environment, unless it is given.
+    /// `given`, or else the name of the table in the chosen environment.
     pub fn table_name(&self, given: Option<&str>, name_in_prod: &str) -> Result<String, Error> {
         match (given, self.shared.env, &self.shared.endpoint_url) {
             (Some(given), _, _) => Ok(given.to_owned()),
             (None, Some(env), _) => Ok(format!("{name_in_prod}{}", env.suffix())),
             (None, None, Some(_)) => Ok(name_in_prod.to_owned()),
-            // an operator should never touch production by leaving something out
+            // An operator must not touch production by leaving something out.
             (None, None, None) => Err(Error::NoEnvironment),
         }
     }
@@ -151,7 +138,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What ends the names of functions, schedules, queues and alarms. The local platform's names end in nothing.
+    /// What the names of functions, schedules, queues and alarms end in: nothing on the local platform.
     pub fn suffix(&self) -> Result<&'static str, Error> {
         match (self.shared.env, &self.shared.endpoint_url) {
             (Some(env), _) => Ok(env.suffix()),
@@ -160,7 +147,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether a person watches what is written, and it may be overwritten.
+    /// Whether the output goes to a terminal, where it may be overwritten.
     pub fn terminal(&self) -> bool {
         self.terminal
     }
@@ -185,10 +172,10 @@ impl<'a> Context<'a> {
         aws_sdk_cloudwatchlogs::Client::new(self.aws.config())
     }
 
-    /// Leaves a line of JSON, with its time, on standard error: what was changed by hand, by whom and why. A terminal shows
-    /// it, a pipeline's log keeps it.
+    /// Writes one line of JSON about a change to standard error, with the time. A terminal shows it, and the log of a
+    /// pipeline keeps it.
     pub fn log(&self, what: &serde_json::Value) -> Result<(), Error> {
-        let mut line = serde_json::json!({ "timestamp": jiff::Timestamp::now().to_string() });
+        let mut line = serde_json::json!({ "timestamp": SystemClock.now().to_string() });
         if let (Some(line), Some(what)) = (line.as_object_mut(), what.as_object()) {
             line.extend(what.clone());
         }
@@ -204,7 +191,7 @@ impl<'a> Context<'a> {
         Ok(writeln!(self.out, "{text}")?)
     }
 
-    /// Writes text as it is, at once: what a live view overwrites.
+    /// Writes text as it is and flushes it, for a view that is overwritten later.
     pub fn write(&mut self, text: &str) -> Result<(), Error> {
         self.out.write_all(text.as_bytes())?;
         Ok(self.out.flush()?)
@@ -216,7 +203,7 @@ impl<'a> Context<'a> {
         Ok(writeln!(self.out, "{text}")?)
     }
 
-    /// Asks before something that cannot be taken back. Without a terminal, only `--yes` is a yes.
+    /// Asks before a change that cannot be undone. Without a terminal, only `--yes` confirms it.
     pub fn confirm(&mut self, what: &str) -> Result<(), Error> {
         if self.shared.yes {
             return Ok(());
@@ -232,7 +219,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Whether the process brings credentials of its own.
+/// Whether the process has credentials of its own.
 fn has_credentials() -> bool {
     ["AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE"]
         .iter()

@@ -1,8 +1,8 @@
 //! What an environment is supposed to be: its settings from `infra/environments.ts`, and the templates resolved with them.
 //!
-//! The templates are in the binary, as they are in the local platform: `make rollout` builds the tool from the tree that was
-//! deployed. The settings are asked of that tree (`infra/cli/describe.ts`, which knows how a deployment names things), or read
-//! from a file that it wrote; the local platform has none and is content with the templates' defaults.
+//! The templates are compiled into the binary; `make rollout` builds it from the tree that was deployed. The settings come from
+//! that tree (`infra/cli/describe.ts` prints them), or from a file. The local platform has no settings and uses the
+//! templates' defaults.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use template::Template;
 use crate::context::{Context, Environment, Error, failed};
 
 /// Every template by its name.
-pub const TEMPLATES: [(&str, &str); 5] = [
+pub(crate) const TEMPLATES: [(&str, &str); 5] = [
     ("shared", include_str!("../../../infra/templates/shared.yaml")),
     ("slack", include_str!("../../../infra/templates/slack.yaml")),
     ("feeds", include_str!("../../../infra/templates/feeds.yaml")),
@@ -23,7 +23,7 @@ pub const TEMPLATES: [(&str, &str); 5] = [
     ("mesh", include_str!("../../../infra/templates/mesh.yaml")),
 ];
 
-/// The part of an environment that concerns its operation.
+/// The settings of an environment that concern its operation.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Settings {
@@ -33,7 +33,7 @@ pub struct Settings {
     pub rollout: Rollout,
 }
 
-/// How traffic moves.
+/// How a rollout moves traffic.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rollout {
@@ -47,7 +47,7 @@ pub struct Rollout {
 #[derive(Deserialize)]
 struct Description {
     environment: Settings,
-    /// By template.
+    /// The parameters of each template.
     parameters: BTreeMap<String, BTreeMap<String, Value>>,
 }
 
@@ -59,11 +59,11 @@ pub struct Described {
 }
 
 impl Described {
-    /// Of the chosen environment. `file` instead of asking the tree.
+    /// Describes the chosen environment, from `file` or from the source tree.
     pub async fn of(context: &Context<'_>, file: Option<&Path>) -> Result<Self, Error> {
         let text = match (file, context.environment()?) {
             (Some(file), _) => std::fs::read_to_string(file)
-                .map_err(|error| failed(format!("{} cannot be read", file.display()), error))?,
+                .map_err(|error| failed(format!("could not read {}", file.display()), error))?,
             (None, Environment::Local) if context.suffix()?.is_empty() => return Self::of_local_platform(),
             (None, environment) => ask_tree(environment).await?,
         };
@@ -71,16 +71,16 @@ impl Described {
         let Settings { name, region, .. } = &described.settings;
         match context.aws.config().region() {
             Some(there) if there.as_ref() != region => Err(Error::Refused(format!(
-                "{name} lives in {region}, and AWS_REGION says {there}: AWS_REGION={region}"
+                "{name} is in {region}, but the region is set to {there}; set AWS_REGION={region}"
             ))),
             _ => Ok(described),
         }
     }
 
-    /// What a description says.
+    /// Reads a description.
     pub fn read(text: &str) -> Result<Self, Error> {
         let description: Description = serde_json::from_str(text).map_err(|error| {
-            failed("that is no description of an environment (infra/cli/describe.ts prints one)", error)
+            failed("this is not a description of an environment (infra/cli/describe.ts prints one)", error)
         })?;
         let none = BTreeMap::new();
         let templates = TEMPLATES.iter().map(|(name, text)| {
@@ -100,7 +100,7 @@ impl Described {
         Ok(Described { settings, templates: with_suffix("")? })
     }
 
-    /// The local platform bears production's names.
+    /// Whether this is the local platform, which has the names of production.
     pub fn on_local_platform(&self) -> bool {
         self.settings.name == "local" && self.settings.suffix.is_empty()
     }
@@ -111,31 +111,32 @@ impl Described {
     }
 }
 
-/// The templates with nothing but the environment's suffix: enough to know the names of functions.
-pub fn with_suffix(suffix: &str) -> Result<Vec<(&'static str, Template)>, Error> {
+/// The templates with no other parameter than the suffix, which is enough for the names of functions.
+pub(crate) fn with_suffix(suffix: &str) -> Result<Vec<(&'static str, Template)>, Error> {
     let parameters = BTreeMap::from([("Suffix".to_owned(), Value::from(suffix))]);
     TEMPLATES.iter().map(|(name, text)| resolve(name, text, &parameters).map(|template| (*name, template))).collect()
 }
 
 /// The deployed names of all functions.
-pub fn function_names(templates: &[(&str, Template)]) -> Vec<String> {
+pub(crate) fn function_names(templates: &[(&str, Template)]) -> Vec<String> {
     templates.iter().flat_map(|(_, template)| template.functions()).map(|function| function.name).collect()
 }
 
 fn resolve(name: &str, text: &str, parameters: &BTreeMap<String, Value>) -> Result<Template, Error> {
-    Template::read(text, parameters).map_err(|error| failed(format!("infra/templates/{name}.yaml"), error))
+    Template::read(text, parameters)
+        .map_err(|error| failed(format!("could not read infra/templates/{name}.yaml"), error))
 }
 
 async fn ask_tree(environment: Environment) -> Result<String, Error> {
     let tree = find_tree().ok_or_else(|| {
         Error::Refused(
-            "the settings of environments are in infra/environments.ts: run this in the project's tree, or give --settings FILE"
+            "the settings of environments are in infra/environments.ts; run this in the project's source tree, or name a file with --settings"
                 .to_owned(),
         )
     })?;
     let tsx = tree.join("infra/node_modules/.bin/tsx");
     if !tsx.exists() {
-        return Err(Error::Refused("infra/node_modules is missing: scripts/setup-infra installs it".to_owned()));
+        return Err(Error::Refused("infra/node_modules is missing; scripts/setup-infra installs it".to_owned()));
     }
     let output = tokio::process::Command::new(tsx)
         .arg(tree.join("infra/cli/describe.ts"))
@@ -144,15 +145,18 @@ async fn ask_tree(environment: Environment) -> Result<String, Error> {
         .stderr(Stdio::inherit())
         .output()
         .await
-        .map_err(|error| failed("node could not be started", error))?;
+        .map_err(|error| failed("could not start node", error))?;
     if !output.status.success() {
-        return Err(Error::Refused(format!("infra/cli/describe.ts failed ({}); what it said is above", output.status)));
+        return Err(Error::Refused(format!(
+            "infra/cli/describe.ts failed ({}); its messages are above",
+            output.status
+        )));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The project's tree: here or above.
-pub fn find_tree() -> Option<PathBuf> {
+/// The project's source tree: this directory or one above it.
+pub(crate) fn find_tree() -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
     here.ancestors().find(|directory| directory.join("infra/environments.ts").exists()).map(Path::to_owned)
 }

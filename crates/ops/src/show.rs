@@ -1,4 +1,4 @@
-//! How things are written for people: moments, ages, sizes, tables.
+//! How things are written for people: ages, durations, tables. A [`Timestamp`] prints itself.
 
 use std::time::Duration;
 
@@ -6,13 +6,7 @@ use ichido::Timestamp;
 
 use crate::context::{Context, Error};
 
-/// `2026-11-16T02:07:52Z`
-pub(crate) fn moment(at: Timestamp) -> String {
-    let seconds = i64::try_from(at.as_secs()).unwrap_or(i64::MAX);
-    jiff::Timestamp::from_second(seconds).map_or_else(|_| format!("{seconds} s"), |at| at.to_string())
-}
-
-/// `3 min`, `2 h`, `5 d`: as coarse as people say it.
+/// `3 min`, `2 h`, `5 d`: rounded down as people do it.
 pub(crate) fn age(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
@@ -28,7 +22,17 @@ pub(crate) fn relative(at: Timestamp, now: Timestamp) -> String {
     if at > now { format!("in {}", age(at.since(now))) } else { format!("{} ago", age(now.since(at))) }
 }
 
-/// Columns under their names; the last one may be as long as it likes.
+/// `15 min`, `90 s`, `2 min 5 s`: to the second.
+pub(crate) fn exactly(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        _ if seconds.is_multiple_of(60) => format!("{} min", seconds / 60),
+        _ => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
+}
+
+/// Columns under their names.
 pub(crate) fn table<const N: usize>(
     context: &mut Context<'_>,
     head: [&str; N],
@@ -55,7 +59,7 @@ pub(crate) fn table<const N: usize>(
     Ok(())
 }
 
-/// One line of a text from outside, cut to what fits.
+/// A text from outside as one line of at most `most` characters.
 pub(crate) fn one_line(text: &str, most: usize) -> String {
     let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if text.chars().count() <= most {
@@ -71,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_are_as_coarse_as_people_say_them() {
+    fn ages_are_rounded_as_people_do_it() {
         let of = |seconds| age(Duration::from_secs(seconds));
         assert_eq!(
             [of(0), of(119), of(120), of(7_199), of(7_200), of(172_800)],
@@ -79,11 +83,11 @@ mod tests {
         );
         let at = Timestamp::from_secs;
         assert_eq!((relative(at(10), at(30)), relative(at(200), at(0))), ("20 s ago".into(), "in 3 min".into()));
-        assert_eq!(moment(at(1_800_000_000)), "2027-01-15T08:00:00Z");
+        assert_eq!(at(1_800_000_000).to_string(), "2027-01-15T08:00:00.000Z");
     }
 
     #[test]
-    fn a_text_of_many_lines_is_one_and_is_cut() {
+    fn a_text_of_many_lines_becomes_one_line_and_is_cut() {
         assert_eq!(one_line("a\n  b\tc", 10), "a b c");
         assert_eq!(one_line("ああああ", 3), "ああ…");
     }

@@ -1,5 +1,5 @@
-//! What a rollout tells, to a person in a pipeline, to a person at a terminal and to a machine: the whole way from the
-//! machine's decisions to the printed text, against hands that keep an alias in memory and make time pass at once.
+//! What a rollout prints for a pipeline, for a terminal and as JSON: the whole way from the machine's decisions to the
+//! text. The alias is in memory here, and time passes at once.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -8,13 +8,13 @@ use clap::Parser as _;
 use function::Aws;
 use insta::assert_snapshot;
 use jiff::Timestamp;
-use ops::Cli;
-use ops::command::rollout::all;
+use ops::command::Cli;
 use ops::context::{Context, Ended};
 use ops::rollout::alias::{Alias, Change, Run, Version};
 use ops::rollout::drive::{AlarmState, End, Event, Hands, Sight, What, drive};
-use ops::rollout::machine::{Goal, Looked, Machine, Outcome, Seen, Settings, Why};
+use ops::rollout::machine::{Conclusion, Goal, Looked, Machine, Observation, Settings, Why};
 use ops::rollout::plan::{Item, Pace, Watch};
+use ops::rollout::together::drive_all;
 use ops::rollout::view::{Picture, plan};
 use tokio::sync::{mpsc, watch};
 
@@ -53,14 +53,14 @@ impl Hands for Fake {
         self.now.get()
     }
 
-    async fn read(&self) -> Seen {
-        Seen::Alias(self.alias.borrow().clone())
+    async fn read(&self) -> Observation {
+        Observation::Alias(self.alias.borrow().clone())
     }
 
-    async fn update(&self, change: &Change, revision: &str) -> Seen {
+    async fn update(&self, change: &Change, revision: &str) -> Observation {
         let mut alias = self.alias.borrow_mut();
         if alias.revision != revision {
-            return Seen::Stale;
+            return Observation::Stale;
         }
         self.revision.set(self.revision.get() + 1);
         *alias = Alias {
@@ -69,14 +69,18 @@ impl Hands for Fake {
             description: change.note.to_string(),
             revision: self.revision.get().to_string(),
         };
-        Seen::Updated(alias.clone())
+        Observation::Updated(alias.clone())
     }
 
-    async fn health(&self, _: Version) -> Seen {
-        if self.healthy { Seen::Healthy } else { Seen::Unhealthy("{\"errorType\":\"Runtime.ExitError\"}".into()) }
+    async fn health(&self, _: Version) -> Observation {
+        if self.healthy {
+            Observation::Healthy
+        } else {
+            Observation::Unhealthy("{\"errorType\":\"Runtime.ExitError\"}".into())
+        }
     }
 
-    async fn look(&self, _: Version, _: Timestamp) -> (Seen, Sight) {
+    async fn look(&self, _: Version, _: Timestamp) -> (Observation, Sight) {
         self.looks.set(self.looks.get() + 1);
         let rings = self.looks.get() >= self.rings_at;
         let alarm = |name: &str, state: &str, reason: &str| AlarmState {
@@ -93,7 +97,7 @@ impl Hands for Fake {
         let ringing = if rings { vec!["slack-events-errors".into()] } else { Vec::new() };
         let invocations = u64::from(self.looks.get()) * 10;
         let looked = Looked { ringing, invocations, ..Looked::default() };
-        (Seen::Looked(looked), Sight { alarms, invocations, errors: 0 })
+        (Observation::Looked(looked), Sight { alarms, invocations, errors: 0 })
     }
 
     async fn wait(&self) {
@@ -128,13 +132,13 @@ async fn run(hands: Vec<(&str, Fake)>, json: bool) -> (Ended, String) {
         let (stop, stopped) = watch::channel(None);
         let work =
             hands.into_iter().map(|(name, fake)| (name.to_owned(), (Goal::Forward(NEW), settings()), fake)).collect();
-        all(&mut context, work, Run("3f2a9c".into()), TICK, &stop, stopped).await.unwrap()
+        drive_all(&mut context, work, Run("3f2a9c".into()), TICK, &stop, stopped).await.unwrap()
     };
     (ended, String::from_utf8(out).unwrap())
 }
 
 #[tokio::test]
-async fn a_pipeline_reads_each_step_and_a_line_a_minute() {
+async fn a_pipeline_reads_each_step_and_one_line_per_minute() {
     let (ended, text) = run(vec![("slack-events", Fake::new())], false).await;
     assert_eq!(ended, Ended::Well);
     assert_snapshot!(text, @r"
@@ -156,7 +160,7 @@ async fn a_pipeline_reads_each_step_and_a_line_a_minute() {
 async fn what_was_seen_and_why_it_went_back_is_said() {
     let fake = Fake { rings_at: 5, ..Fake::new() };
     let (ended, text) = run(vec![("slack-events", fake), ("tokens-api", Fake::new())], false).await;
-    assert_eq!(ended, Ended::Found);
+    assert_eq!(ended, Ended::NeedsAttention);
     assert_snapshot!(text, @r"
     05:32:10Z slack-events: version 13 answers the health invocation
     05:32:10Z slack-events: 10 % to version 13, 90 % to 12; watching for 2 min
@@ -164,10 +168,10 @@ async fn what_was_seen_and_why_it_went_back_is_said() {
     05:32:10Z tokens-api: 10 % to version 13, 90 % to 12; watching for 2 min
     05:33:10Z slack-events: alarm slack-events-errors: ALARM (4.0 was at or above 3.0)
     05:33:10Z slack-events: 10 %, 60 s left; ringing: slack-events-errors; the new version: 50 invocations, 0 errors
-    05:33:10Z slack-events: going back from 13 to 12: the alarm slack-events-errors rings
-    05:33:10Z slack-events: BACK on version 12, away from 13: the alarm slack-events-errors rings
-    05:33:10Z tokens-api: going back from 13 to 12: interrupted by what happened to slack-events
-    05:33:10Z tokens-api: BACK on version 12, away from 13: interrupted by what happened to slack-events
+    05:33:10Z slack-events: going back from version 13 to 12: the alarm slack-events-errors rings
+    05:33:10Z slack-events: BACK on version 12 from 13: the alarm slack-events-errors rings
+    05:33:10Z tokens-api: going back from version 13 to 12: interrupted by the failed rollout of slack-events
+    05:33:10Z tokens-api: BACK on version 12 from 13: interrupted by the failed rollout of slack-events
     ");
 }
 
@@ -177,9 +181,9 @@ async fn an_interruption_cuts_a_wait_short_and_goes_back() {
     let hands = Fake { interrupt: Some(stop.clone()), ..Fake::new() };
     let machine = Machine::new(Goal::Forward(NEW), settings(), Run("3f2a9c".into()));
     let (tell, _told) = mpsc::unbounded_channel();
-    let outcome = drive("slack-events", machine, &hands, stopped, &tell).await;
+    let conclusion = drive("slack-events", machine, &hands, stopped, &tell).await;
     let why = Why::Interrupted("Ctrl-C".into());
-    assert_eq!(outcome, Outcome::WentBack { old: Version(12), new: NEW, why });
+    assert_eq!(conclusion, Conclusion::WentBack { old: Version(12), new: NEW, why });
     assert_eq!((hands.alias.borrow().version, hands.alias.borrow().other), (Version(12), None));
 }
 
@@ -218,11 +222,11 @@ fn a_plan_says_from_where_to_where_how_and_what_an_operator_should_know() {
     tokens-api  version 12 -> 13
         steps   10 % -> 50 % -> 100 %, each watched for 15 min
         alarms  tokens-api-errors
-        note    a rollout stands at 50 %; this goes on with it
+        note    a rollout stopped at 50 %; this command goes on with it
     mesh-resolver  version 12 -> 13
         steps   10 % -> 50 % -> 100 %, each watched for 2 min
         alarms  none
-        note    it was taken back from 13 at 2026-11-16T05:32:10Z: the alarm mesh-conflicts rings
+        note    traffic went back from version 13 at 2026-11-16T05:32:10Z: the alarm mesh-conflicts rings
     ");
     let shown: Vec<_> = items.iter().take(1).map(|item| item.shown(&pace)).collect();
     assert_snapshot!(serde_json::to_string(&shown).unwrap(), @r#"[{"function":"slack-events","live":12,"to":13,"percent":0,"steps":[10,50,100],"bakeSeconds":900,"alarms":["slack-events-errors","http-api-errors"]}]"#);
@@ -231,12 +235,12 @@ fn a_plan_says_from_where_to_where_how_and_what_an_operator_should_know() {
 #[tokio::test]
 async fn a_sick_version_gets_no_traffic() {
     let (ended, text) = run(vec![("slack-events", Fake { healthy: false, ..Fake::new() })], false).await;
-    assert_eq!(ended, Ended::Found);
+    assert_eq!(ended, Ended::NeedsAttention);
     assert_snapshot!(text, @r#"05:32:10Z slack-events: not started, no traffic was moved: the new version is not healthy: {"errorType":"Runtime.ExitError"}"#);
 }
 
 #[tokio::test]
-async fn a_machine_reads_an_event_a_line() {
+async fn a_machine_reads_one_event_per_line() {
     let (_, text) = run(vec![("slack-events", Fake { rings_at: 3, ..Fake::new() })], true).await;
     assert_snapshot!(text, @r#"
     {"at":"2026-11-16T05:32:10Z","function":"slack-events","event":"looked","percent":0,"alarms":[{"name":"slack-events-errors","state":"OK"},{"name":"slack-events-latency","state":"INSUFFICIENT_DATA"}],"invocations":10,"errors":0}

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use clap::Parser as _;
 use function::Aws;
 use ichido::{Clock as _, SystemClock};
+use ops::command::{Cli, Command};
 use ops::context::{Context, Ended, Error, Shared};
-use ops::{Cli, Command};
 use serde_json::{Value, json};
 use testkit::Dynamo;
-use tokens::did::Did;
-use tokens::ledger::{BUDGET, Ledger, system_random};
-use tokens::plan::Transfer;
+use tokens::identity::did::Did;
+use tokens::ledger::{BUDGET, Ledger, Transfer, system_random};
 use tokens::settings::Rules;
 
 struct World {
@@ -79,7 +78,7 @@ async fn verify_proves_a_sound_table_and_names_what_is_wrong_in_another() {
     });
     world.db.must("UpdateItem", &update);
     let (ended, text) = world.run(&["verify"]).await;
-    assert_eq!(ended.unwrap(), Ended::Found);
+    assert_eq!(ended.unwrap(), Ended::NeedsAttention);
     assert!(text.contains("did:key:bob") && !text.contains("proven"), "{text}");
     let (_, text) = world.run(&["verify", "--json"]).await;
     let report: Value = serde_json::from_str(&text).unwrap();

@@ -1,4 +1,4 @@
-// `ichidoctl doctor`: everything that is deployed is as the templates say, and a difference is named.
+// `ichidoctl doctor`: everything that is deployed agrees with the templates, and a difference is named.
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import { test } from 'node:test';
@@ -12,7 +12,7 @@ const doctor = (...args: string[]) => run(ichidoctl, ['doctor', '--env', 'local'
 test('the doctor finds everything as the templates say', { timeout: DEPLOY_MS }, async () => {
   const { code, text } = await doctor();
   assert.equal(code, 0, text);
-  assert.match(text, /all \d+ are as the templates say/);
+  assert.match(text, /all \d+ checks agree with the templates/);
   for (const { deployed } of functions) assert.match(text, new RegExp(`ok +alias +${deployed}:live`));
   for (const kind of ['table', 'index', 'ttl', 'schedule', 'alarm', 'secret', 'role', 'permission']) assert.match(text, new RegExp(`^ok +${kind} `, 'm'));
 });

@@ -98,7 +98,7 @@ test('a rollback returns to the version before, once', { timeout: DEPLOY_MS }, a
   const rollback = (...args: string[]) => run(ichidoctl, ['rollback', '--env', 'local', ...args]);
   const all = await rollback('--plan');
   assert.match(all.text, /slack-events-local {2}version 2 -> 1/, 'without a name, what the last rollout moved');
-  for (const said of [/BACK on version 1, away from 2/, /version 1 has all traffic already/]) {
+  for (const said of [/BACK on version 1 from 2/, /version 1 already has all traffic/]) {
     const { code, text } = await rollback('--function', 'slack-events');
     assert.equal(code, 0, text);
     assert.match(text, said);
@@ -165,7 +165,7 @@ test('in its last bake too a deployment is refused, and an abort goes back', { t
   assert.match(deployment.text, /rollout is in progress \(slack-events-local\)/);
   const { code, text } = await run(ichidoctl, ['rollout', '--env', 'local', '--abort']);
   assert.equal(code, 0, text);
-  assert.match(text, /BACK on version 1, away from 2/);
+  assert.match(text, /BACK on version 1 from 2/);
   assert.deepEqual([(await alias()).FunctionVersion, await weights()], ['1', {}]);
 });
 

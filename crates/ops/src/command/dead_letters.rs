@@ -1,13 +1,13 @@
-//! `ichidoctl dead-letters`: what was given up on, why, and after how many attempts; sent again, or dropped.
+//! `ichidoctl dead-letters`: shows what was given up, why, and after how many attempts; sends it again, or drops it.
 
 use clap::{Args, Subcommand};
 use ichido::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
 use crate::applications::Application;
-use crate::context::{Context, Ended, Error, causes};
-use crate::letters::{self, Letter};
-use crate::logs;
+use crate::context::{Context, Ended, Error};
+use crate::dead_letter::{self, Letter};
+use crate::outside::logs;
 use crate::show;
 
 /// How much of a reason a list shows.
@@ -15,48 +15,56 @@ const REASON_CHARS: usize = 100;
 
 #[derive(Debug, Subcommand)]
 pub enum DeadLetters {
-    /// What was given up on, oldest first
-    #[command(
-        after_help = "Example:\n  ichidoctl dead-letters list --env prod\n  ichidoctl dead-letters list slack --endpoint-url http://127.0.0.1:8787 --json\n\nExit code 1 if there is one."
-    )]
+    /// List all dead letters, oldest first
+    #[command(after_help = "Examples:
+  ichidoctl dead-letters list --env prod
+  ichidoctl dead-letters list slack --endpoint-url http://127.0.0.1:8787 --json
+
+Exit code 1 if there is a dead letter.")]
     List(List),
-    /// One of them: the reason, the attempts with what they logged, and what would be sent again
+    /// Show one dead letter: the reason, what each attempt logged, and the event
     #[command(after_help = "Example:\n  ichidoctl dead-letters show slack 8b2c4e6a-… --env prod")]
     Show(Show),
-    /// Send them again, all or some: through the same keys and probes, so that nothing is done twice
+    /// Send dead letters again, all or some
     #[command(
-        after_help = "Remove the cause first: what fails again comes back. It asks, unless --yes.\n\nExample:\n  ichidoctl dead-letters redrive slack --env prod\n  ichidoctl dead-letters redrive github tag:github.com,2008:PushEvent/1 --env prod"
+        after_help = "Remove the cause first, or they come back. They go through the same keys and probes as the first time.
+It asks first, unless --yes is given.
+
+Examples:
+  ichidoctl dead-letters redrive slack --env prod
+  ichidoctl dead-letters redrive github tag:github.com,2008:PushEvent/1 --env prod"
     )]
     Redrive(Chosen),
-    /// Forget some: they are never sent
-    #[command(
-        after_help = "It asks, unless --yes.\n\nExample:\n  ichidoctl dead-letters drop slack 8b2c4e6a-… --env prod"
-    )]
+    /// Delete dead letters without sending them
+    #[command(after_help = "It asks first, unless --yes is given.
+
+Example:
+  ichidoctl dead-letters drop slack 8b2c4e6a-… --env prod")]
     Drop(Chosen),
 }
 
 #[derive(Debug, Args)]
 pub struct List {
-    /// Whose; all applications' if left out
+    /// The application; without it, all of them
     #[arg(value_enum)]
     pub application: Option<Application>,
 }
 
 #[derive(Debug, Args)]
 pub struct Show {
-    /// Whose
+    /// The application
     #[arg(value_enum)]
     pub application: Application,
-    /// Which one: the ID of the list
+    /// The ID, as `dead-letters list` shows it
     pub id: String,
 }
 
 #[derive(Debug, Args)]
 pub struct Chosen {
-    /// Whose
+    /// The application
     #[arg(value_enum)]
     pub application: Application,
-    /// Which ones: the IDs of the list; redrive sends all if left out
+    /// The IDs, as `dead-letters list` shows them; without an ID, redrive sends all
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
 }
@@ -66,8 +74,8 @@ impl DeadLetters {
         match self {
             DeadLetters::List(list) => list.run(context).await,
             DeadLetters::Show(show) => show.run(context).await,
-            DeadLetters::Redrive(chosen) => chosen.run(context, Deed::Redrive).await,
-            DeadLetters::Drop(chosen) => chosen.run(context, Deed::Drop).await,
+            DeadLetters::Redrive(chosen) => chosen.run(context, Change::Redrive).await,
+            DeadLetters::Drop(chosen) => chosen.run(context, Change::Drop).await,
         }
     }
 }
@@ -75,11 +83,11 @@ impl DeadLetters {
 impl List {
     async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
         let applications = self.application.map_or_else(|| Application::ALL.to_vec(), |application| vec![application]);
-        let found = letters::all(context, &applications).await?;
+        let found = dead_letter::read(context, &applications).await?;
         let all = &found.letters;
-        letters::let_go(context, all).await;
+        dead_letter::let_go(context, all).await;
         if context.json() {
-            let unread: Vec<String> = found.unread.iter().map(|error| causes(error)).collect();
+            let unread: Vec<String> = found.unread.iter().map(|error| telemetry::causes(error)).collect();
             context.value(&json!({ "deadLetters": all, "unread": unread }))?;
         } else if all.is_empty() {
             context.line("no dead letters")?;
@@ -98,26 +106,26 @@ impl List {
                     ]
                 })
                 .collect();
-            show::table(context, ["OF", "GIVEN UP", "ATTEMPTS", "ID", "REASON"], &rows)?;
+            show::table(context, ["APPLICATION", "GIVEN UP", "ATTEMPTS", "ID", "REASON"], &rows)?;
             found.complain(context)?;
         }
-        Ok(if all.is_empty() { Ended::Well } else { Ended::Found })
+        Ok(if all.is_empty() { Ended::Well } else { Ended::NeedsAttention })
     }
 }
 
 impl Show {
     async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
-        let all = letters::all(context, &[self.application]).await?.letters;
-        letters::let_go(context, &all).await;
+        let all = dead_letter::read(context, &[self.application]).await?.letters;
+        dead_letter::let_go(context, &all).await;
         let found: Vec<&Letter> = all.iter().filter(|letter| letter.id == self.id).collect();
         if found.is_empty() {
             return Err(unknown(self.application, &self.id));
         }
-        // What the attempts logged: by the request's id, or the entry's.
+        // The attempts logged the id of the request, or of the entry.
         let history = logs::find(context, self.application.functions(), &self.id, logs::DAYS_OF_LETTERS).await;
         let (history, unread) = match history {
             Ok(history) => (history, None),
-            Err(error) => (Vec::new(), Some(causes(&error))),
+            Err(error) => (Vec::new(), Some(telemetry::causes(&error))),
         };
         if context.json() {
             let lines: Vec<&Value> = history.iter().map(|line| &line.fields).collect();
@@ -127,16 +135,17 @@ impl Show {
         let now = SystemClock.now();
         for letter in found {
             context.line(format_args!("{}  {}", letter.application, letter.id))?;
-            let attempts = letter.attempts.map_or_else(|| "not counted".to_owned(), |attempts| attempts.to_string());
+            let attempts = letter.attempts.map_or_else(|| "unknown".to_owned(), |attempts| attempts.to_string());
             for (name, value) in [
-                ("given up", format!("{} ({})", show::moment(letter.at), show::relative(letter.at, now))),
-                ("by", format!("{}, kept in {}", letter.function, letter.place)),
+                ("given up at", format!("{} ({})", letter.at, show::relative(letter.at, now))),
+                ("function", letter.function.clone()),
+                ("stored in", letter.place.clone()),
                 ("attempts", attempts),
-                ("what", letter.what.clone()),
+                (if letter.message.is_some() { "condition" } else { "destination" }, letter.what.clone()),
                 ("reason", letter.reason.clone()),
                 ("event", letter.payload.to_string()),
             ] {
-                context.line(format_args!("  {name:<9} {value}"))?;
+                context.line(format_args!("  {name:<12} {value}"))?;
             }
         }
         context.line("what the attempts logged:")?;
@@ -144,38 +153,40 @@ impl Show {
             context.line(format_args!("  {}", line.for_people()))?;
         }
         if let Some(error) = unread {
-            context.line(format_args!("  unknown: {error}"))?;
+            context.line(format_args!("  could not be read: {error}"))?;
         } else if history.is_empty() {
-            context.line("  nothing that is still kept")?;
+            context.line("  no log line is left")?;
         }
         Ok(Ended::Well)
     }
 }
 
-/// What becomes of dead letters.
+/// What is done with the chosen dead letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Deed {
+enum Change {
     Redrive,
     Drop,
 }
 
 impl Chosen {
-    async fn run(&self, context: &mut Context<'_>, deed: Deed) -> Result<Ended, Error> {
-        if deed == Deed::Drop && self.ids.is_empty() {
-            return Err(Error::Refused("say which: `ichidoctl dead-letters list` has the IDs".to_owned()));
+    async fn run(&self, context: &mut Context<'_>, change: Change) -> Result<Ended, Error> {
+        if change == Change::Drop && self.ids.is_empty() {
+            return Err(Error::Refused(
+                "name the IDs of the dead letters to drop; `ichidoctl dead-letters list` shows them".to_owned(),
+            ));
         }
-        let found = letters::all(context, &[self.application]).await?;
+        let found = dead_letter::read(context, &[self.application]).await?;
         let all = &found.letters;
         let wanted = |letter: &&Letter| self.ids.is_empty() || self.ids.contains(&letter.id);
         let mut chosen: Vec<&Letter> = all.iter().filter(wanted).collect();
-        // An entry may be dead at two destinations; it is one to its function.
-        chosen.dedup_by(|a, b| a.held.is_none() && b.held.is_none() && a.id == b.id);
+        // One entry may be a dead letter for two destinations. Its function resends and drops it as one.
+        chosen.dedup_by(|a, b| a.message.is_none() && b.message.is_none() && a.id == b.id);
         let done = match self.ids.iter().find(|id| !all.iter().any(|letter| letter.id == **id)) {
             Some(missing) => Err(unknown(self.application, missing)),
-            None => deed_on(context, self.application, &chosen, deed).await,
+            None => change_all(context, self.application, &chosen, change).await,
         };
-        // Whatever was not deleted is free again at once.
-        letters::let_go(context, all).await;
+        // What was not deleted is visible to others again at once.
+        dead_letter::let_go(context, all).await;
         if !context.json() {
             found.complain(context)?;
         }
@@ -183,55 +194,66 @@ impl Chosen {
     }
 }
 
-async fn deed_on(
+async fn change_all(
     context: &mut Context<'_>,
     application: Application,
     chosen: &[&Letter],
-    deed: Deed,
+    change: Change,
 ) -> Result<Ended, Error> {
     let (name, count) = (application.name(), chosen.len());
     if chosen.is_empty() {
         if context.json() {
             context.value(&json!([]))?;
         } else {
-            context.line(format_args!("no dead letters of {name}"))?;
+            context.line(format_args!("{name} has no dead letters"))?;
         }
         return Ok(Ended::Well);
     }
-    context.confirm(&match deed {
-        Deed::Redrive => format!("Send {count} of {name} again? What failed them should be mended first."),
-        Deed::Drop => format!("Forget {count} of {name} for ever?"),
+    context.confirm(&match change {
+        Change::Redrive => format!("Send {} of {name} again? Remove the cause first.", counted(count)),
+        Change::Drop => format!("Delete {} of {name} without sending?", counted(count)),
     })?;
     let mut failures = 0;
     let mut told = Vec::new();
     for letter in chosen {
-        let outcome = match deed {
-            Deed::Redrive => letters::redrive(context, letter).await,
-            Deed::Drop => letters::drop(context, letter).await,
+        let result = match change {
+            Change::Redrive => dead_letter::redrive(context, letter).await,
+            Change::Drop => dead_letter::drop(context, letter).await,
         };
-        let said = match (&outcome, deed, &letter.held) {
-            (Err(error), ..) => causes(error),
-            (Ok(()), Deed::Drop, _) => "dropped".to_owned(),
-            (Ok(()), Deed::Redrive, Some(_)) => "sent again".to_owned(),
-            (Ok(()), Deed::Redrive, None) => "owed again: the next run of its schedule delivers it".to_owned(),
+        let said = match (&result, change, &letter.message) {
+            (Err(error), ..) => telemetry::causes(error),
+            (Ok(()), Change::Drop, _) => "dropped".to_owned(),
+            (Ok(()), Change::Redrive, Some(_)) => "sent again".to_owned(),
+            (Ok(()), Change::Redrive, None) => "owed again; the next run of the feed delivers it".to_owned(),
         };
-        failures += usize::from(outcome.is_err());
+        failures += usize::from(result.is_err());
+        let (level, verb) = match (&result, change) {
+            (Ok(()), Change::Redrive) => ("INFO", "resent"),
+            (Ok(()), Change::Drop) => ("INFO", "dropped"),
+            (Err(_), Change::Redrive) => ("ERROR", "could not resend"),
+            (Err(_), Change::Drop) => ("ERROR", "could not drop"),
+        };
         context.log(&json!({
-            "level": if outcome.is_ok() { "INFO" } else { "ERROR" }, "message": "a dead letter was handled by hand",
+            "level": level, "message": format!("{verb} dead letter {} of {name} by hand", letter.id),
             "application": name, "id": letter.id, "done": said,
         }))?;
         if !context.json() {
             context.line(format_args!("{}  {said}", letter.id))?;
         }
-        told.push(json!({"id": letter.id, "ok": outcome.is_ok(), "done": said}));
+        told.push(json!({"id": letter.id, "ok": result.is_ok(), "done": said}));
     }
     if context.json() {
         context.value(&told)?;
     }
-    Ok(if failures == 0 { Ended::Well } else { Ended::Found })
+    Ok(if failures == 0 { Ended::Well } else { Ended::NeedsAttention })
+}
+
+/// `1 dead letter`, `3 dead letters`.
+fn counted(count: usize) -> String {
+    if count == 1 { "1 dead letter".to_owned() } else { format!("{count} dead letters") }
 }
 
 fn unknown(application: Application, id: &str) -> Error {
     let name = application.name();
-    Error::Refused(format!("{name} has no dead letter {id}; `ichidoctl dead-letters list {name}` has their IDs"))
+    Error::Refused(format!("{name} has no dead letter {id}; `ichidoctl dead-letters list {name}` shows the IDs"))
 }

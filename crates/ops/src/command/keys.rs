@@ -1,76 +1,84 @@
-//! `ichidoctl keys`: what is known of a key, and giving a claim back whose holder will not come again.
+//! `ichidoctl keys`: shows records, and releases the claim of a worker that is gone.
 //!
-//! Promise: a release changes only the claim that was shown (its owner and its fence), never its successor's; it says in
-//! the record that it was done by hand, and leaves the record in doubt, so that the next holder asks its probe first.
+//! Promise: a release changes only the claim that was shown (its owner and its fence), never that of a successor. The
+//! record then says that an operator released it and that the effect may have happened, so that the next holder asks its
+//! probe first.
 
 use clap::{Args, Subcommand, ValueEnum};
-use ichido::dynamodb::{DynamoDb, Found, Wanted};
-use ichido::record::{self, Outcome, Record, State};
+use ichido::dynamodb::Wanted;
+use ichido::record::State;
 use ichido::store::{Settle, Settled, Transition};
-use ichido::{Clock as _, Key, Store as _, SystemClock, Timestamp};
+use ichido::{Clock as _, StateKind, Store as _, SystemClock};
 use serde_json::{Value, json};
 
 use crate::applications::Application;
 use crate::context::{Context, Ended, Error, failed};
+use crate::record::{self, as_json, in_words, look, store};
 use crate::show;
 
-/// Records that a list shows, unless told otherwise.
+/// How many records `keys list` shows by default.
 const LISTED: usize = 50;
-/// Items that a list looks at, unless told otherwise: a scan is paid for by the item.
+/// How many items `keys list` reads by default: AWS charges for each.
 const EXAMINED: usize = 10_000;
-/// How much of a value of the application's own is shown.
-const SHOWN_CHARS: usize = 100;
 
 #[derive(Debug, Subcommand)]
 pub enum Keys {
-    /// What is known of one key: state, owner, lease, attempts, age, outcome's size
-    #[command(
-        after_help = "A key is given as it is stored; `keys list` and the field eventKey of the logs have it.\n\nExample:\n  ichidoctl keys show slack Ev08ABCDEF --env prod\n  ichidoctl keys show github 'DELIVERY#mastodon#tag:github.com,2008:PushEvent/1' --env prod\n  ichidoctl keys show slack Ev08ABCDEF --endpoint-url http://127.0.0.1:8787 --json\n\nExit code 1 if there is no such key."
-    )]
+    /// Show the record of one key: state, owner, lease, attempts, age, size of the outcome
+    #[command(after_help = "Give the key as it is stored: `keys list` shows it, and log lines have it as eventKey.
+
+Examples:
+  ichidoctl keys show slack Ev08ABCDEF --env prod
+  ichidoctl keys show github 'DELIVERY#mastodon#tag:github.com,2008:PushEvent/1' --env prod
+  ichidoctl keys show slack Ev08ABCDEF --endpoint-url http://127.0.0.1:8787 --json
+
+Exit code 1 if there is no such key.")]
     Show(One),
-    /// Keys in a table, those of a state or with a prefix
-    #[command(
-        after_help = "Example:\n  ichidoctl keys list slack --state claimed --env prod\n  ichidoctl keys list tokens --prefix 'IDEMPOTENCY#did:example:alice' --endpoint-url http://127.0.0.1:8787"
-    )]
+    /// List the keys in a table, by state or by prefix
+    #[command(after_help = "Examples:
+  ichidoctl keys list slack --state claimed --env prod
+  ichidoctl keys list tokens --prefix 'IDEMPOTENCY#did:example:alice' --endpoint-url http://127.0.0.1:8787")]
     List(List),
-    /// Give a claim back, so that somebody else may try at once instead of after its lease
+    /// Release a claim, so that the next worker need not wait for the end of the lease
     #[command(
-        after_help = "Only for a worker that is certainly gone: one that lives and is only slow would do its work beside the next one. It asks, unless --yes. \
-                      If the claim was taken over since it was shown, nothing is changed.\n\nExample:\n  ichidoctl keys release slack 'FILE#T1#C1#1700000000.000100#F1' --reason 'the instance was stopped' --env prod"
+        after_help = "Only for a worker that is certainly gone. If it is only slow, it and the next worker do the work at the same time.
+It asks first, unless --yes is given. If another worker took over the claim in the meantime, nothing is changed.
+
+Example:
+  ichidoctl keys release slack 'FILE#T1#C1#1700000000.000100#F1' --reason 'the instance was stopped' --env prod"
     )]
     Release(Release),
 }
 
 #[derive(Debug, Args)]
 pub struct One {
-    /// Whose key
+    /// The application
     #[arg(value_enum)]
     pub application: Application,
     /// The key as it is stored
     pub key: String,
-    /// The table, if it does not bear the environment's name
+    /// The table, if it is not the environment's own
     #[arg(long, value_name = "NAME")]
     pub table: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub struct List {
-    /// Whose keys
+    /// The application
     #[arg(value_enum)]
     pub application: Application,
-    /// Only those in this state
+    /// Only keys in this state
     #[arg(long, value_enum)]
-    pub state: Option<Wish>,
-    /// Only those that begin so
+    pub state: Option<WantedState>,
+    /// Only keys that begin with this text
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub prefix: String,
-    /// Show so many at most
+    /// Show at most this many
     #[arg(long, value_name = "N", default_value_t = LISTED)]
     pub limit: usize,
-    /// Look at so many items at most: a scan is paid for by the item
+    /// Read at most this many items (AWS charges for each)
     #[arg(long, value_name = "N", default_value_t = EXAMINED)]
     pub examine: usize,
-    /// The table, if it does not bear the environment's name
+    /// The table, if it is not the environment's own
     #[arg(long, value_name = "NAME")]
     pub table: Option<String>,
 }
@@ -79,30 +87,30 @@ pub struct List {
 pub struct Release {
     #[command(flatten)]
     pub one: One,
-    /// Only if its fence is still this one (`keys show` has it)
+    /// Release only if the fence is still this number (`keys show` shows it)
     #[arg(long, value_name = "N")]
     pub fence: Option<u64>,
-    /// Why; it is kept with the record
+    /// The reason; it is stored in the record
     #[arg(long, default_value = "no reason given")]
     pub reason: String,
 }
 
-/// A state to look for.
+/// The states that can be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Wish {
+pub enum WantedState {
     Claimed,
     Completed,
     Failed,
     Released,
 }
 
-impl Wish {
-    fn name(self) -> &'static str {
+impl WantedState {
+    fn kind(self) -> StateKind {
         match self {
-            Self::Claimed => "claimed",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Released => "released",
+            Self::Claimed => StateKind::Claimed,
+            Self::Completed => StateKind::Completed,
+            Self::Failed => StateKind::Failed,
+            Self::Released => StateKind::Released,
         }
     }
 }
@@ -117,28 +125,6 @@ impl Keys {
     }
 }
 
-/// The records of an application.
-pub(super) fn store(
-    context: &Context<'_>,
-    application: Application,
-    table: Option<&str>,
-) -> Result<(String, DynamoDb), Error> {
-    let table = context.table_name(table, application.table())?;
-    let store = DynamoDb::new(context.aws.dynamodb(), application.records(&table));
-    Ok((table, store))
-}
-
-/// What is under a key; an error says what to do.
-pub(super) async fn look(store: &DynamoDb, table: &str, key: &str) -> Result<Option<Found>, Error> {
-    let key = Key::stored(key).map_err(|error| Error::Refused(error.to_string()))?;
-    store.look(&key).await.map_err(|error| {
-        failed(
-            format!("the table {table} could not be read; check --env, --table and the permission dynamodb:GetItem"),
-            error,
-        )
-    })
-}
-
 impl One {
     async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
         let (table, store) = store(context, self.application, self.table.as_deref())?;
@@ -147,14 +133,17 @@ impl One {
             if context.json() {
                 context.value(&Value::Null)?;
             } else {
-                context.line(format_args!("{}: no such key in {table}: never seen, or its time is over", self.key))?;
+                context.line(format_args!(
+                    "{} is not in {table}: it was never there, or its record has expired",
+                    self.key
+                ))?;
             }
-            return Ok(Ended::Found);
+            return Ok(Ended::NeedsAttention);
         };
         if context.json() {
             context.value(&as_json(self.application, &found, now))?;
         } else {
-            show(context, self.application, &found, now)?;
+            record::print(context, self.application, &found, now)?;
         }
         Ok(Ended::Well)
     }
@@ -164,20 +153,20 @@ impl List {
     async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
         let (table, store) = store(context, self.application, self.table.as_deref())?;
         let now = SystemClock.now();
-        let wanted = Wanted { prefix: &self.prefix, state: self.state.map(Wish::name) };
+        let wanted = Wanted { prefix: &self.prefix, state: self.state.map(WantedState::kind) };
         let seen = store.look_through(wanted, self.limit.max(1), self.examine.max(1)).await.map_err(|error| {
             failed(
-                format!("the table {table} could not be read; check --env, --table and the permission dynamodb:Scan"),
+                format!("could not read the table {table}; check --env, --table and the permission dynamodb:Scan"),
                 error,
             )
         })?;
         if context.json() {
-            let keys: Vec<Value> = seen.found.iter().map(|found| as_json(self.application, found, now)).collect();
+            let keys: Vec<Value> = seen.items.iter().map(|found| as_json(self.application, found, now)).collect();
             context.value(&json!({ "keys": keys, "examined": seen.examined, "whole": seen.whole }))?;
             return Ok(Ended::Well);
         }
         let rows: Vec<[String; 5]> = seen
-            .found
+            .items
             .iter()
             .map(|found| match &found.record {
                 Ok(record) => [
@@ -193,13 +182,13 @@ impl List {
             })
             .collect();
         if rows.is_empty() {
-            context.line(format_args!("no such keys among the {} items of {table}", seen.examined))?;
+            context.line(format_args!("found no such key among {} items of {table}", seen.examined))?;
         } else {
-            show::table(context, ["STATE", "ATTEMPTS", "AGE", "", "KEY"], &rows)?;
+            show::table(context, ["STATE", "ATTEMPTS", "AGE", "DETAILS", "KEY"], &rows)?;
         }
         if !seen.whole {
             context.line(format_args!(
-                "… there may be more: {} items were looked at; --prefix, --state, --limit and --examine say which and how many",
+                "there may be more keys: {} items were read; narrow the search with --prefix or --state, or raise --limit or --examine",
                 seen.examined
             ))?;
         }
@@ -213,25 +202,25 @@ impl Release {
         let (table, store) = store(context, *application, table.as_deref())?;
         let found = look(&store, &table, key).await?;
         let found =
-            found.ok_or_else(|| Error::Refused(format!("{key} is not in {table}: there is nothing to release")))?;
+            found.ok_or_else(|| Error::Refused(format!("{key} is not in {table}, so there is nothing to release")))?;
         let record = found.record.as_ref().map_err(|error| Error::Refused(error.to_string()))?;
         let State::Claimed { .. } = record.state else {
-            return Err(Error::Refused(format!("{key} is {}; only a claim can be released", record.state.name())));
+            return Err(Error::Refused(format!(
+                "{key} is {}; only a claimed key can be released",
+                record.state.name()
+            )));
         };
         if let Some(fence) = self.fence.filter(|fence| *fence != record.fence) {
             return Err(Error::Refused(format!(
-                "{key} has fence {} by now, not {fence}: somebody else claimed it; nothing was changed",
+                "{key} has fence {} now, not {fence}: another worker claimed it. Nothing was changed",
                 record.fence
             )));
         }
         if !context.json() {
-            show(context, *application, &found, SystemClock.now())?;
+            record::print(context, *application, &found, SystemClock.now())?;
         }
-        context.confirm(&format!(
-            "Release this claim (fence {})? Whoever holds it must be gone for good.",
-            record.fence
-        ))?;
-        let by = std::env::var("USER").unwrap_or_else(|_| "somebody".to_owned());
+        context.confirm(&format!("Release this claim (fence {})? Its worker must be gone for good.", record.fence))?;
+        let by = std::env::var("USER").unwrap_or_else(|_| "an unknown user".to_owned());
         let reason = format!("released by hand by {by}: {}", self.reason);
         let settle = Settle {
             key: &found.key,
@@ -243,148 +232,31 @@ impl Release {
         };
         let settled = store.settle(&settle).await;
         let settled = settled.map_err(|error| {
-            failed(format!("{key} could not be released; look with `ichidoctl keys show` whether it was"), error)
+            failed(
+                format!(
+                    "no clear answer to the release of {key}; check with `ichidoctl keys show` whether it is released"
+                ),
+                error,
+            )
         })?;
         match settled {
             Settled::Done => {}
             Settled::Lost(_) => {
                 return Err(Error::Refused(format!(
-                    "{key} was settled or claimed anew since it was shown; nothing was changed"
+                    "{key} was settled or claimed again after it was shown. Nothing was changed"
                 )));
             }
         }
         context.log(&json!({
-            "level": "WARN", "message": "a claim was released by hand", "eventKey": key, "table": table,
+            "level": "WARN", "message": format!("released the claim on {key} by hand"), "eventKey": key, "table": table,
             "fence": record.fence, "owner": record.owner.as_str(), "reason": self.reason, "by": by,
         }))?;
         if context.json() {
             context.value(&json!({ "key": key, "released": true, "fence": record.fence, "reason": reason }))?;
         } else {
-            context.line(format_args!(
-                "released: the next attempt at {key} may claim it at once, and asks its probe first"
-            ))?;
+            context
+                .line(format_args!("released {key}: the next worker can claim it at once, and asks its probe first"))?;
         }
         Ok(Ended::Well)
-    }
-}
-
-/// What the state means for whoever looks.
-fn in_words(record: &Record, now: Timestamp) -> String {
-    if record.is_expired(now) {
-        return "over: counts as absent".to_owned();
-    }
-    match &record.state {
-        State::Claimed { lease_until } if *lease_until <= now => {
-            format!("lease ended {}: may be taken over", show::relative(*lease_until, now))
-        }
-        State::Claimed { lease_until } => format!("leased, ends {}", show::relative(*lease_until, now)),
-        State::Completed { outcome } => match outcome_bytes(outcome) {
-            Some(bytes) => format!("outcome of {bytes} bytes"),
-            None if *outcome == Outcome::NotKept => "outcome too large to be kept".to_owned(),
-            None => "no outcome".to_owned(),
-        },
-        State::Failed { reason } => show::one_line(reason, SHOWN_CHARS),
-        State::Released { reason, uncertain } => {
-            let doubt = if *uncertain { "may have been done; " } else { "" };
-            format!("{doubt}{}", show::one_line(reason, SHOWN_CHARS))
-        }
-    }
-}
-
-fn outcome_bytes(outcome: &Outcome) -> Option<usize> {
-    match outcome {
-        Outcome::Value(json) => Some(json.len()),
-        Outcome::NotKept | Outcome::Nothing => None,
-    }
-}
-
-fn show(context: &mut Context<'_>, application: Application, found: &Found, now: Timestamp) -> Result<(), Error> {
-    context.line(format_args!("{}  {}", application.name(), found.key))?;
-    let mut put = |name: &str, value: String| context.line(format_args!("  {name:<19} {value}"));
-    match &found.record {
-        Ok(record) => {
-            put("state", format!("{}: {}", record.state.name(), in_words(record, now)))?;
-            put("owner", record.owner.as_str().to_owned())?;
-            if let State::Claimed { lease_until } = record.state {
-                put("lease until", format!("{} ({})", show::moment(lease_until), show::relative(lease_until, now)))?;
-            }
-            put("attempts", format!("{} (its fence)", record.fence))?;
-            put(
-                "changed",
-                format!("{} ({})", show::moment(record.updated_at), show::relative(record.updated_at, now)),
-            )?;
-            let kept = record.expires_at.map_or_else(
-                || "for ever".to_owned(),
-                |at| format!("{} ({})", show::moment(at), show::relative(at, now)),
-            );
-            put("kept until", kept)?;
-        }
-        // A feed's entry, an account: what belongs to the application alone.
-        Err(record::Error::Missing(_)) => {
-            put("state", "not a record of the library; the application's own item".into())?
-        }
-        Err(error) => put("state", format!("unreadable: {error}"))?,
-    }
-    for (name, value) in &found.attributes {
-        put(name, plain(value))?;
-    }
-    Ok(())
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => show::one_line(text, SHOWN_CHARS),
-        other => show::one_line(&other.to_string(), SHOWN_CHARS),
-    }
-}
-
-pub(super) fn as_json(application: Application, found: &Found, now: Timestamp) -> Value {
-    let mut shown = json!({
-        "application": application.name(), "key": found.key.as_str(), "attributes": found.attributes,
-    });
-    match &found.record {
-        Ok(record) => {
-            shown["state"] = json!(record.state.name());
-            shown["owner"] = json!(record.owner.as_str());
-            shown["attempts"] = json!(record.fence);
-            shown["changedAt"] = json!(show::moment(record.updated_at));
-            shown["ageSeconds"] = json!(now.since(record.updated_at).as_secs());
-            shown["expiresAt"] = json!(record.expires_at.map(show::moment));
-            shown["expired"] = json!(record.is_expired(now));
-            match &record.state {
-                State::Claimed { lease_until } => {
-                    shown["leaseUntil"] = json!(show::moment(*lease_until));
-                    shown["leaseEnded"] = json!(*lease_until <= now);
-                }
-                State::Completed { outcome } => shown["outcomeBytes"] = json!(outcome_bytes(outcome)),
-                State::Failed { reason } => shown["reason"] = json!(reason),
-                State::Released { reason, uncertain } => {
-                    shown["reason"] = json!(reason);
-                    shown["uncertain"] = json!(uncertain);
-                }
-            }
-        }
-        Err(record::Error::Missing(_)) => {}
-        Err(error) => shown["unreadable"] = json!(error.to_string()),
-    }
-    shown
-}
-
-/// One line of it, for `trace`.
-pub(super) fn summary(found: &Found, now: Timestamp) -> String {
-    match &found.record {
-        Ok(record) => format!(
-            "{}: {}; attempts {}, changed {}",
-            record.state.name(),
-            in_words(record, now),
-            record.fence,
-            show::relative(record.updated_at, now)
-        ),
-        Err(record::Error::Missing(_)) => {
-            let own = ["state", "deliveries", "status", "reason"];
-            let own = own.iter().filter_map(|name| Some(format!("{name} {}", plain(found.attributes.get(*name)?))));
-            own.collect::<Vec<_>>().join("; ")
-        }
-        Err(error) => format!("unreadable: {error}"),
     }
 }

@@ -1,6 +1,7 @@
-//! `ichidoctl rollback`: back to the version before the last rollout, in one command.
+//! `ichidoctl rollback`: returns all traffic to the version before the last rollout, in one command.
 //!
-//! It needs nothing but the binary and the right to change the alias: no tree, no node. It waits for nobody.
+//! It needs only this binary and the permission to change the alias: no checkout, no node. It does not wait for a rollout
+//! that is under way.
 
 use std::time::Duration;
 
@@ -8,29 +9,28 @@ use clap::Args;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::rollout::{chosen, go, item};
+use super::rollout::Choice;
 use crate::context::{Context, Ended, Error};
 use crate::infra::{function_names, with_suffix};
 use crate::rollout::alias::{ALL, Note, Run, Standing, Version};
 use crate::rollout::machine::Goal;
 use crate::rollout::plan::{Item, Pace, Watch};
+use crate::rollout::together::{choose, item, move_all};
 
-/// Between two tries, if Lambda does not answer.
+/// The wait before the next try if Lambda does not answer.
 const RETRY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ichidoctl rollback --env prod --function slack-events             one function
   ichidoctl rollback --env prod                                     all functions of the last rollout
-  ichidoctl rollback --env prod --function slack-events --to 12     to a version of your choice
-  ichidoctl rollback --env prod --plan                              what would happen")]
+  ichidoctl rollback --env prod --function slack-events --to 12     to the version of your choice
+  ichidoctl rollback --env prod --plan                              shows what would happen
+
+Rolling back twice has no further effect.")]
 pub struct Rollback {
-    /// Only this function; can be repeated. Those of the last rollout otherwise
-    #[arg(long = "function", value_name = "NAME")]
-    pub functions: Vec<String>,
-    /// To this version instead of the one before; with one --function
-    #[arg(long, value_name = "VERSION")]
-    pub to: Option<u64>,
+    #[command(flatten)]
+    pub choice: Choice,
     /// Only show what would happen
     #[arg(long)]
     pub plan: bool,
@@ -38,50 +38,49 @@ pub struct Rollback {
 
 impl Rollback {
     pub async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
-        if self.to.is_some() && self.functions.len() != 1 {
-            return Err(Error::Refused("--to is for one function: say which with --function".to_owned()));
-        }
+        let to = self.choice.version()?;
         let suffix = context.suffix()?;
+        let Choice { functions, .. } = &self.choice;
         let mut items = Vec::new();
-        for function in chosen(&self.functions, &function_names(&with_suffix(suffix)?), suffix)? {
+        for function in choose(functions, &function_names(&with_suffix(suffix)?), suffix)? {
             items.push(item(context, &function, Watch::default(), RETRY, None).await?);
         }
-        let items: Vec<&Item> = if self.functions.is_empty() { last_run(&items) } else { items.iter().collect() };
+        let items: Vec<&Item> = if functions.is_empty() { last_run(&items) } else { items.iter().collect() };
         if items.is_empty() {
             return Err(Error::Refused(
-                "no rollout is known that could be taken back; --function NAME --to VERSION goes anywhere".to_owned(),
+                "found no rollout to roll back; choose a version yourself with --function NAME --to VERSION".to_owned(),
             ));
         }
         if self.plan {
-            return self.show(context, &items);
+            return show(context, &items, to);
         }
         let pace = Pace { steps: vec![ALL], bake: Duration::ZERO, stretch: false, tick: RETRY };
-        go(context, &items, &pace, |_| Goal::Rollback(self.to.map(Version))).await
+        move_all(context, &items, &pace, |_| Goal::Rollback(to)).await
     }
+}
 
-    fn show(&self, context: &mut Context<'_>, items: &[&Item]) -> Result<Ended, Error> {
-        let rows: Vec<_> = items.iter().map(|item| (item.function.as_str(), live(item), self.target(item))).collect();
-        if context.json() {
-            let rows = rows.iter().map(|(function, live, to)| json!({"function": function, "live": live, "to": to}));
-            context.value(&rows.collect::<Vec<_>>())?;
-        } else {
-            for (function, live, to) in rows {
-                context.line(match to {
-                    Some(to) => format!("{function}  version {live} -> {to}"),
-                    None => format!("{function}  version {live}, no version before is known"),
-                })?;
-            }
+fn show(context: &mut Context<'_>, items: &[&Item], to: Option<Version>) -> Result<Ended, Error> {
+    let rows: Vec<_> = items.iter().map(|item| (item.function.as_str(), live(item), target(item, to))).collect();
+    if context.json() {
+        let rows = rows.iter().map(|(function, live, to)| json!({"function": function, "live": live, "to": to}));
+        context.value(&rows.collect::<Vec<_>>())?;
+    } else {
+        for (function, live, to) in rows {
+            context.line(match to {
+                Some(to) => format!("{function}  version {live} -> {to}"),
+                None => format!("{function}  version {live}; the version before it is not known"),
+            })?;
         }
-        Ok(Ended::Well)
     }
+    Ok(Ended::Well)
+}
 
-    fn target(&self, item: &Item) -> Option<Version> {
-        self.to.map(Version).or(match item.standing {
-            Standing::Moving { old, .. } => Some(old),
-            Standing::Foreign { main, .. } => Some(main),
-            Standing::Settled { .. } => item.standing.before(),
-        })
-    }
+fn target(item: &Item, to: Option<Version>) -> Option<Version> {
+    to.or(match item.standing {
+        Standing::Moving { old, .. } => Some(old),
+        Standing::Foreign { main, .. } => Some(main),
+        Standing::Settled { .. } => item.standing.before(),
+    })
 }
 
 fn live(item: &Item) -> Version {
@@ -92,7 +91,7 @@ fn live(item: &Item) -> Version {
     }
 }
 
-/// The functions of the last rollout: those that are under way, or else those of the run that finished last.
+/// The functions of the last rollout: those whose rollout is under way, or else those of the run that finished last.
 fn last_run(items: &[Item]) -> Vec<&Item> {
     let moving: Vec<&Item> = items
         .iter()

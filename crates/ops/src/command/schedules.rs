@@ -1,7 +1,7 @@
-//! `ichidoctl schedules`: what runs by the clock, paused, resumed, slowed, or run now.
+//! `ichidoctl schedules`: lists schedules, pauses and resumes one, changes its rate, or runs it now.
 //!
-//! Scheduler's update replaces the whole schedule, so it is read first and everything comes back as it was, but for the
-//! one thing that is to change. The next deployment puts the template's values back.
+//! An update replaces the whole schedule. So the schedule is read first and written back as it was, except for the one
+//! value that changes. A deployment that changes the schedule in the template puts the template's values back.
 
 use aws_sdk_scheduler::operation::get_schedule::GetScheduleOutput;
 use aws_sdk_scheduler::types::ScheduleState;
@@ -10,39 +10,41 @@ use serde_json::{Value, json};
 
 use crate::applications::Application;
 use crate::context::{Context, Ended, Error, failed};
-use crate::{letters, show};
+use crate::outside::invoke;
+use crate::show;
 
-/// Pages of schedules that are looked at: an account has a million at most, and ours are among the first.
+/// How many pages of the account's schedules are read.
 const MOST_PAGES: usize = 100;
 
 #[derive(Debug, Subcommand)]
 pub enum Schedules {
-    /// Our schedules: state, rate, what they invoke
-    #[command(
-        after_help = "Example:\n  ichidoctl schedules list --env prod\n  ichidoctl schedules list --endpoint-url http://127.0.0.1:8787 --json"
-    )]
+    /// List our schedules: state, rate, and the function that each invokes
+    #[command(after_help = "Examples:
+  ichidoctl schedules list --env prod
+  ichidoctl schedules list --endpoint-url http://127.0.0.1:8787 --json")]
     List,
-    /// Stop one until it is resumed
-    #[command(
-        after_help = "While a feed is not read, its silence rings after three periods.\n\nExample:\n  ichidoctl schedules pause github-feed-subscriber-schedule --env prod"
-    )]
+    /// Stop a schedule until it is resumed
+    #[command(after_help = "The feed is not read meanwhile. After three periods its alarm for silence rings.
+
+Example:
+  ichidoctl schedules pause github-feed-subscriber-schedule --env prod")]
     Pause(One),
-    /// Let one run again
+    /// Start a paused schedule again
     #[command(after_help = "Example:\n  ichidoctl schedules resume github-feed-subscriber-schedule --env prod")]
     Resume(One),
-    /// Change how often one runs, until the next deployment
+    /// Change how often a schedule runs
     #[command(
         after_help = "Example:\n  ichidoctl schedules rate github-feed-subscriber-schedule 'rate(15 minutes)' --env prod"
     )]
     Rate(Rate),
-    /// Invoke its target now, once, and wait for the answer
+    /// Invoke the schedule's function once, now, and wait for its answer
     #[command(after_help = "Example:\n  ichidoctl schedules run github-feed-subscriber-schedule --env prod")]
     Run(One),
 }
 
 #[derive(Debug, Args)]
 pub struct One {
-    /// The schedule's name, with or without the environment's; or its function's
+    /// The name of the schedule, or of its function; `-ENV` at the end may be left out
     pub name: String,
 }
 
@@ -50,7 +52,7 @@ pub struct One {
 pub struct Rate {
     #[command(flatten)]
     pub one: One,
-    /// rate(15 minutes), or a cron(…) expression
+    /// rate(15 minutes), 15 minutes, or a cron(…) expression
     pub expression: String,
 }
 
@@ -66,7 +68,7 @@ impl Schedules {
     }
 }
 
-/// Our schedules are those whose target is a function of ours in this environment, whatever they are called.
+/// Our schedules: those that invoke one of our functions in this environment, whatever their names are.
 async fn ours(context: &Context<'_>) -> Result<Vec<GetScheduleOutput>, Error> {
     let suffix = context.suffix()?;
     let functions: Vec<String> = Application::ALL
@@ -78,10 +80,7 @@ async fn ours(context: &Context<'_>) -> Result<Vec<GetScheduleOutput>, Error> {
     let (mut found, mut next) = (Vec::new(), None);
     for _ in 0..MOST_PAGES {
         let page = client.list_schedules().set_next_token(next.take()).send().await.map_err(|error| {
-            failed(
-                "the schedules could not be listed; check the endpoint and the permission scheduler:ListSchedules",
-                error,
-            )
+            failed("could not list the schedules; check the endpoint and the permission scheduler:ListSchedules", error)
         })?;
         for summary in page.schedules {
             let arn = summary.target().map(|target| target.arn().to_owned()).unwrap_or_default();
@@ -91,10 +90,7 @@ async fn ours(context: &Context<'_>) -> Result<Vec<GetScheduleOutput>, Error> {
             let name = summary.name.unwrap_or_default();
             let whole = client.get_schedule().name(&name).set_group_name(summary.group_name).send().await;
             found.push(whole.map_err(|error| {
-                failed(
-                    format!("the schedule {name} could not be read; check the permission scheduler:GetSchedule"),
-                    error,
-                )
+                failed(format!("could not read the schedule {name}; check the permission scheduler:GetSchedule"), error)
             })?);
         }
         next = page.next_token;
@@ -111,7 +107,7 @@ async fn list(context: &mut Context<'_>) -> Result<Ended, Error> {
     if context.json() {
         context.value(&all.iter().map(as_json).collect::<Vec<_>>())?;
     } else if all.is_empty() {
-        context.line("no schedules of ours here; are the feeds deployed to this environment?")?;
+        context.line("found no schedule; are the feeds deployed to this environment?")?;
     } else {
         let rows: Vec<[String; 4]> = all
             .iter()
@@ -142,7 +138,11 @@ impl One {
             Some(at) => Ok(all.swap_remove(at)),
             None => {
                 let known: Vec<&str> = all.iter().filter_map(|schedule| schedule.name()).collect();
-                Err(Error::Refused(format!("there is no schedule {}; there are: {}", self.name, known.join(", "))))
+                Err(Error::Refused(format!(
+                    "there is no schedule {}; the schedules are {}",
+                    self.name,
+                    known.join(", ")
+                )))
             }
         }
     }
@@ -174,14 +174,15 @@ impl One {
             .await
             .map_err(|error| {
                 failed(
-                    format!("{name} could not be changed; check the permissions scheduler:UpdateSchedule and iam:PassRole on its role"),
+                    format!("could not change the schedule {name}; check the permissions scheduler:UpdateSchedule and iam:PassRole on its role"),
                     error,
                 )
             })?;
         let after = client.get_schedule().name(&name).set_group_name(before.group_name.clone()).send().await;
-        let after = after.map_err(|error| failed(format!("{name} was changed and could not be read again"), error))?;
+        let after = after
+            .map_err(|error| failed(format!("changed the schedule {name}, but could not read it again"), error))?;
         context.log(&json!({
-            "level": "INFO", "message": "a schedule was changed by hand", "schedule": name,
+            "level": "INFO", "message": format!("changed the schedule {name} by hand"), "schedule": name,
             "before": as_json(&before), "after": as_json(&after),
         }))?;
         if context.json() {
@@ -189,7 +190,7 @@ impl One {
         } else {
             let rate = after.schedule_expression().unwrap_or_default();
             context.line(format_args!(
-                "{name} is {}, {rate}; the next deployment puts the template's values back",
+                "{name} is {}, {rate}; it stays so until a deployment changes the schedule",
                 state(&after)
             ))?;
         }
@@ -201,7 +202,7 @@ impl One {
         let input = schedule.target().and_then(|target| target.input());
         let input: Value = input.and_then(|input| serde_json::from_str(input).ok()).unwrap_or_else(|| json!({}));
         let function = function(&schedule);
-        let answer = letters::ask(context, &function, &input).await?;
+        let answer = invoke::ask(context, &function, &input).await?;
         if context.json() {
             context.value(&json!({ "function": function, "answer": answer }))?;
         } else {
@@ -227,7 +228,7 @@ fn as_json(schedule: &GetScheduleOutput) -> Value {
     })
 }
 
-/// `15 minutes` is `rate(15 minutes)`.
+/// A schedule expression; `15 minutes` becomes `rate(15 minutes)`.
 fn expression(text: &str) -> Result<String, Error> {
     let text = text.trim();
     let known = ["rate(", "cron(", "at("].iter().any(|kind| text.starts_with(kind)) && text.ends_with(')');
@@ -238,7 +239,7 @@ fn expression(text: &str) -> Result<String, Error> {
     match (known, bare) {
         (true, _) => Ok(text.to_owned()),
         (_, true) => Ok(format!("rate({text})")),
-        _ => Err(Error::Refused(format!("{text:?} is not how often: rate(15 minutes), rate(1 hour), or cron(…)"))),
+        _ => Err(Error::Refused(format!("{text:?} is not a rate; write rate(15 minutes), rate(1 hour) or cron(…)"))),
     }
 }
 
@@ -247,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_often_is_an_expression_or_said_plainly() {
+    fn a_rate_is_an_expression_or_plain_words() {
         assert_eq!(expression("rate(15 minutes)").ok().as_deref(), Some("rate(15 minutes)"));
         assert_eq!(expression("1 hour").ok().as_deref(), Some("rate(1 hour)"));
         for nonsense in ["", "often", "rate(5 minutes", "0 minutes", "5 fortnights"] {

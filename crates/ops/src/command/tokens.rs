@@ -1,28 +1,26 @@
-//! `ichidoctl tokens`: prove the books, freeze an account, take a transfer back.
+//! `ichidoctl tokens`: verifies the ledger, freezes an account, reverses a transfer.
 
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use ichido::{Clock, SystemClock};
 use serde_json::json;
-use tokens::did::Did;
-use tokens::ledger::{self, BUDGET, Ledger, system_random};
+use tokens::identity::did::Did;
+use tokens::ledger::{self, BUDGET, Ledger, Obstacle, TransactionId, system_random};
 use tokens::settings::Rules;
-use tokens::transaction::TransactionId;
-use tokens::verdict::Refusal;
 use tokens::verify::{Report, verify};
 
-use crate::context::{Context, Ended, Error};
-
-/// The table's name in production: the template's default.
-const TABLE: &str = "tokens-ledger";
+use crate::applications::Application;
+use crate::context::{Context, Ended, Error, failed};
 
 #[derive(Debug, Subcommand)]
 pub enum Tokens {
-    /// Prove that every balance is the sum of its entries and that all of them are the grants
-    #[command(
-        after_help = "Example:\n  ichidoctl tokens verify --env prod\n  ichidoctl tokens verify --endpoint-url http://127.0.0.1:8787 --json\n\nExit code 1 if something is wrong or did not stand still long enough."
-    )]
+    /// Verify that every balance is the sum of its entries, and that all balances together are the grants
+    #[command(after_help = "Examples:
+  ichidoctl tokens verify --env prod
+  ichidoctl tokens verify --endpoint-url http://127.0.0.1:8787 --json
+
+Exit code 1 if something is wrong, or if an account changed too often to be verified.")]
     Verify(Place),
     /// Freeze an account: it can neither send nor receive
     #[command(after_help = "Example:\n  ichidoctl tokens freeze did:key:alice --env prod")]
@@ -30,23 +28,22 @@ pub enum Tokens {
     /// Unfreeze an account
     #[command(after_help = "Example:\n  ichidoctl tokens unfreeze did:key:alice --env prod")]
     Unfreeze(OneAccount),
-    /// Take a transfer back, once, by a new entry of the ledger
-    #[command(
-        after_help = "Example:\n  ichidoctl tokens reverse did:key:alice 019b76da-a815-7d89-8443-c2a84079b3bc --reason 'sent twice by hand' --env prod"
-    )]
+    /// Reverse a transfer with a new entry in the ledger; a second reversal has no effect
+    #[command(after_help = "Example:
+  ichidoctl tokens reverse did:key:alice 019b76da-a815-7d89-8443-c2a84079b3bc --reason 'sent twice by hand' --env prod")]
     Reverse(Reverse),
 }
 
 #[derive(Debug, Args)]
 pub struct Place {
-    /// The table, if it does not bear the environment's name
+    /// The table, if it is not the environment's own
     #[arg(long, value_name = "NAME")]
     pub table: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub struct OneAccount {
-    /// Whose account
+    /// The DID of the account's owner
     pub did: String,
     #[command(flatten)]
     pub place: Place,
@@ -54,11 +51,11 @@ pub struct OneAccount {
 
 #[derive(Debug, Args)]
 pub struct Reverse {
-    /// Who had sent it
+    /// The DID of the sender
     pub sender: String,
-    /// Which transfer
+    /// The id of the transfer
     pub transaction_id: String,
-    /// Why; the owners of both accounts will read it
+    /// The reason, which the owners of both accounts can read
     #[arg(long, default_value = "")]
     pub reason: String,
     #[command(flatten)]
@@ -77,32 +74,37 @@ impl Tokens {
 }
 
 async fn verify_table(context: &mut Context<'_>, place: &Place) -> Result<Ended, Error> {
-    let table = context.table_name(place.table.as_deref(), TABLE)?;
+    let table = context.table_name(place.table.as_deref(), Application::Tokens.table())?;
     let report = verify(&context.aws.dynamodb(), &table).await;
-    let report = report.map_err(|error| failed(format!("the table {table} could not be verified"), error))?;
+    let report = report.map_err(|error| {
+        failed(
+            format!("could not verify the table {table}; check --env, --table and the permission dynamodb:Scan"),
+            error,
+        )
+    })?;
     if context.json() {
         context.value(&report)?;
     } else {
         show(context, &table, &report)?;
     }
-    Ok(if report.is_clean() { Ended::Well } else { Ended::Found })
+    Ok(if report.is_clean() { Ended::Well } else { Ended::NeedsAttention })
 }
 
 fn show(context: &mut Context<'_>, table: &str, report: &Report) -> Result<(), Error> {
     let Report { accounts, entries, balances, grants, findings, unsettled } = report;
     context.line(format_args!("{table}: {accounts} balances, {entries} entries, {grants} granted, {balances} held"))?;
     for finding in findings {
-        // one line each, with the same members as in JSON
+        // One line each, with the same members as with `--json`.
         let text = serde_json::to_string(finding).map_err(std::io::Error::from)?;
-        context.line(format_args!("wrong  {text}"))?;
+        context.line(format_args!("wrong         {text}"))?;
     }
     for account in unsettled {
         context.line(format_args!(
-            "moving {account}: it changed during every look; run this again when there is less going on"
+            "not verified  {account} changed during every read; run this again when there is less traffic"
         ))?;
     }
     if report.is_clean() {
-        context.line("proven: every balance is the sum of its entries, and all of them are the grants")?;
+        context.line("proven: every balance is the sum of its entries, and all balances together are the grants")?;
     }
     Ok(())
 }
@@ -112,7 +114,10 @@ async fn set_frozen(context: &mut Context<'_>, account: &OneAccount, frozen: boo
     let ledger = ledger(context, &account.place)?;
     let verb = if frozen { "Freeze" } else { "Unfreeze" };
     context.confirm(&format!("{verb} {did} in {}?", ledger.table_name()))?;
-    let status = ledger.set_frozen(&did, frozen, "ichidoctl").await.map_err(|error| explain(error, "the account"))?;
+    let status = ledger
+        .set_frozen(&did, frozen, "ichidoctl")
+        .await
+        .map_err(|error| explain(error, "could not change the account"))?;
     if context.json() {
         context.value(&json!({ "did": did, "status": status }))?;
     } else {
@@ -126,26 +131,27 @@ impl Reverse {
         let sender = parse_did(&self.sender)?;
         let id: TransactionId = self.transaction_id.parse().map_err(|error| refused(&self.transaction_id, error))?;
         let ledger = ledger(context, &self.place)?;
-        let entry = ledger.entry(&sender, id).await.map_err(|error| explain(error, "the transfer"))?;
-        let entry =
-            entry.ok_or_else(|| Error::Refused(format!("{sender} has sent no {id}; its history has the ids")))?;
-        context.confirm(&format!("Take {} back from {} to {sender}?", entry.amount, entry.recipient))?;
+        let entry = ledger.entry(&sender, id).await.map_err(|error| explain(error, "could not read the transfer"))?;
+        let entry = entry.ok_or_else(|| {
+            Error::Refused(format!("{sender} has sent no transfer {id}; the history of the account has the ids"))
+        })?;
+        context.confirm(&format!("Return {} from {} to {sender}?", entry.amount, entry.recipient))?;
         let answer = ledger.reverse(&sender, id, &self.reason, SystemClock.now() + BUDGET).await;
-        let answer = answer.map_err(|error| explain(error, "the reversal"))?;
+        let answer = answer.map_err(|error| explain(error, "could not reverse the transfer"))?;
         if context.json() {
             let body: serde_json::Value = serde_json::from_str(&answer.body).map_err(std::io::Error::from)?;
             context.value(&json!({ "replayed": answer.replayed, "reversal": body }))?;
         } else if answer.replayed {
-            context.line(format_args!("it had been taken back before: {}", answer.body))?;
+            context.line(format_args!("it was reversed before: {}", answer.body))?;
         } else {
-            context.line(format_args!("taken back: {}", answer.body))?;
+            context.line(format_args!("reversed: {}", answer.body))?;
         }
         Ok(Ended::Well)
     }
 }
 
 fn ledger(context: &Context<'_>, place: &Place) -> Result<Ledger, Error> {
-    let table = context.table_name(place.table.as_deref(), TABLE)?;
+    let table = context.table_name(place.table.as_deref(), Application::Tokens.table())?;
     Ok(Ledger::new(context.aws.dynamodb(), &table, Rules::default(), Arc::new(SystemClock), system_random()))
 }
 
@@ -157,22 +163,18 @@ fn refused(text: &str, error: impl std::fmt::Display) -> Error {
     Error::Refused(format!("{text:?}: {error}"))
 }
 
-fn failed(what: String, source: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::Failed { what, source: Box::new(source) }
-}
-
 fn explain(error: ledger::Error, what: &str) -> Error {
     match error {
         ledger::Error::AccountNotFound => Error::Refused("there is no such account in this table".into()),
         ledger::Error::NotReversible => {
-            Error::Refused("only transfers can be taken back, not grants or reversals".into())
+            Error::Refused("only a transfer can be reversed, not a grant or a reversal".into())
         }
-        ledger::Error::Refused(Refusal::InsufficientBalance) => {
-            Error::Refused("the recipient has spent it already; freeze the account and ask for it back".into())
+        ledger::Error::Refused(Obstacle::InsufficientBalance) => {
+            Error::Refused("the recipient has spent the amount already; freeze the account and ask for it back".into())
         }
         ledger::Error::Unresolved => {
-            Error::Refused("the store gave no clear answer; run the same command again, it is safe to repeat".into())
+            Error::Refused("the store gave no clear answer; run the same command again, which is safe".into())
         }
-        other => failed(format!("{what} could not be changed"), other),
+        other => failed(what, other),
     }
 }

@@ -1,45 +1,50 @@
-//! `ichidoctl trace KEY`: what happened to one event, from the door to the effect, across functions.
+//! `ichidoctl trace KEY`: shows what happened to one event, from its request to its effect, across functions.
 //!
-//! The lines that name the key lead to their traces, the lines of those traces to further keys (an event leads to its
-//! files), and all of these to their records and dead letters. What is no longer kept is not shown: logs go after their
-//! retention, records after theirs.
+//! The log lines that name the key lead to their traces. The lines of these traces name further keys (an event names its
+//! files). The records and dead letters of all these keys belong to the story. Logs and records that have expired are
+//! not shown.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
-use ichido::dynamodb::Found;
+use ichido::dynamodb::StoredItem;
 use ichido::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
-use super::keys;
 use crate::applications::Application;
-use crate::context::{Context, Ended, Error, causes};
-use crate::letters::{self, Letter};
-use crate::logs::{self, Line};
-use crate::show;
+use crate::context::{Context, Ended, Error, failed};
+use crate::dead_letter::{self, Letter};
+use crate::outside::logs::{self, Line};
+use crate::{record, show};
 
-/// Traces of one key that are followed: an event that was repeated more often is a case for the logs themselves.
+/// How many traces of one key are followed. For an event that was repeated more often, search the logs themselves.
 const MOST_TRACES: usize = 20;
-/// Keys whose records are looked at.
+/// How many records are read per table.
 const MOST_KEYS: usize = 50;
-/// Fields of a line that name a key.
+/// The fields of a log line that name a key.
 const KEY_FIELDS: [&str; 3] = ["eventKey", "record", "entryId"];
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "KEY is whatever names the event: Slack's event id, a feed's entry id, an idempotency key, a stored key, a request's or a trace's id.\n\nExample:\n  ichidoctl trace Ev08ABCDEF --env prod\n  ichidoctl trace lunch-1 --since 2d --endpoint-url http://127.0.0.1:8787\n\nExit code 1 if nothing is known of it, or it was given up on."
+    after_help = "KEY is anything that names the event: Slack's event id, the id of a feed's entry, the idempotency key of a transfer, a stored key, a request id or a trace id.
+
+Examples:
+  ichidoctl trace Ev08ABCDEF --env prod
+  ichidoctl trace lunch-1 --since 2d --endpoint-url http://127.0.0.1:8787
+
+Exit code 1 if nothing is known about it, or if it became a dead letter."
 )]
 pub struct Trace {
-    /// What names the event
+    /// Anything that names the event
     pub key: String,
-    /// How far back the logs are read: 30m, 24h, 7d
+    /// How far back to search the logs: 30m, 24h, 7d
     #[arg(long, value_name = "AGE", default_value = "24h", value_parser = age)]
     pub since: Duration,
 }
 
 fn age(text: &str) -> Result<Duration, String> {
-    let refused = || format!("{text:?} is not an age: 30m, 24h, 7d");
+    let refused = || format!("{text:?} is not an age; write 30m, 24h or 7d");
     let (at, unit) = text.char_indices().last().ok_or_else(refused)?;
     let number: u64 = text[..at].parse().map_err(|_| refused())?;
     let seconds = match unit {
@@ -51,12 +56,12 @@ fn age(text: &str) -> Result<Duration, String> {
     number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(refused)
 }
 
-/// All that was found.
+/// Everything that is known about the event.
 struct Story {
     lines: Vec<Line>,
-    records: Vec<(Application, Found)>,
+    records: Vec<(Application, StoredItem)>,
     letters: Vec<Letter>,
-    /// Why some dead letters could not be looked at.
+    /// Why some dead letters could not be read.
     unread: Vec<Error>,
 }
 
@@ -68,19 +73,19 @@ impl Trace {
         if context.json() {
             let lines: Vec<&Value> = story.lines.iter().map(|line| &line.fields).collect();
             let records: Vec<Value> =
-                story.records.iter().map(|(application, found)| keys::as_json(*application, found, now)).collect();
+                story.records.iter().map(|(application, found)| record::as_json(*application, found, now)).collect();
             context
                 .value(&json!({"key": self.key, "lines": lines, "records": records, "deadLetters": story.letters}))?;
         } else if !known {
             context.line(format_args!(
-                "nothing is known of {}: not in the logs of the last {}, in no table, in no queue; --since looks further back",
+                "nothing is known about {}: it is not in the logs of the last {}, in no table and in no queue; --since searches further back",
                 self.key,
                 show::age(self.since)
             ))?;
         } else {
             self.show(context, &story)?;
         }
-        Ok(if known && story.letters.is_empty() { Ended::Well } else { Ended::Found })
+        Ok(if known && story.letters.is_empty() { Ended::Well } else { Ended::NeedsAttention })
     }
 
     fn show(&self, context: &mut Context<'_>, story: &Story) -> Result<(), Error> {
@@ -90,16 +95,16 @@ impl Trace {
         }
         if story.lines.is_empty() {
             context.line(format_args!(
-                "no log line of the last {} names it; --since looks further back",
+                "no log line of the last {} names it; --since searches further back",
                 show::age(self.since)
             ))?;
         }
         context.line("records:")?;
         for (application, found) in &story.records {
-            context.line(format_args!("  {}  {}  {}", application.name(), found.key, keys::summary(found, now)))?;
+            context.line(format_args!("  {}  {}  {}", application.name(), found.key, record::summary(found, now)))?;
         }
         if story.records.is_empty() {
-            context.line("  none that is still kept")?;
+            context.line("  none, or expired")?;
         }
         for letter in &story.letters {
             context.line(format_args!(
@@ -108,7 +113,7 @@ impl Trace {
             ))?;
         }
         for error in &story.unread {
-            context.line(format_args!("dead letters could not all be looked at: {}", causes(error)))?;
+            context.line(format_args!("there may be more dead letters: {}", telemetry::causes(error)))?;
         }
         Ok(())
     }
@@ -133,8 +138,8 @@ impl Trace {
             records.extend(of_table(context, application, &wanted).await?);
         }
         let requests: BTreeSet<&str> = lines.iter().filter_map(|line| line.text("requestId")).collect();
-        let all = letters::all(context, &Application::ALL).await?;
-        letters::let_go(context, &all.letters).await;
+        let all = dead_letter::read(context, &Application::ALL).await?;
+        dead_letter::let_go(context, &all.letters).await;
         let unread = all.unread;
         let letters = all.letters.into_iter().filter(|letter| {
             letter.id == self.key
@@ -146,11 +151,12 @@ impl Trace {
     }
 }
 
-/// A run over a feed is one trace for all its entries: the lines about others are not of this story.
+/// Sorts the lines and leaves out repeated ones. A run over a feed has one trace for all entries, so the lines about other
+/// entries are left out too.
 fn of_this(key: &str, mut lines: Vec<Line>) -> Vec<Line> {
     let an_entry = lines.iter().any(|line| line.text("entryId") == Some(key));
     if an_entry {
-        // As a part of a key it may be written otherwise: `#` is the separator.
+        // Inside a key, `#` separates parts, so the entry's own `#` is escaped there.
         let part = ichido::Namespace::unprefixed("part").key([key]);
         let part = part.as_ref().map_or(key, |part| part.as_str());
         let of_it = |stored: &str| stored == key || stored.split('#').any(|other| other == part);
@@ -161,13 +167,13 @@ fn of_this(key: &str, mut lines: Vec<Line>) -> Vec<Line> {
     lines
 }
 
-/// The records under these keys in an application's table. Not every application is everywhere.
+/// The records under these keys in an application's table; none if the application is not deployed.
 async fn of_table(
     context: &Context<'_>,
     application: Application,
     wanted: &BTreeSet<&str>,
-) -> Result<Vec<(Application, Found)>, Error> {
-    let (_, store) = keys::store(context, application, None)?;
+) -> Result<Vec<(Application, StoredItem)>, Error> {
+    let (_, store) = record::store(context, application, None)?;
     let mut found = Vec::new();
     for key in wanted.iter().take(MOST_KEYS) {
         let Ok(key) = ichido::Key::stored(key) else { continue };
@@ -176,7 +182,10 @@ async fn of_table(
             Err(ichido::store::Error::Configuration(_)) => break,
             Err(error) => {
                 let table = application.table();
-                return Err(crate::context::failed(format!("the table {table} could not be read"), error));
+                return Err(failed(
+                    format!("could not read the table {table}; check --env and the permission dynamodb:GetItem"),
+                    error,
+                ));
             }
         }
     }
@@ -203,16 +212,16 @@ mod tests {
     #[test]
     fn lines_about_other_entries_of_the_same_run_are_not_of_this_story() {
         let lines = vec![
-            line(2, json!({"message": "delivery", "entryId": "b"})),
+            line(2, json!({"message": "delivered entry b to mastodon", "entryId": "b"})),
             line(3, json!({"message": "Deduplication check", "eventKey": "DELIVERY#mastodon#a"})),
-            line(1, json!({"message": "delivery", "entryId": "a"})),
-            line(4, json!({"message": "run"})),
+            line(1, json!({"message": "delivered entry a to mastodon", "entryId": "a"})),
+            line(4, json!({"message": "run of feed github (read): 2 of 2 entries new"})),
             line(5, json!({"message": "Deduplication check", "eventKey": "DELIVERY#mastodon#b"})),
         ];
         let kept: Vec<u64> = of_this("a", lines).iter().map(|line| line.at.as_millis()).collect();
         assert_eq!(kept, [1, 3, 4]);
         let lines = vec![
-            line(1, json!({"message": "delivery", "entryId": "https://b.example/1#bookmark"})),
+            line(1, json!({"message": "delivered an entry to mastodon", "entryId": "https://b.example/1#bookmark"})),
             line(2, json!({"eventKey": "DELIVERY#mastodon#https://b.example/1%23bookmark"})),
             line(3, json!({"eventKey": "DELIVERY#mastodon#https://b.example/11%23bookmark"})),
         ];

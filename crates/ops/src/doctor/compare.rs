@@ -1,14 +1,14 @@
-//! What a template says against what is there, as JSON of the same shape on both sides. Pure.
+//! Compares what a template says with what is there, both as JSON of the same shape. Pure functions.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// What AWS alone knows (the id of an API, say), in what a template says.
-pub const ANYTHING: &str = "*";
+/// Stands in a template for what only AWS knows, such as the id of an API.
+pub(super) const ANYTHING: &str = "*";
 
-/// What differs, a sentence each. Only what `expected` mentions is looked at; lists are sets.
-pub fn differences(expected: &Value, actual: &Value) -> Vec<String> {
+/// The differences, one sentence each. Only what `expected` mentions is compared. The order of lists does not matter.
+pub(super) fn differences(expected: &Value, actual: &Value) -> Vec<String> {
     let mut found = Vec::new();
     differ("", expected, actual, &mut found);
     found
@@ -40,14 +40,14 @@ fn said(value: &Value) -> String {
     match value {
         Value::String(text) => place_independent(text),
         Value::Null => "nothing".to_owned(),
-        // 5 and 5.0 are one threshold
+        // 5 and 5.0 are the same threshold.
         Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), |number| number.to_string()),
         other => other.to_string(),
     }
 }
 
-/// An ARN without the region and the account, which a template does not know.
-pub fn place_independent(text: &str) -> String {
+/// An ARN with placeholders for the partition, the region and the account, which a template does not know.
+pub(super) fn place_independent(text: &str) -> String {
     let mut parts: Vec<&str> = text.splitn(6, ':').collect();
     if parts.len() < 6 || parts[0] != "arn" {
         return text.to_owned();
@@ -60,8 +60,8 @@ pub fn place_independent(text: &str) -> String {
     parts.join(":")
 }
 
-/// Whether a text is what a pattern with `*` says.
-pub fn matches(pattern: &str, text: &str) -> bool {
+/// Whether a text fits a pattern with `*`.
+pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
     let mut parts: Vec<&str> = parts.collect();
@@ -75,8 +75,8 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     rest.len() >= last.len() && rest.ends_with(last)
 }
 
-/// What a template resolves to a name of its own (`MeshApi.ApiId`), because only AWS knows it, is anything.
-pub fn unknowns_are_anything(value: &Value, ids: &BTreeSet<&str>) -> Value {
+/// Replaces the values that only AWS knows, which a template resolves to a logical id (`MeshApi.ApiId`), by [`ANYTHING`].
+pub(super) fn unknowns_are_anything(value: &Value, ids: &BTreeSet<&str>) -> Value {
     match value {
         Value::String(text) => {
             let id = text.split_once('.').map_or(text.as_str(), |(id, _)| id);
@@ -91,8 +91,8 @@ pub fn unknowns_are_anything(value: &Value, ids: &BTreeSet<&str>) -> Value {
     }
 }
 
-/// A statement of a policy with everything as a list, so that one and a list of one are the same.
-pub fn statement(value: &Value) -> Value {
+/// A statement of a policy with all values as lists, so that one value and a list of one value are the same.
+pub(super) fn statement(value: &Value) -> Value {
     let list = |value: &Value| match value {
         Value::Array(_) => value.clone(),
         Value::Null => Value::Array(Vec::new()),
@@ -104,20 +104,6 @@ pub fn statement(value: &Value) -> Value {
         "Resource": list(&value["Resource"]),
         "Condition": if value["Condition"].is_null() { String::new() } else { value["Condition"].to_string() },
     })
-}
-
-/// IAM's documents are percent-encoded.
-pub fn percent_decoded(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = bytes.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
-        let byte = hex.and_then(|hex| std::str::from_utf8(hex).ok()).and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        out.push(byte.unwrap_or(bytes[at]));
-        at += if byte.is_some() { 3 } else { 1 };
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 #[cfg(test)]
@@ -148,10 +134,5 @@ mod tests {
     fn a_star_is_anything_and_the_rest_is_itself() {
         assert!(matches("a*c*", "abbbcd") && matches("*", "") && matches("abc", "abc") && matches("a*bc", "abcbc"));
         assert!(!matches("abc", "abcd") && !matches("a*c", "ab") && !matches("arn:*", "*") && !matches("a*a", "a"));
-    }
-
-    #[test]
-    fn a_document_is_decoded() {
-        assert_eq!(percent_decoded("%7B%22a%22%3A%20%22%C3%A9%22%7D 100%"), "{\"a\": \"é\"} 100%");
     }
 }

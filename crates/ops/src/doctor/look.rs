@@ -1,4 +1,4 @@
-//! Asks AWS for everything that the templates name, and compares.
+//! Asks AWS for everything that the templates define, and compares it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,35 +7,34 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use template::Template;
 
-use super::compare::{ANYTHING, differences, percent_decoded, statement, unknowns_are_anything};
+use super::compare::{ANYTHING, differences, statement, unknowns_are_anything};
 use super::{Finding, KEY_WARNING_DAYS};
 use crate::context::Context;
 use crate::infra::Described;
-use crate::rollout::alias::Standing;
-use crate::rollout::cloud::{Cloud, message};
+use crate::outside::error::message;
+use crate::rollout::alias::{LIVE, Standing};
+use crate::rollout::cloud::Cloud;
 
-/// SSM and CloudWatch are asked for so many at a time.
+/// How many names SSM and CloudWatch are asked for per call.
 const NAMES_PER_CALL: usize = 10;
-/// SSM's view of Secrets Manager.
-const SECRETS_MANAGER: &str = "/aws/reference/secretsmanager/";
-/// What a deployment adds to a role that reads a secret of Secrets Manager.
+/// The statement that a deployment adds to a role that reads a secret of Secrets Manager.
 const ADDED: &str = "SecretsManager";
-const SECONDS_A_DAY: i64 = 86_400;
+const SECONDS_PER_DAY: i64 = 86_400;
 
-/// Where things are asked for.
+/// The clients of the services that are asked.
 #[derive(Debug)]
-pub struct Places {
+pub(crate) struct Places {
     pub dynamodb: aws_sdk_dynamodb::Client,
     pub lambda: aws_sdk_lambda::Client,
     pub cloudwatch: aws_sdk_cloudwatch::Client,
     pub scheduler: aws_sdk_scheduler::Client,
     pub ssm: aws_sdk_ssm::Client,
-    /// The local platform has none.
+    /// `None` on the local platform, which has no IAM.
     pub iam: Option<aws_sdk_iam::Client>,
 }
 
 impl Places {
-    pub fn of(context: &Context<'_>, with_iam: bool) -> Self {
+    pub(crate) fn of(context: &Context<'_>, with_iam: bool) -> Self {
         Places {
             dynamodb: context.aws.dynamodb(),
             lambda: context.aws.lambda(),
@@ -47,14 +46,14 @@ impl Places {
     }
 }
 
-/// Everything, in the order of the templates.
-pub async fn look(places: &Places, described: &Described, now: Timestamp) -> Vec<Finding> {
+/// Checks everything, in the order of the templates.
+pub(crate) async fn look(places: &Places, described: &Described, now: Timestamp) -> Vec<Finding> {
     let mut found = Vec::new();
     let roles = match &places.iam {
         Some(iam) => Some(roles(iam, &format!("ichido-{}-", described.settings.name)).await),
         None => None,
     };
-    // What shared.yaml puts out, the others take in: known to AWS only.
+    // The outputs of shared.yaml are parameters of the other templates. Only AWS knows their values.
     let shared = described.templates.iter().find(|(name, _)| *name == "shared");
     let outputs: BTreeSet<String> = shared.into_iter().flat_map(|(_, shared)| shared.outputs.keys().cloned()).collect();
     for (_, template) in &described.templates {
@@ -82,14 +81,14 @@ pub async fn look(places: &Places, described: &Described, now: Timestamp) -> Vec
     found
 }
 
-/// A resource's properties, with what only AWS knows as anything.
+/// The properties of a resource, with [`ANYTHING`] for the values that only AWS knows.
 fn anything(template: &Template, outputs: &BTreeSet<String>, properties: &Value) -> Value {
     let ids: BTreeSet<&str> = template.resources.keys().map(String::as_str).collect();
     let known = unknowns_are_anything(properties, &ids);
     let mut text = known.to_string();
     for name in outputs {
         let default = template.parameters.get(name).and_then(Value::as_str).unwrap_or_default();
-        // The default of such a parameter is a whole ARN, or a word that stands between separators.
+        // The default of such a parameter is a whole ARN, or a word between `:` and `/`.
         if default.starts_with("arn:") {
             text = text.replace(&format!("\"{default}\""), &format!("\"{ANYTHING}\""));
         } else if !default.is_empty() {
@@ -108,7 +107,7 @@ async fn table_findings(places: &Places, properties: &Value) -> Vec<Finding> {
         Err(error) => return vec![Finding::wrong("table", name, message(&error))],
     };
     let Some(table) = answer.table() else {
-        return vec![Finding::wrong("table", name, "DynamoDB describes nothing")];
+        return vec![Finding::wrong("table", name, "DynamoDB returned no description")];
     };
     let mut found = Vec::new();
     let protection = properties["DeletionProtectionEnabled"] == true;
@@ -135,7 +134,7 @@ async fn table_findings(places: &Places, properties: &Value) -> Vec<Finding> {
         let there = table.global_secondary_indexes().iter().find(|there| there.index_name() == Some(index_name));
         let full = format!("{name}/{index_name}");
         let Some(there) = there else {
-            found.push(Finding::wrong("index", full, "it is not there"));
+            found.push(Finding::wrong("index", full, "it does not exist"));
             continue;
         };
         let expected = json!({
@@ -145,7 +144,7 @@ async fn table_findings(places: &Places, properties: &Value) -> Vec<Finding> {
         });
         let projection = there.projection().and_then(|projection| projection.projection_type());
         let actual = json!({
-            // Some local ones do not say.
+            // Some local implementations do not return it.
             "Status": there.index_status().map_or("ACTIVE", |status| status.as_str()),
             "KeySchema": keys(there.key_schema()),
             "Projection": projection.map(|projection| projection.as_str()),
@@ -156,7 +155,7 @@ async fn table_findings(places: &Places, properties: &Value) -> Vec<Finding> {
         let known = wanted.iter().any(|index| index["IndexName"].as_str() == there.index_name());
         if !known {
             let full = format!("{name}/{}", there.index_name().unwrap_or("?"));
-            found.push(Finding::wrong("index", full, "the template does not have it"));
+            found.push(Finding::wrong("index", full, "it is not in the template"));
         }
     }
 
@@ -175,7 +174,7 @@ async fn ttl_finding(places: &Places, table: &str, attribute: &str) -> Finding {
         Ok(answer) => {
             let there = answer.time_to_live_description();
             let status = there.and_then(|ttl| ttl.time_to_live_status()).map_or("DISABLED", |status| status.as_str());
-            // On its way is well.
+            // It may still be on its way.
             let on = matches!(status, "ENABLED" | "ENABLING");
             let expected = json!({"AttributeName": attribute, "Status": "ENABLED"});
             let actual = json!({
@@ -258,30 +257,34 @@ async fn alias_finding(places: &Places, function: &str) -> Finding {
         alarms: Vec::new(),
         tick: std::time::Duration::ZERO,
     };
-    let name = format!("{function}:live");
+    let name = format!("{function}:{LIVE}");
     let (alias, newest) = futures::join!(cloud.alias(), cloud.newest());
     let (alias, newest) = match (alias, newest) {
         (Ok(Some(alias)), Ok(newest)) => (alias, newest),
-        (Ok(None), _) => return Finding::wrong("alias", name, "it is not there"),
+        (Ok(None), _) => return Finding::wrong("alias", name, "it does not exist"),
         (Err(error), _) | (_, Err(error)) => return Finding::wrong("alias", name, error.to_string()),
     };
     match Standing::of(&alias) {
         Standing::Settled { live, .. } => {
             let found = Finding::well("alias", name).noted(format!("version {live}"));
             match newest {
-                Some(newest) if newest > live => found.noted(format!("{newest} waits for a rollout")),
+                Some(newest) if newest > live => found.noted(format!("version {newest} waits for a rollout")),
                 _ => found,
             }
         }
         Standing::Moving { old, new, percent, .. } => Finding::wrong(
             "alias",
             name,
-            format!("a rollout from {old} to {new} stands at {percent} %: finish it, or ichidoctl rollout --abort"),
+            format!(
+                "a rollout from version {old} to {new} stopped at {percent} %; finish it with `ichidoctl rollout` or go back with `ichidoctl rollout --abort`"
+            ),
         ),
         Standing::Foreign { main, other, percent } => Finding::wrong(
             "alias",
             name,
-            format!("{percent} % go to {other} and the rest to {main}, by another hand: ichidoctl rollout --abort"),
+            format!(
+                "somebody sent {percent} % of the traffic to version {other} without a rollout; `ichidoctl rollout --abort` returns it to version {main}"
+            ),
         ),
     }
 }
@@ -304,7 +307,7 @@ async fn alarm_findings(places: &Places, template: &Template, outputs: &BTreeSet
         for (alarm, name) in some.iter().zip(names) {
             let there = answer.metric_alarms().iter().find(|there| there.alarm_name() == Some(&name));
             found.push(match there {
-                None => Finding::wrong("alarm", name, "it is not there"),
+                None => Finding::wrong("alarm", name, "it does not exist"),
                 Some(there) => alarm_finding(alarm, name, there),
             });
         }
@@ -330,9 +333,9 @@ fn alarm_finding(wanted: &Value, name: String, there: &aws_sdk_cloudwatch::types
         .iter()
         .filter_map(|property| wanted.get(*property).map(|value| ((*property).to_owned(), value.clone())))
         .collect();
-    // Whom it tells only AWS knows; that it tells somebody is known.
-    let tells = |actions: &Value| actions.as_array().is_some_and(|actions| !actions.is_empty());
-    expected.insert("tells somebody".to_owned(), Value::from(tells(&wanted["AlarmActions"])));
+    // Only AWS knows whom an alarm notifies. Whether it notifies anybody can be compared.
+    let notifies = |actions: &Value| actions.as_array().is_some_and(|actions| !actions.is_empty());
+    expected.insert("notifies somebody".to_owned(), Value::from(notifies(&wanted["AlarmActions"])));
     let dimensions = there.dimensions().iter().map(|each| json!({"Name": each.name(), "Value": each.value()}));
     let actual = json!({
         "Namespace": there.namespace(),
@@ -346,12 +349,12 @@ fn alarm_finding(wanted: &Value, name: String, there: &aws_sdk_cloudwatch::types
         "ComparisonOperator": there.comparison_operator().map(|operator| operator.as_str()),
         "Threshold": there.threshold(),
         "TreatMissingData": there.treat_missing_data(),
-        "tells somebody": there.actions_enabled().unwrap_or(true) && !there.alarm_actions().is_empty(),
+        "notifies somebody": there.actions_enabled().unwrap_or(true) && !there.alarm_actions().is_empty(),
     });
     let found = Finding::of("alarm", name, differences(&Value::Object(expected), &actual));
-    // That it rings is for its runbook, not a difference from the template.
+    // A ringing alarm is not a difference from the template.
     let rings = there.state_value().is_some_and(|state| state.as_str() == "ALARM");
-    if rings { found.noted("it RINGS") } else { found }
+    if rings { found.noted("it is RINGING") } else { found }
 }
 
 // ------------------------------------------------------------------------------------------------------- secrets, permissions
@@ -367,7 +370,7 @@ async fn secret_findings(places: &Places, template: &Template) -> Vec<Finding> {
     let mut found = Vec::new();
     for some in names.chunks(NAMES_PER_CALL) {
         let asked = some.iter().map(|name| (*name).to_owned()).collect();
-        // Without decryption: whether it is there is all that is asked.
+        // Without decryption: only whether it exists is asked.
         let answer = places.ssm.get_parameters().set_names(Some(asked)).with_decryption(false).send().await;
         let answer = match answer {
             Ok(answer) => answer,
@@ -377,16 +380,16 @@ async fn secret_findings(places: &Places, template: &Template) -> Vec<Finding> {
             }
         };
         for name in some {
-            let short = name.strip_prefix(SECRETS_MANAGER);
+            let short = name.strip_prefix(function::aws::SECRETS_MANAGER);
             let there = answer.parameters().iter().find(|there| there.name() == Some(name) || there.name() == short);
             let kind = there.and_then(|there| there.r#type()).map(|kind| kind.as_str());
             found.push(match (there, kind) {
-                (None, _) => Finding::wrong("secret", *name, "it is not there (make secrets sets it)"),
+                (None, _) => Finding::wrong("secret", *name, "it does not exist; `make secrets` sets it"),
                 (Some(_), Some("SecureString") | None) => Finding::well("secret", *name),
                 (Some(_), Some(kind)) => Finding::wrong(
                     "secret",
                     *name,
-                    format!("it is kept as a {kind}, in plain text: set it again (make secrets)"),
+                    format!("it is stored in plain text, as a {kind}; set it again with `make secrets`"),
                 ),
             });
         }
@@ -394,7 +397,7 @@ async fn secret_findings(places: &Places, template: &Template) -> Vec<Finding> {
     found
 }
 
-/// The names of this environment's roles; why not, if they cannot be listed.
+/// The names of this environment's roles, or why they cannot be listed.
 async fn roles(iam: &aws_sdk_iam::Client, prefix: &str) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     let mut pages = iam.list_roles().into_paginator().items().send();
@@ -419,7 +422,7 @@ async fn role_finding(
         Some(Err(error)) => return Finding::wrong("role", id, error.clone()),
         None => None,
     };
-    let Some(role) = role else { return Finding::wrong("role", id, "it is not there") };
+    let Some(role) = role else { return Finding::wrong("role", id, "it does not exist") };
     let mut problems = Vec::new();
     let mut wanted = BTreeMap::new();
     for policy in properties["Policies"].as_array().into_iter().flatten() {
@@ -431,7 +434,7 @@ async fn role_finding(
             Err(error) => problems.push(format!("the policy {name}: {}", message(&error))),
             Ok(answer) => {
                 let document: Value =
-                    serde_json::from_str(&percent_decoded(answer.policy_document())).unwrap_or_default();
+                    serde_json::from_str(&function::http::decode(answer.policy_document(), false)).unwrap_or_default();
                 let there = document["Statement"].as_array().cloned().unwrap_or_default();
                 let there = there.iter().filter(|each| each["Sid"] != ADDED).map(statement).collect::<Vec<_>>();
                 let statements = statements.as_array().into_iter().flatten().map(statement).collect::<Vec<_>>();
@@ -443,7 +446,7 @@ async fn role_finding(
         Err(error) => problems.push(message(&error)),
         Ok(answer) => {
             let more = answer.policy_names().iter().filter(|name| !wanted.contains_key(name.as_str()));
-            problems.extend(more.map(|name| format!("it has the policy {name}, which the template does not")));
+            problems.extend(more.map(|name| format!("it has the policy {name}, which is not in the template")));
         }
     }
     Finding::of("role", id, problems)
@@ -451,7 +454,7 @@ async fn role_finding(
 
 async fn permission_finding(places: &Places, id: &str, properties: &Value) -> Finding {
     let function = template::function_name(&properties["FunctionName"]);
-    let answer = places.lambda.get_policy().function_name(&function).qualifier("live").send().await;
+    let answer = places.lambda.get_policy().function_name(&function).qualifier(LIVE).send().await;
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => return Finding::wrong("permission", id, message(&error)),
@@ -470,18 +473,26 @@ async fn permission_finding(places: &Places, id: &str, properties: &Value) -> Fi
     if allowed {
         Finding::well("permission", id)
     } else {
-        Finding::wrong("permission", id, format!("{caller} may not invoke {function}:live as the template says"))
+        Finding::wrong(
+            "permission",
+            id,
+            format!("{caller} may not invoke {function}:{LIVE}, although the template allows it"),
+        )
     }
 }
 
-/// A key that ends is spoken of before it does.
+/// Reports the mesh API key before it ends.
 fn key_finding(template: &Template, now: Timestamp) -> Option<Finding> {
     let expires = template.parameters.get("MeshApiKeyExpires")?;
     let expires = expires.as_i64().or_else(|| expires.as_str()?.parse().ok())?;
-    let days = (expires - now.as_second()).div_euclid(SECONDS_A_DAY);
+    let days = (expires - now.as_second()).div_euclid(SECONDS_PER_DAY);
     let name = "MeshApiKeyExpires";
     Some(if days < KEY_WARNING_DAYS {
-        Finding::wrong("key", name, format!("the mesh API's key ends in {days} days: docs/runbooks/mesh-api-key.md"))
+        Finding::wrong(
+            "key",
+            name,
+            format!("the key of the mesh API ends in {days} days; see docs/runbooks/mesh-api-key.md"),
+        )
     } else {
         Finding::well("key", name)
     })
@@ -493,7 +504,7 @@ mod tests {
     use crate::infra::with_suffix;
 
     #[test]
-    fn what_only_aws_knows_is_anything() {
+    fn values_that_only_aws_knows_fit_anything() {
         let templates = with_suffix("").unwrap();
         let outputs: BTreeSet<String> = templates[0].1.outputs.keys().cloned().collect();
         assert!(outputs.contains("HttpApiId") && outputs.contains("AlarmTopicArn"));
@@ -508,13 +519,13 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_ends_soon_is_spoken_of() {
+    fn a_key_that_ends_soon_is_reported() {
         let template = |expires: i64| {
             let text = format!("Parameters:\n  MeshApiKeyExpires: {{ Type: Number, Default: {expires} }}\n");
             Template::read(&text, &BTreeMap::new()).unwrap()
         };
         let now = Timestamp::from_second(1_800_000_000).unwrap();
-        let in_days = |days: i64| key_finding(&template(1_800_000_000 + days * SECONDS_A_DAY), now).unwrap();
+        let in_days = |days: i64| key_finding(&template(1_800_000_000 + days * SECONDS_PER_DAY), now).unwrap();
         assert!(in_days(30).ok && !in_days(29).ok && !in_days(-1).ok);
     }
 }

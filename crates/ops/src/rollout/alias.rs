@@ -1,8 +1,8 @@
-//! The alias `live`, read as the truth about a rollout.
+//! The alias `live`, which holds the whole state of a rollout.
 //!
-//! Promise: where a rollout stands can be told from the alias alone. Its weights say how much traffic the new version has;
-//! its description names both versions, the run that moves them and how often that run has been heard of. Whatever was
-//! moved by another hand (weights that the description does not account for) is [`Standing::Foreign`], never guessed at.
+//! Promise: where a rollout stands can be read from the alias alone. Its weights say how much traffic the new version has.
+//! Its description names both versions, the run that moves them, and how often that run has written. Weights that the
+//! description does not explain were set by somebody else: [`Standing::Foreign`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,9 +10,11 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use serde::Serialize;
 
+/// The alias that everything calls.
+pub const LIVE: &str = "live";
 /// All traffic, in percent.
 pub const ALL: u8 = 100;
-/// Lambda takes this many characters of description.
+/// How long a description may be in Lambda.
 pub const DESCRIPTION_LIMIT: usize = 256;
 /// How much of a reason is kept in the description.
 const REASON_LIMIT: usize = 100;
@@ -36,7 +38,7 @@ impl FromStr for Version {
     }
 }
 
-/// One run of the tool: tells its own writes from those of another.
+/// The name of one run of the tool. It tells the run's own writes from those of others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Run(pub String);
@@ -48,7 +50,7 @@ pub struct Alias {
     /// The other version and its share, in percent.
     pub other: Option<(Version, u8)>,
     pub description: String,
-    /// Changes with every update: whoever knows the latest may make the next.
+    /// Changes with every update. An update must name the latest one.
     pub revision: String,
 }
 
@@ -71,7 +73,7 @@ impl Change {
         }
     }
 
-    /// All traffic on the new version, for good.
+    /// All traffic on the new version, and the rollout is over.
     pub fn finish(old: Version, new: Version, run: &Run, at: Timestamp) -> Self {
         Change { version: new, other: None, note: Note::Live { live: new, before: old, run: run.clone(), at } }
     }
@@ -82,7 +84,7 @@ impl Change {
         Change { version: old, other: None, note: Note::Back { live: old, from: new, run: run.clone(), at, why } }
     }
 
-    /// Whether this is what the alias is now: also how a write whose answer was lost is recognised.
+    /// Whether the alias is what this change makes it. This also recognises a write whose answer was lost.
     pub fn is(&self, alias: &Alias) -> bool {
         alias.version == self.version
             && alias.other == self.other
@@ -90,7 +92,7 @@ impl Change {
     }
 }
 
-/// What the description says.
+/// What the description says. Aliases that are deployed have these texts, so they must stay readable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Note {
     Moving { old: Version, new: Version, percent: u8, run: Run, beat: u32, at: Timestamp },
@@ -115,7 +117,7 @@ impl fmt::Display for Note {
 }
 
 impl Note {
-    /// Reads a description; `None` if it is nobody's note.
+    /// Reads a description; `None` if this tool did not write it.
     pub fn read(text: &str) -> Option<Self> {
         let (what, rest) = text.split_once("; run ")?;
         if let Some(what) = what.strip_prefix("rollout ") {
@@ -162,7 +164,7 @@ pub enum Standing {
     Settled { live: Version, last: Option<Note> },
     /// A rollout is under way, or its process was killed.
     Moving { old: Version, new: Version, percent: u8, run: Run },
-    /// Traffic is split, and not by a rollout.
+    /// Somebody split the traffic without a rollout.
     Foreign { main: Version, other: Version, percent: u8 },
 }
 
@@ -182,12 +184,12 @@ impl Standing {
             (None, Some(note @ (Note::Live { live, .. } | Note::Back { live, .. }))) if live == alias.version => {
                 Standing::Settled { live, last: Some(note) }
             }
-            // The weights are the truth: a note about something else is an old one.
+            // If the description does not fit the weights, it is an old one. The weights decide.
             (None, _) => Standing::Settled { live: alias.version, last: None },
         }
     }
 
-    /// The version before the last rollout, if that rollout was carried through and is the last thing that happened.
+    /// The version before the last rollout, if that rollout finished and nothing happened since.
     pub fn before(&self) -> Option<Version> {
         match self {
             Standing::Settled { last: Some(Note::Live { before, .. }), .. } => Some(*before),
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_is_for_people_and_can_be_read_back() {
+    fn a_description_can_be_read_by_people_and_read_back() {
         let run = Run("3f2a9c".to_owned());
         let (old, new) = (Version(12), Version(13));
         let cases = [
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_hand_did_is_not_guessed_at() {
+    fn what_somebody_else_changed_is_not_guessed_at() {
         let run = Run("a".to_owned());
         let moving = alias(&Change::step(Version(1), Version(2), 10, &run, 0, at()));
         let settled = |alias: &Alias| matches!(Standing::of(alias), Standing::Settled { live: Version(1), last: None });

@@ -1,7 +1,7 @@
 //! The calls to AWS that a rollout makes: Lambda's alias, versions and invocations; CloudWatch's alarms and metrics.
 //!
-//! Promise: each call ends within its time limit, and its answer is sorted into what the machine tells apart: done, stale,
-//! never, unclear. A write that was not answered is unclear, whatever the SDK's reason.
+//! Promise: each call ends within its time limit, and its answer is one of those that the machine tells apart: done, stale,
+//! never, unclear. A write without an answer is unclear, whatever error the SDK reports.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -12,36 +12,31 @@ use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::operation::get_alias::GetAliasOutput;
 use aws_sdk_lambda::operation::update_alias::UpdateAliasOutput;
 use aws_sdk_lambda::types::AliasRoutingConfiguration;
-use aws_smithy_types::error::display::DisplayErrorContext;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::alias::{Alias, Change, Version};
+use super::alias::{Alias, Change, LIVE, Version};
 use super::drive::{AlarmState, Hands, Sight};
-use super::machine::{Looked, Seen};
+use super::machine::{Looked, Observation};
+use crate::outside::error::message;
 
-/// The alias that everything calls.
-pub const ALIAS: &str = "live";
-/// For one call, with what the SDK repeats of it.
-pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// For a health invocation: a cold start and no work.
-pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(15);
-/// CloudWatch describes so many alarms at a time.
+/// The time limit of one call, with the SDK's own retries.
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time limit of a health invocation: a cold start, and no work.
+pub(crate) const HEALTH_TIMEOUT: Duration = Duration::from_secs(15);
+/// How many alarms CloudWatch describes per call.
 const ALARMS_PER_CALL: usize = 100;
-/// Errors and invocations are counted by the minute.
+/// Errors and invocations are counted per minute.
 const PERIOD_SECONDS: i32 = 60;
 
-/// What is said when AWS was not even asked.
-pub const NO_CREDENTIALS: &str = "there are no AWS credentials: sign in first (aws sso login, AWS_PROFILE=…), or name a local endpoint (--endpoint-url)";
-
-/// Why something could not be asked.
+/// Why AWS could not be asked.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Error(pub String);
+pub(crate) struct Error(pub String);
 
-/// One function, and what it is watched by.
+/// One function and the alarms that watch it.
 #[derive(Debug, Clone)]
-pub struct Cloud {
+pub(crate) struct Cloud {
     pub lambda: aws_sdk_lambda::Client,
     pub cloudwatch: aws_sdk_cloudwatch::Client,
     pub function: String,
@@ -51,7 +46,7 @@ pub struct Cloud {
 
 impl Cloud {
     /// The alias `live`; `None` if there is no such function or alias.
-    pub async fn alias(&self) -> Result<Option<Alias>, Error> {
+    pub(crate) async fn alias(&self) -> Result<Option<Alias>, Error> {
         match self.get_alias().await {
             Ok(alias) => Ok(Some(alias)),
             Err(Failure::Missing) => Ok(None),
@@ -61,20 +56,20 @@ impl Cloud {
     }
 
     /// The newest published version.
-    pub async fn newest(&self) -> Result<Option<Version>, Error> {
+    pub(crate) async fn newest(&self) -> Result<Option<Version>, Error> {
         let mut newest = None;
         let mut pages =
             self.lambda.list_versions_by_function().function_name(&self.function).into_paginator().items().send();
         while let Some(version) = pages.next().await {
             let version = version.map_err(|error| Error(message(&error)))?;
-            // $LATEST is no version
+            // `$LATEST` is not a version and does not parse.
             newest = newest.max(version.version().and_then(|text| text.parse().ok()));
         }
         Ok(newest)
     }
 
     async fn get_alias(&self) -> Result<Alias, Failure> {
-        let call = self.lambda.get_alias().function_name(&self.function).name(ALIAS).send();
+        let call = self.lambda.get_alias().function_name(&self.function).name(LIVE).send();
         let answer = limited(CALL_TIMEOUT, call).await?;
         of_get(&answer)
     }
@@ -103,7 +98,7 @@ impl Cloud {
                 .namespace("AWS/Lambda")
                 .metric_name(metric)
                 .dimensions(dimension("FunctionName", self.function.clone()))
-                .dimensions(dimension("Resource", format!("{}:{ALIAS}", self.function)))
+                .dimensions(dimension("Resource", format!("{}:{LIVE}", self.function)))
                 .dimensions(dimension("ExecutedVersion", version.to_string()))
                 .build();
             let stat = MetricStat::builder().metric(metric).period(PERIOD_SECONDS).stat("Sum").build();
@@ -122,7 +117,7 @@ impl Cloud {
         let sum = |id: &str| {
             let results = answer.metric_data_results().iter().filter(|result| result.id() == Some(id));
             let sum: f64 = results.flat_map(|result| result.values()).sum();
-            // counts, which CloudWatch keeps as floating-point numbers
+            // CloudWatch returns counts as floating-point numbers.
             if sum.is_finite() && sum >= 0.0 { sum.round() as u64 } else { 0 }
         };
         Ok((sum("invocations"), sum("errors")))
@@ -134,14 +129,14 @@ impl Hands for Cloud {
         Timestamp::now()
     }
 
-    async fn read(&self) -> Seen {
+    async fn read(&self) -> Observation {
         match self.get_alias().await {
-            Ok(alias) => Seen::Alias(alias),
+            Ok(alias) => Observation::Alias(alias),
             Err(failure) => failure.seen(),
         }
     }
 
-    async fn update(&self, change: &Change, revision: &str) -> Seen {
+    async fn update(&self, change: &Change, revision: &str) -> Observation {
         let weights: HashMap<String, f64> =
             change.other.iter().map(|(version, percent)| (version.to_string(), f64::from(*percent) / 100.0)).collect();
         let routing = AliasRoutingConfiguration::builder().set_additional_version_weights(Some(weights)).build();
@@ -149,19 +144,19 @@ impl Hands for Cloud {
             .lambda
             .update_alias()
             .function_name(&self.function)
-            .name(ALIAS)
+            .name(LIVE)
             .function_version(change.version.to_string())
             .routing_config(routing)
             .description(change.note.to_string())
             .revision_id(revision)
             .send();
         match limited(CALL_TIMEOUT, call).await.and_then(|answer| of_update(&answer)) {
-            Ok(alias) => Seen::Updated(alias),
+            Ok(alias) => Observation::Updated(alias),
             Err(failure) => failure.seen(),
         }
     }
 
-    async fn health(&self, version: Version) -> Seen {
+    async fn health(&self, version: Version) -> Observation {
         let call = self
             .lambda
             .invoke()
@@ -170,7 +165,7 @@ impl Hands for Cloud {
             .payload(function::HEALTH.as_bytes().to_vec().into())
             .send();
         let Ok(answer) = tokio::time::timeout(HEALTH_TIMEOUT, call).await else {
-            return Seen::Unhealthy(no_answer(HEALTH_TIMEOUT));
+            return Observation::Unhealthy(no_answer(HEALTH_TIMEOUT));
         };
         let answer = match answer {
             Ok(answer) => answer,
@@ -179,29 +174,31 @@ impl Hands for Cloud {
         let payload = answer.payload().map(|payload| payload.as_ref()).unwrap_or_default();
         let text = String::from_utf8_lossy(payload);
         if answer.function_error().is_some() {
-            return Seen::Unhealthy(crate::show::one_line(&text, 200));
+            return Observation::Unhealthy(crate::show::one_line(&text, 200));
         }
         let ok = serde_json::from_slice::<Value>(payload).is_ok_and(|answer| answer["ok"] == true);
         let executed = answer.executed_version().is_none_or(|executed| executed == version.to_string());
         match (ok, executed) {
-            (true, true) => Seen::Healthy,
-            (true, false) => Seen::Unhealthy(format!("version {} answered", answer.executed_version().unwrap_or("?"))),
-            (false, _) => Seen::Unhealthy(format!("it answered {}", crate::show::one_line(&text, 200))),
+            (true, true) => Observation::Healthy,
+            (true, false) => {
+                Observation::Unhealthy(format!("version {} answered instead", answer.executed_version().unwrap_or("?")))
+            }
+            (false, _) => Observation::Unhealthy(format!("it answered {}", crate::show::one_line(&text, 200))),
         }
     }
 
-    async fn look(&self, new: Version, since: Timestamp) -> (Seen, Sight) {
+    async fn look(&self, new: Version, since: Timestamp) -> (Observation, Sight) {
         let (alarms, counts) = futures::join!(self.alarms(), self.counts(new, since));
         let (alarms, (invocations, errors)) = match (alarms, counts) {
             (Ok(alarms), Ok(counts)) => (alarms, counts),
-            (Err(error), _) | (_, Err(error)) => return (Seen::Unclear(error), Sight::default()),
+            (Err(error), _) | (_, Err(error)) => return (Observation::Unclear(error), Sight::default()),
         };
         let named = |wanted: fn(&AlarmState) -> bool| {
             alarms.iter().filter(|alarm| wanted(alarm)).map(|alarm| alarm.name.clone()).collect()
         };
         let looked =
             Looked { ringing: named(AlarmState::rings), missing: named(AlarmState::is_missing), errors, invocations };
-        (Seen::Looked(looked), Sight { alarms, invocations, errors })
+        (Observation::Looked(looked), Sight { alarms, invocations, errors })
     }
 
     async fn wait(&self) {
@@ -219,12 +216,12 @@ enum Failure {
 }
 
 impl Failure {
-    fn seen(self) -> Seen {
+    fn seen(self) -> Observation {
         match self {
-            Failure::Missing => Seen::Never("there is no such function, version or alias".to_owned()),
-            Failure::Stale => Seen::Stale,
-            Failure::Never(error) => Seen::Never(error),
-            Failure::Unclear(error) => Seen::Unclear(error),
+            Failure::Missing => Observation::Never("there is no such function, version or alias".to_owned()),
+            Failure::Stale => Observation::Stale,
+            Failure::Never(error) => Observation::Never(error),
+            Failure::Unclear(error) => Observation::Unclear(error),
         }
     }
 }
@@ -239,7 +236,7 @@ where
     }
 }
 
-/// What an error means for what was asked.
+/// What an error says about the call.
 fn sort<E>(error: &SdkError<E>) -> Failure
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
@@ -252,36 +249,11 @@ where
         (Some("PreconditionFailedException"), _) => Failure::Stale,
         (Some("ResourceNotFoundException"), _) => Failure::Missing,
         (_, Some(CONFLICT | TOO_MANY)) => Failure::Unclear(text),
-        // An expired session may be renewed by the next try.
+        // The session may be renewed before the next try.
         (Some("ExpiredTokenException"), _) => Failure::Unclear(text),
         (Some(_), Some(400..=499)) => Failure::Never(text),
         _ if matches!(error, SdkError::ConstructionFailure(_)) => Failure::Never(text),
         _ => Failure::Unclear(text),
-    }
-}
-
-/// An error of the SDK, for a person.
-pub fn message<E>(error: &SdkError<E>) -> String
-where
-    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
-{
-    /// How much of an answer that nobody understands is shown.
-    const MOST: usize = 160;
-    let service = error.as_service_error();
-    match (service.and_then(|service| service.code()), service.and_then(|service| service.message())) {
-        (Some(code), Some(message)) => return format!("{code}: {message}"),
-        (Some(code), None) => return code.to_owned(),
-        _ => {}
-    }
-    match error.raw_response() {
-        Some(answer) => {
-            let body = String::from_utf8_lossy(answer.body().bytes().unwrap_or_default());
-            format!("HTTP {}: {}", answer.status().as_u16(), crate::show::one_line(&body, MOST))
-        }
-        None => {
-            let text = DisplayErrorContext(error).to_string();
-            if text.contains("no credentials") { NO_CREDENTIALS.to_owned() } else { crate::show::one_line(&text, MOST) }
-        }
     }
 }
 
@@ -304,13 +276,13 @@ fn alias(
     revision: Option<&str>,
 ) -> Result<Alias, Failure> {
     let parse = |text: &str| {
-        let unpublished = |_| Failure::Never(format!("{ALIAS} points at {text}, which is no published version"));
+        let unpublished = |_| Failure::Never(format!("{LIVE} points at {text}, which is not a published version"));
         text.parse::<Version>().map_err(unpublished)
     };
     let weights = routing.and_then(|routing| routing.additional_version_weights());
     let other = weights.and_then(|weights| weights.iter().next());
     let other = match other {
-        // rounded: Lambda keeps 0.1 as a floating-point number
+        // Rounded, because Lambda keeps 0.1 as a floating-point number.
         Some((version, weight)) => Some((parse(version)?, (weight * 100.0).round().clamp(0.0, 100.0) as u8)),
         None => None,
     };

@@ -1,26 +1,26 @@
-//! Carries out what the machine says, and tells what happens.
+//! Carries out what the machine decides, and reports what happens.
 //!
-//! Promise: an interruption cuts every wait and every look short, but never a write, and never the way back.
+//! Promise: an interruption ends every wait and every look at once, but never a write, and never the way back.
 
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 
 use super::alias::{Change, Note, Version};
-use super::machine::{Action, Machine, Outcome, Seen, Why};
+use super::machine::{Action, Conclusion, Machine, Observation, Why};
 
-/// What the machine's actions are carried out with.
+/// Carries out the machine's actions: with AWS, or in memory in a test.
 pub trait Hands {
     fn now(&self) -> Timestamp;
-    fn read(&self) -> impl Future<Output = Seen>;
-    fn update(&self, change: &Change, revision: &str) -> impl Future<Output = Seen>;
-    fn health(&self, version: Version) -> impl Future<Output = Seen>;
-    fn look(&self, new: Version, since: Timestamp) -> impl Future<Output = (Seen, Sight)>;
-    /// A tick.
+    fn read(&self) -> impl Future<Output = Observation>;
+    fn update(&self, change: &Change, revision: &str) -> impl Future<Output = Observation>;
+    fn health(&self, version: Version) -> impl Future<Output = Observation>;
+    fn look(&self, new: Version, since: Timestamp) -> impl Future<Output = (Observation, Sight)>;
+    /// Waits for one tick.
     fn wait(&self) -> impl Future<Output = ()>;
 }
 
-/// What a look shows a person.
+/// What a look at the alarms and metrics showed, for a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sight {
@@ -34,7 +34,7 @@ pub struct AlarmState {
     pub name: String,
     /// `OK`, `ALARM`, `INSUFFICIENT_DATA`; `None` if there is no such alarm.
     pub state: Option<String>,
-    /// Why CloudWatch says so.
+    /// CloudWatch's reason for the state.
     #[serde(skip)]
     pub reason: String,
 }
@@ -66,17 +66,17 @@ fn as_text<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok,
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum What {
-    /// Another run has moved traffic: is it alive?
+    /// Another run has moved traffic. This one waits to see whether that run is alive.
     Listening,
     Healthy {
         version: Version,
     },
-    /// So much of the traffic is on the new version now.
+    /// This percentage of the traffic is on the new version now.
     Moved {
         old: Version,
         new: Version,
         percent: u8,
-        /// Ticks.
+        /// Ticks of the bake that follows.
         #[serde(skip)]
         left: u32,
     },
@@ -103,7 +103,7 @@ pub enum What {
     },
 }
 
-/// An outcome for machines.
+/// How a rollout ended, as JSON. The tag is called `outcome` because scripts read it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "outcome", rename_all = "camelCase")]
 pub enum End {
@@ -115,15 +115,15 @@ pub enum End {
     Stuck { why: String, error: String },
 }
 
-impl From<&Outcome> for End {
-    fn from(outcome: &Outcome) -> Self {
-        match outcome {
-            Outcome::Finished { old, new } => End::Finished { old: *old, new: *new },
-            Outcome::AlreadyThere { live } => End::AlreadyThere { live: *live },
-            Outcome::WentBack { old, new, why } => End::WentBack { old: *old, new: *new, why: why.to_string() },
-            Outcome::NotStarted { why } => End::NotStarted { why: why.to_string() },
-            Outcome::Refused(refusal) => End::Refused { why: super::view::refused(refusal) },
-            Outcome::Stuck { why, error } => End::Stuck { why: why.to_string(), error: error.clone() },
+impl From<&Conclusion> for End {
+    fn from(conclusion: &Conclusion) -> Self {
+        match conclusion {
+            Conclusion::Finished { old, new } => End::Finished { old: *old, new: *new },
+            Conclusion::AlreadyThere { live } => End::AlreadyThere { live: *live },
+            Conclusion::WentBack { old, new, why } => End::WentBack { old: *old, new: *new, why: why.to_string() },
+            Conclusion::NotStarted { why } => End::NotStarted { why: why.to_string() },
+            Conclusion::LeftAlone(reason) => End::Refused { why: super::view::left_alone(reason) },
+            Conclusion::Stuck { why, error } => End::Stuck { why: why.to_string(), error: error.clone() },
         }
     }
 }
@@ -135,21 +135,21 @@ pub async fn drive<H: Hands>(
     hands: &H,
     mut stop: watch::Receiver<Option<String>>,
     tell: &mpsc::UnboundedSender<Event>,
-) -> Outcome {
-    // Nobody listening is no reason to stop.
+) -> Conclusion {
+    // The rollout goes on if nobody reads the reports.
     let say = |what: What| drop(tell.send(Event { at: hands.now(), function: function.to_owned(), what }));
-    let mut seen = Seen::Nothing;
+    let mut seen = Observation::Nothing;
     let mut first_wait = true;
     let mut going_back = false;
     loop {
         let by = stop.borrow_and_update().clone();
         let action = machine.next(hands.now(), by.as_deref(), seen);
-        // Once it was heard, it does not cut anything short a second time; and nothing does on the way back.
+        // An interruption ends a wait only once, and never on the way back.
         let cut = by.is_none() && !machine.going_back();
         seen = match action {
-            Action::Done(outcome) => {
-                say(What::Ended { end: End::from(&outcome) });
-                return outcome;
+            Action::Done(conclusion) => {
+                say(What::Ended { end: End::from(&conclusion) });
+                return conclusion;
             }
             Action::Read => hands.read().await,
             Action::Update { change, revision } => {
@@ -162,11 +162,11 @@ pub async fn drive<H: Hands>(
                 let before = machine.progress().map(|(_, _, percent)| percent);
                 let seen = hands.update(&change, &revision).await;
                 match (&seen, &change.note) {
-                    (Seen::Updated(_), Note::Moving { old, new, percent, .. }) if before != Some(*percent) => {
+                    (Observation::Updated(_), Note::Moving { old, new, percent, .. }) if before != Some(*percent) => {
                         say(What::Moved { old: *old, new: *new, percent: *percent, left: machine.bake() });
                     }
-                    (Seen::Unclear(error), _) => {
-                        say(What::Unclear { what: "the change of the alias", error: error.clone() })
+                    (Observation::Unclear(error), _) => {
+                        say(What::Unclear { what: "the update of the alias", error: error.clone() })
                     }
                     _ => {}
                 }
@@ -175,11 +175,13 @@ pub async fn drive<H: Hands>(
             Action::Health(version) => {
                 let seen = tokio::select! {
                     seen = hands.health(version) => seen,
-                    _ = stop.changed(), if cut => Seen::Nothing,
+                    _ = stop.changed(), if cut => Observation::Nothing,
                 };
                 match &seen {
-                    Seen::Healthy => say(What::Healthy { version }),
-                    Seen::Unclear(error) => say(What::Unclear { what: "the health invocation", error: error.clone() }),
+                    Observation::Healthy => say(What::Healthy { version }),
+                    Observation::Unclear(error) => {
+                        say(What::Unclear { what: "the health invocation", error: error.clone() })
+                    }
                     _ => {}
                 }
                 seen
@@ -187,12 +189,14 @@ pub async fn drive<H: Hands>(
             Action::Look { new, since } => {
                 let (seen, sight) = tokio::select! {
                     looked = hands.look(new, since) => looked,
-                    _ = stop.changed(), if cut => (Seen::Nothing, Sight::default()),
+                    _ = stop.changed(), if cut => (Observation::Nothing, Sight::default()),
                 };
                 let percent = machine.progress().map_or(0, |(_, _, percent)| percent);
                 match &seen {
-                    Seen::Looked(_) => say(What::Looked { percent, left: machine.left(), sight }),
-                    Seen::Unclear(error) => say(What::Unclear { what: "the look at the alarms", error: error.clone() }),
+                    Observation::Looked(_) => say(What::Looked { percent, left: machine.left(), sight }),
+                    Observation::Unclear(error) => {
+                        say(What::Unclear { what: "reading the alarms", error: error.clone() })
+                    }
                     _ => {}
                 }
                 seen
@@ -203,21 +207,21 @@ pub async fn drive<H: Hands>(
                 }
                 first_wait = false;
                 tokio::select! {
-                    () = hands.wait() => Seen::Waited,
-                    _ = stop.changed(), if cut => Seen::Nothing,
+                    () = hands.wait() => Observation::Waited,
+                    _ = stop.changed(), if cut => Observation::Nothing,
                 }
             }
         };
     }
 }
 
-/// Whether this end is one that the others of the same run should hear of.
-pub fn is_bad(outcome: &Outcome) -> bool {
-    match outcome {
-        Outcome::Finished { .. } | Outcome::AlreadyThere { .. } => false,
-        // It was told by another, or by a person who told all of them.
-        Outcome::WentBack { why: Why::Interrupted(_) | Why::Asked, .. }
-        | Outcome::NotStarted { why: Why::Interrupted(_) } => false,
+/// Whether the other functions of the same run should go back too.
+pub fn is_bad(conclusion: &Conclusion) -> bool {
+    match conclusion {
+        Conclusion::Finished { .. } | Conclusion::AlreadyThere { .. } => false,
+        // Another function or the operator interrupted it, and so all the others.
+        Conclusion::WentBack { why: Why::Interrupted(_) | Why::Asked, .. }
+        | Conclusion::NotStarted { why: Why::Interrupted(_) } => false,
         _ => true,
     }
 }

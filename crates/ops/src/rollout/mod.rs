@@ -1,11 +1,13 @@
-//! Rollouts: traffic moves from one version of a function to the next, watched, and goes back by itself.
+//! Rollouts: traffic moves from one version of a function to the next in steps, and back if something goes wrong.
 //!
-//! [`alias`] is what the truth looks like, [`machine`] decides, [`drive`] carries out and tells, [`cloud`] calls AWS, [`plan`]
-//! says what there is to do, [`view`] shows it.
+//! [`plan`] says what there is to do. [`together`] runs one [`machine`] per function. The machine decides what to do next,
+//! [`drive`] carries that out and reports it, `cloud` makes the AWS calls, and [`view`] shows the reports. [`alias`]
+//! holds what is remembered: where a rollout stands can be read from the alias alone.
 
 pub mod alias;
-pub mod cloud;
+pub(crate) mod cloud;
 pub mod drive;
 pub mod machine;
 pub mod plan;
+pub mod together;
 pub mod view;

@@ -1,53 +1,55 @@
-//! What there is to do, before anything is done: which functions, from which version to which, in which steps, watched by
-//! which alarms, for how long.
+//! What a rollout would do: which functions, from which version to which, in which steps, watched by which alarms, for how
+//! long.
 
 use std::time::Duration;
 
 use serde::Serialize;
-use template::{Alarm, Template};
+use template::Alarm;
 
 use super::alias::{ALL, Alias, Standing, Version};
 use super::machine;
-use crate::infra;
+use crate::{infra, show};
 
-/// Alarms are looked at, and the alias is written, so often. An alarm is heeded within 60 s: this, and the time limits of the
-/// calls between two looks ([`super::cloud`]), are less than that together.
+/// How often the alarms are read and the alias is written. A rollout reacts to an alarm within 60 s: this, and the time
+/// limits of the calls between two looks (`cloud.rs`), take less than that together.
 pub const TICK: Duration = Duration::from_secs(15);
-/// How often a version with hardly anything to do is asked for its health.
+/// How often a version that is hardly invoked is asked for its health.
 const HEALTH_EVERY: Duration = Duration::from_secs(60);
-/// Fewer invocations than this in a step say little.
+/// A version with fewer invocations than this in a step is hardly invoked.
 const RARE: u64 = 20;
-/// A run that has not written for so many ticks is dead: longer than the time limits of all calls between two writes.
+/// A run that has not written for this many ticks is dead. That is longer than all calls between two writes may take.
 const LEASE_TICKS: u32 = 4;
-/// Nor for less than this, however short a tick is.
+/// A run is never called dead before this time, however short a tick is.
 const LEASE: Duration = Duration::from_secs(15);
+/// How often a call without a clear answer is repeated.
 const TRIES: u32 = 3;
+/// The same on the way back, which matters more.
 const TRIES_BACK: u32 = 20;
-/// Looks in a row that may show nothing.
+/// How many looks in a row may fail.
 const BLIND: u32 = 3;
 
 /// How all functions of one run are moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pace {
     pub steps: Vec<u8>,
-    /// At least this long; a function whose alarms look further back is watched for longer.
+    /// How long each step is watched, at least. A function whose alarms look further back is watched for longer.
     pub bake: Duration,
-    /// Whether an alarm's window makes a bake longer.
+    /// Whether the window of an alarm makes the bake longer.
     pub stretch: bool,
     pub tick: Duration,
 }
 
-/// Why a pace is none.
+/// Why this pace is refused.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
-    #[error("steps are percentages that rise and end in 100, as in 10,50,100; these are {0:?}")]
+    #[error("steps must be percentages that rise and end with 100, such as 10,50,100; these are {0:?}")]
     Steps(Vec<u8>),
-    #[error("a bake of {} is shorter than the window of the alarms, {}: none could ring in it", said(*.bake), said(*.window))]
-    Short { bake: Duration, window: Duration },
+    #[error("a bake of {} is shorter than the window of the alarms ({}), so no alarm could ring in time", show::exactly(*.bake), show::exactly(*.window))]
+    ShortBake { bake: Duration, window: Duration },
 }
 
 impl Pace {
-    /// The environment's, unless something is said: a shorter bake than an alarm's window only where nothing is at stake.
+    /// The pace of the environment, unless `steps` or `bake` say otherwise.
     pub fn new(rollout: &infra::Rollout, steps: Option<&[u8]>, bake: Option<Duration>) -> Result<Self, Error> {
         let steps = steps.unwrap_or(&rollout.steps).to_vec();
         let rises = steps.windows(2).all(|pair| pair[0] < pair[1]);
@@ -55,17 +57,17 @@ impl Pace {
             return Err(Error::Steps(steps));
         }
         let own = Duration::from_secs(rollout.bake_seconds);
-        // All at once and unwatched is what `dev` asks for; whoever moves in steps wants to see something.
+        // `dev` moves all traffic at once and does not watch. A rollout with steps or a bake is to see its alarms ring.
         let stretch = bake.is_none() && (steps.len() > 1 || !own.is_zero());
         Ok(Pace { steps, bake: bake.unwrap_or(own), stretch, tick: TICK })
     }
 
-    /// Of one function.
+    /// How long each step of one function is watched.
     pub fn bake_of(&self, watch: &Watch) -> Duration {
         if self.stretch { self.bake.max(watch.window) } else { self.bake }
     }
 
-    /// What its machine is told.
+    /// The settings of the machine of one function.
     pub fn settings(&self, watch: &Watch) -> machine::Settings {
         let ticks = |duration: Duration| {
             let ticks = duration.as_millis().div_ceil(self.tick.as_millis().max(1));
@@ -88,20 +90,19 @@ impl Pace {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watch {
     pub alarms: Vec<String>,
-    /// The furthest that one of them looks back.
+    /// The longest time that one of them looks back.
     pub window: Duration,
 }
 
 impl Watch {
-    /// The alarms on a function's own metrics, and those that the environment names; without those that ring already and are
-    /// known to.
+    /// The alarms on the function's own metrics and those that the environment names, without those in `despite`.
     pub fn of(function: &str, described: &infra::Described, despite: &[String]) -> Result<Self, template::Error> {
         let suffix = &described.settings.suffix;
         let named =
             |name: &str, list: &[String]| list.iter().any(|each| name == each || name == format!("{each}{suffix}"));
         let mut watch = Watch::default();
         for (_, template) in &described.templates {
-            for alarm in alarms(template)? {
+            for alarm in template.alarms()? {
                 let watched = is_of(&alarm, function) || named(&alarm.name, &described.settings.rollout.alarms);
                 if watched && !named(&alarm.name, despite) {
                     watch.window = watch.window.max(alarm.period * alarm.evaluation_periods);
@@ -113,16 +114,12 @@ impl Watch {
     }
 }
 
-fn alarms(template: &Template) -> Result<Vec<Alarm>, template::Error> {
-    template.alarms()
-}
-
 fn is_of(alarm: &Alarm, function: &str) -> bool {
     alarm.dimensions.get("FunctionName").is_some_and(|name| name == function)
         || alarm.dimensions.get("Resource").is_some_and(|name| name.split(':').next() == Some(function))
 }
 
-/// One function's part.
+/// One function of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     pub function: String,
@@ -137,7 +134,7 @@ impl Item {
         Item { function: function.to_owned(), standing: Standing::of(alias), newest, watch }
     }
 
-    /// Where its traffic is to go; `None` if it is there.
+    /// The version to move to; `None` if it has all traffic already.
     pub fn target(&self) -> Option<Version> {
         match self.standing {
             Standing::Settled { live, .. } => (live != self.newest).then_some(self.newest),
@@ -147,7 +144,7 @@ impl Item {
     }
 }
 
-/// A plan for machines.
+/// A plan as JSON.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Shown<'a> {
@@ -155,7 +152,7 @@ pub struct Shown<'a> {
     pub live: Version,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Version>,
-    /// Percent of the traffic that a rollout has moved already.
+    /// Percent of the traffic that has moved already.
     pub percent: u8,
     pub steps: &'a [u8],
     pub bake_seconds: u64,
@@ -183,29 +180,21 @@ impl Item {
         }
     }
 
-    /// What an operator should know before.
+    /// What an operator should know before the rollout.
     pub fn note(&self) -> Option<String> {
         use super::alias::Note;
         match &self.standing {
-            Standing::Moving { percent, .. } => Some(format!("a rollout stands at {percent} %; this goes on with it")),
-            Standing::Foreign { percent, .. } => {
-                Some(format!("{percent} % were moved by another hand: --abort takes them back first"))
+            Standing::Moving { percent, .. } => {
+                Some(format!("a rollout stopped at {percent} %; this command goes on with it"))
             }
+            Standing::Foreign { percent, .. } => Some(format!(
+                "somebody moved {percent} % of the traffic without a rollout; return it first with --abort"
+            )),
             Standing::Settled { last: Some(Note::Back { from, at, why, .. }), .. } if *from == self.newest => {
-                Some(format!("it was taken back from {from} at {at:.0}: {why}"))
+                Some(format!("traffic went back from version {from} at {at:.0}: {why}"))
             }
             Standing::Settled { .. } => None,
         }
-    }
-}
-
-/// `15 min`, `90 s`.
-pub fn said(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match seconds {
-        0..=119 => format!("{seconds} s"),
-        _ if seconds.is_multiple_of(60) => format!("{} min", seconds / 60),
-        _ => format!("{} min {} s", seconds / 60, seconds % 60),
     }
 }
 
@@ -268,9 +257,9 @@ mod tests {
     }
 
     #[test]
-    fn an_alarm_is_heeded_within_a_minute() {
+    fn a_rollout_reacts_to_an_alarm_within_a_minute() {
         let calls = super::super::cloud::CALL_TIMEOUT * 3 + super::super::cloud::HEALTH_TIMEOUT;
         assert!(TICK + calls <= Duration::from_secs(60), "health, sign of life, tick, look, way back");
-        assert!(TICK + calls <= TICK * LEASE_TICKS, "a run that lives is heard of in time");
+        assert!(TICK + calls <= TICK * LEASE_TICKS, "a live run writes in time");
     }
 }

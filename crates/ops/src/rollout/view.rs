@@ -1,6 +1,5 @@
-//! How a rollout is shown: plain lines for a pipeline, a picture that is overwritten for a terminal.
-//!
-//! Both are text made of events and nothing else; whoever has a terminal paints it.
+//! How a rollout is shown: plain lines in a pipeline, a picture that is overwritten in a terminal. Both are made from events
+//! alone.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,33 +7,37 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::alias::LIVE;
 use super::drive::{AlarmState, End, Event, Sight, What};
-use super::machine::Refusal;
-use super::plan::{Item, Pace, said};
+use super::machine::LeftAlone;
+use super::plan::{Item, Pace};
+use crate::show::exactly;
 
-/// In a pipeline, a bake is heard of so often.
+/// How often a pipeline gets a line during a bake.
 const LINE_EVERY: Duration = Duration::from_secs(60);
-/// Columns of a bar.
+/// The width of a bar.
 const BAR: usize = 20;
 
 /// Why a function was left alone, and what to do.
-pub fn refused(refusal: &Refusal) -> String {
-    match refusal {
-        Refusal::UnderWay { run } => {
-            format!("another rollout (run {}) moves it right now; wait for it, or take it back with --abort", run.0)
+pub fn left_alone(reason: &LeftAlone) -> String {
+    match reason {
+        LeftAlone::UnderWay { run } => {
+            format!("another rollout (run {}) is moving it; wait for that, or go back with --abort", run.0)
         }
-        Refusal::Overtaken => {
-            "the alias was changed by another hand meanwhile; look with --plan, then run the same command again"
+        LeftAlone::Overtaken => {
+            "somebody else changed the alias during the rollout; check with --plan, then run the same command again"
                 .to_owned()
         }
-        Refusal::Foreign { main, other, percent } => format!(
-            "{percent} % of its traffic was sent to version {other} by another hand; --abort returns all of it to {main}"
+        LeftAlone::Foreign { main, other, percent } => format!(
+            "somebody sent {percent} % of the traffic to version {other} without a rollout; --abort returns it to version {main}"
         ),
-        Refusal::NothingBefore { live } => format!(
-            "no rollout is known that brought version {live}; say where to: --to VERSION (aws lambda list-versions-by-function lists them)"
+        LeftAlone::NothingBefore { live } => format!(
+            "the version before {live} is not known; choose one with --to VERSION (aws lambda list-versions-by-function lists them)"
         ),
-        Refusal::NotMoving { live } => format!("no rollout is under way; version {live} has all traffic"),
-        Refusal::Unreadable(error) => format!("the alias live cannot be read: {error}; is it deployed (make deploy)?"),
+        LeftAlone::NotMoving { live } => format!("no rollout is under way; version {live} has all traffic"),
+        LeftAlone::Unreadable(error) => {
+            format!("could not read the alias {LIVE}: {error}; is the function deployed (make deploy)?")
+        }
     }
 }
 
@@ -42,19 +45,19 @@ pub fn refused(refusal: &Refusal) -> String {
 pub fn ended(end: &End) -> String {
     match end {
         End::Finished { old, new } => format!("version {new} has all traffic (it was {old})"),
-        End::AlreadyThere { live } => format!("version {live} has all traffic already"),
-        End::WentBack { old, new, why } => format!("BACK on version {old}, away from {new}: {why}"),
+        End::AlreadyThere { live } => format!("version {live} already has all traffic"),
+        End::WentBack { old, new, why } => format!("BACK on version {old} from {new}: {why}"),
         End::NotStarted { why } => format!("not started, no traffic was moved: {why}"),
-        End::Refused { why } => format!("left alone: {why}"),
+        End::Refused { why } => format!("not changed: {why}"),
         End::Stuck { why, error } => {
             format!(
-                "STUCK: it should go back ({why}), but {error}. Run the same command with --abort until it says BACK"
+                "STUCK: traffic should go back ({why}), but Lambda refused: {error}. Run the same command with --abort until it says BACK"
             )
         }
     }
 }
 
-/// The plan, a function a paragraph.
+/// The plan, one paragraph per function.
 pub fn plan(items: &[Item], pace: &Pace) -> String {
     let mut text = String::new();
     let steps = pace.steps.iter().map(|step| format!("{step} %")).collect::<Vec<_>>().join(" -> ");
@@ -67,7 +70,7 @@ pub fn plan(items: &[Item], pace: &Pace) -> String {
         if shown.to.is_some() {
             let bake = pace.bake_of(&item.watch);
             let watched =
-                if bake.is_zero() { "not watched".to_owned() } else { format!("each watched for {}", said(bake)) };
+                if bake.is_zero() { "not watched".to_owned() } else { format!("each watched for {}", exactly(bake)) };
             let _ = writeln!(text, "    steps   {steps}, {watched}");
             let alarms = if item.watch.alarms.is_empty() { "none".to_owned() } else { item.watch.alarms.join(", ") };
             let _ = writeln!(text, "    alarms  {alarms}");
@@ -79,53 +82,53 @@ pub fn plan(items: &[Item], pace: &Pace) -> String {
     text
 }
 
-/// Lines for a pipeline: what changed, and once a minute that it still goes on.
+/// Lines for a pipeline: what changed, and once per minute that the rollout goes on.
 #[derive(Debug, Default)]
 pub struct Lines {
-    functions: BTreeMap<String, Said>,
+    functions: BTreeMap<String, Shown>,
 }
 
 #[derive(Debug, Default)]
-struct Said {
+struct Shown {
     at: Option<Timestamp>,
     alarms: Vec<AlarmState>,
     healthy: bool,
 }
 
 impl Lines {
-    /// The lines for an event; none if it is not worth one.
+    /// The lines for an event, if any.
     pub fn of(&mut self, event: &Event, tick: Duration) -> Vec<String> {
-        let said_before = self.functions.entry(event.function.clone()).or_default();
+        let shown = self.functions.entry(event.function.clone()).or_default();
         let mut lines = Vec::new();
         match &event.what {
             What::Listening => {
-                lines.push("a rollout of another run is under way; is it alive? (about a minute)".to_owned())
+                lines.push("another run started a rollout; checking for about a minute whether it is alive".to_owned())
             }
             What::Healthy { version } => {
-                if !std::mem::replace(&mut said_before.healthy, true) {
+                if !std::mem::replace(&mut shown.healthy, true) {
                     lines.push(format!("version {version} answers the health invocation"));
                 }
             }
             What::Moved { old, new, percent, left } => {
-                said_before.at = Some(event.at);
-                let bake = if *left > 0 { format!("; watching for {}", said(tick * *left)) } else { String::new() };
+                shown.at = Some(event.at);
+                let bake = if *left > 0 { format!("; watching for {}", exactly(tick * *left)) } else { String::new() };
                 lines.push(format!("{percent} % to version {new}, {} % to {old}{bake}", 100 - percent));
             }
             What::Looked { percent, left, sight } => {
                 for alarm in &sight.alarms {
-                    let before = said_before.alarms.iter().find(|known| known.name == alarm.name);
+                    let before = shown.alarms.iter().find(|known| known.name == alarm.name);
                     if before.is_none_or(|known| known.state != alarm.state) && (alarm.rings() || before.is_some()) {
                         lines.push(alarm_line(alarm));
                     }
                 }
-                said_before.alarms.clone_from(&sight.alarms);
-                let due = said_before.at.is_some_and(|at| event.at.duration_since(at).unsigned_abs() >= LINE_EVERY);
+                shown.alarms.clone_from(&sight.alarms);
+                let due = shown.at.is_some_and(|at| event.at.duration_since(at).unsigned_abs() >= LINE_EVERY);
                 if let (Some(left), true) = (left, due) {
-                    said_before.at = Some(event.at);
-                    lines.push(format!("{percent} %, {} left; {}", said(tick * *left), summary(sight)));
+                    shown.at = Some(event.at);
+                    lines.push(format!("{percent} %, {} left; {}", exactly(tick * *left), summary(sight)));
                 }
             }
-            What::GoingBack { old, new, why } => lines.push(format!("going back from {new} to {old}: {why}")),
+            What::GoingBack { old, new, why } => lines.push(format!("going back from version {new} to {old}: {why}")),
             What::Unclear { what, error } => lines.push(format!("{what} got no clear answer: {error}")),
             What::Ended { end } => lines.push(ended(end)),
         }
@@ -159,7 +162,7 @@ fn summary(sight: &Sight) -> String {
 #[derive(Debug, Default)]
 pub struct Picture {
     functions: BTreeMap<String, Row>,
-    /// Lines that are on the screen now.
+    /// How many lines are on the screen.
     painted: usize,
 }
 
@@ -167,7 +170,7 @@ pub struct Picture {
 struct Row {
     percent: u8,
     versions: Option<(u64, u64)>,
-    /// When the bake is over.
+    /// When the bake ends.
     until: Option<Timestamp>,
     sight: Sight,
     doing: String,
@@ -179,7 +182,7 @@ impl Picture {
         let row = self.functions.entry(event.function.clone()).or_default();
         let until = |left: u32| event.at.checked_add(tick * left).ok();
         match &event.what {
-            What::Listening => row.doing = "is the other run alive?".to_owned(),
+            What::Listening => row.doing = "checking whether the other run is alive".to_owned(),
             What::Healthy { version } => row.doing = format!("version {version} is healthy"),
             What::Moved { old, new, percent, left } => {
                 (row.percent, row.versions, row.until) = (*percent, Some((old.0, new.0)), until(*left));
@@ -188,8 +191,7 @@ impl Picture {
             What::Looked { percent, left, sight } => {
                 (row.percent, row.sight) = (*percent, sight.clone());
                 row.until = left.and_then(until);
-                row.doing =
-                    if row.until.is_some() { "watching".to_owned() } else { "looking at the alarms".to_owned() };
+                row.doing = if row.until.is_some() { "watching".to_owned() } else { "reading the alarms".to_owned() };
             }
             What::GoingBack { why, .. } => (row.until, row.doing) = (None, format!("going back: {why}")),
             What::Unclear { what, .. } => row.doing = format!("{what} got no clear answer"),
@@ -204,7 +206,7 @@ impl Picture {
         }
     }
 
-    /// The lines as they are at `now`.
+    /// The lines to show at `now`.
     pub fn lines(&self, now: Timestamp) -> Vec<String> {
         let mut lines = Vec::new();
         for (function, row) in &self.functions {
@@ -228,7 +230,7 @@ impl Picture {
         lines
     }
 
-    /// What to write so that the screen shows it.
+    /// The text that repaints the screen.
     pub fn paint(&mut self, now: Timestamp) -> String {
         let lines = self.lines(now);
         let mut out = String::new();
@@ -237,7 +239,7 @@ impl Picture {
         }
         out.push('\r');
         for line in &lines {
-            // without wrapping: one line is one line
+            // Without wrapping, so that the count of lines on the screen is right.
             let _ = writeln!(out, "\x1b[?7l{line}\x1b[K\x1b[?7h");
         }
         out.push_str("\x1b[J");

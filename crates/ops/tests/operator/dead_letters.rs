@@ -41,8 +41,8 @@ async fn what_lambda_gave_up_on_is_listed_shown_and_sent_again_once() {
     assert_eq!(slack::upload(&local, "1").await, StatusCode::OK);
     given_up(&local, 1).await;
     assert_snapshot!(ctl(&local, &["dead-letters", "list"]).tidy(), @r"
-    OF  GIVEN UP  ATTEMPTS  ID  REASON
-    slack  [age] ago  3  [uuid]  RetriesExhausted Probe: 1 of 1 files not done: F1: whether it was done could not be found out: Slac…
+    APPLICATION  GIVEN UP  ATTEMPTS  ID  REASON
+    slack  [age] ago  3  [uuid]  RetriesExhausted Probe: 1 of 1 files are not done: F1: could not find out whether it was done: Slac…
     exit code 1
     ");
     let id = ids(&local, "slack").remove(0);
@@ -70,10 +70,10 @@ async fn what_lambda_gave_up_on_is_listed_shown_and_sent_again_once() {
     [uuid]  sent again
     exit code 0
     ");
-    assert!(sent.err.contains("a dead letter was handled by hand"), "it is logged: {sent:?}");
+    assert!(sent.err.contains("resent dead letter"), "it is logged: {sent:?}");
     eventually("the reply", || async { (slack::replies(&local).await == 1).then_some(()) }).await;
     assert_snapshot!(ctl(&local, &["dead-letters", "redrive", "slack", "--yes"]).tidy(), @r"
-    no dead letters of slack
+    slack has no dead letters
     exit code 0
     ");
     assert_eq!(slack::replies(&local).await, 1);
@@ -109,7 +109,10 @@ async fn a_function_that_is_down_does_not_hide_what_its_queue_holds() {
     })
     .await;
     assert_eq!(listed.code, Some(1));
-    assert!(listed.out.contains("there may be more: github-subscriber answered DeadLetters"), "{listed:?}");
+    assert!(
+        listed.out.contains("there may be more dead letters: github-subscriber answered DeadLetters"),
+        "{listed:?}"
+    );
 }
 
 #[tokio::test]
@@ -123,7 +126,7 @@ async fn one_of_many_can_be_dropped_and_the_others_stay() {
     let all = ids(&local, "slack");
     assert_eq!(all.len(), 12, "more than SQS gives in one call");
     let nameless = ctl(&local, &["dead-letters", "drop", "slack", "--yes"]);
-    assert_eq!((nameless.code, nameless.err.contains("say which")), (Some(2), true), "{nameless:?}");
+    assert_eq!((nameless.code, nameless.err.contains("name the IDs")), (Some(2), true), "{nameless:?}");
     let unknown = ctl(&local, &["dead-letters", "drop", "slack", "nothing", "--yes"]);
     assert!(unknown.err.contains("slack has no dead letter nothing"), "{unknown:?}");
     assert_eq!(ids(&local, "slack").len(), 12);
@@ -153,13 +156,13 @@ async fn what_a_feed_gave_up_on_is_listed_and_sent_again_by_its_next_run() {
     let local = platform(&[("GITHUB_SUBSCRIBER__DEAD_AFTER", "1")]);
     let id = refused_entry(&local).await;
     assert_snapshot!(tidy(&ctl(&local, &["dead-letters", "list", "github"]).out).replace(&id, "[id]"), @r#"
-    OF  GIVEN UP  ATTEMPTS  ID  REASON
+    APPLICATION  GIVEN UP  ATTEMPTS  ID  REASON
     github  [age] ago  1  [id]  mastodon refused 1 times: status 422: {"error":"Validation failed: refused by a fault switch"}
     "#);
     local.put_faults(json!({})).await;
     let sent = ctl(&local, &["dead-letters", "redrive", "github", &id, "--yes"]);
     assert_snapshot!(sent.tidy().replace(&id, "[id]"), @r"
-    [id]  owed again: the next run of its schedule delivers it
+    [id]  owed again; the next run of the feed delivers it
     exit code 0
     ");
     assert!(ids(&local, "github").is_empty());

@@ -39,12 +39,12 @@ async fn a_key_is_shown_with_its_state_owner_lease_attempts_age_and_outcomes_siz
     claim(&local, "FILE#T1#C1#1.1#F1", Duration::from_secs(3_600)).await;
     assert_snapshot!(ctl(&local, &["keys", "show", "slack", "FILE#T1#C1#1.1#F1"]).tidy(), @r"
     slack  FILE#T1#C1#1.1#F1
-      state  claimed: leased, ends in [age]
+      state  claimed: the lease ends in [age]
       owner  worker-1
-      lease until  [time] (in [age])
-      attempts  1 (its fence)
-      changed  [time] ([age] ago)
-      kept until  [time] (in [age])
+      lease ends at  [time] (in [age])
+      attempts  1 (the fence)
+      changed at  [time] ([age] ago)
+      expires at  [time] (in [age])
       file_id  F1
     exit code 0
     ");
@@ -54,9 +54,9 @@ async fn a_key_is_shown_with_its_state_owner_lease_attempts_age_and_outcomes_siz
     slack  Ev1
       state  completed: outcome of [n] bytes
       owner  [token]
-      attempts  1 (its fence)
-      changed  [time] ([age] ago)
-      kept until  [time] (in [age])
+      attempts  1 (the fence)
+      changed at  [time] ([age] ago)
+      expires at  [time] (in [age])
       channel_id  C1
       file_id  F1
       lambda_instance_id  [uuid]
@@ -68,7 +68,7 @@ async fn a_key_is_shown_with_its_state_owner_lease_attempts_age_and_outcomes_siz
     assert_eq!((&shown["state"], &shown["attempts"]), (&"completed".into(), &1.into()), "{shown}");
     assert!(shown["outcomeBytes"].as_u64().is_some(), "{shown}");
     assert_snapshot!(ctl(&local, &["keys", "show", "slack", "Ev2"]).tidy(), @r"
-    Ev2: no such key in slack-classify-bot-processed-events: never seen, or its time is over
+    Ev2 is not in slack-classify-bot-processed-events: it was never there, or its record has expired
     exit code 1
     ");
     let other = ctl(&local, &["keys", "show", "github", "Ev1"]);
@@ -98,12 +98,12 @@ async fn keys_are_listed_by_state_and_prefix_within_bounds() {
     let (some, whole) = listed(&["--limit", "2"]);
     assert_eq!((some.split(' ').count(), whole), (2, false));
     assert_snapshot!(ctl(&local, &["keys", "list", "slack", "--prefix", "Ev"]).tidy(), @r"
-    STATE  ATTEMPTS  AGE  KEY
-    claimed  1  [age]  lease ended [age] ago: may be taken over  Ev7
+    STATE  ATTEMPTS  AGE  DETAILS  KEY
+    claimed  1  [age]  the lease ended [age] ago; the next worker takes it over  Ev7
     exit code 0
     ");
     assert_snapshot!(ctl(&local, &["keys", "list", "tokens"]).tidy(), @r"
-    no such keys among the 0 items of tokens-ledger
+    found no such key among 0 items of tokens-ledger
     exit code 0
     ");
 }
@@ -118,7 +118,7 @@ async fn a_release_asks_is_fenced_and_leaves_a_trace() {
     assert_eq!((unasked.code, unasked.err.contains("not confirmed")), (Some(2), true), "{unasked:?}");
     let stale = ctl(&local, &[&release[..], &["--yes", "--fence", "7"]].concat());
     assert_eq!(stale.code, Some(2));
-    assert!(stale.err.contains("has fence 1 by now, not 7"), "{stale:?}");
+    assert!(stale.err.contains("has fence 1 now, not 7"), "{stale:?}");
     assert_eq!(
         ctl(&local, &["keys", "show", "slack", key, "--json"]).json()["state"],
         "claimed",
@@ -128,17 +128,20 @@ async fn a_release_asks_is_fenced_and_leaves_a_trace() {
     let done = ctl(&local, &[&release[..], &["--yes", "--fence", &fence.to_string()]].concat());
     assert_snapshot!(done.tidy(), @r"
     slack  FILE#T1#C1#1.1#F1
-      state  claimed: leased, ends in [age]
+      state  claimed: the lease ends in [age]
       owner  worker-1
-      lease until  [time] (in [age])
-      attempts  1 (its fence)
-      changed  [time] ([age] ago)
-      kept until  [time] (in [age])
+      lease ends at  [time] (in [age])
+      attempts  1 (the fence)
+      changed at  [time] ([age] ago)
+      expires at  [time] (in [age])
       file_id  F1
-    released: the next attempt at FILE#T1#C1#1.1#F1 may claim it at once, and asks its probe first
+    released FILE#T1#C1#1.1#F1: the next worker can claim it at once, and asks its probe first
     exit code 0
     ");
-    assert!(done.err.contains("a claim was released by hand") && done.err.contains("olga"), "it is logged: {done:?}");
+    assert!(
+        done.err.contains("released the claim on FILE#T1#C1#1.1#F1 by hand") && done.err.contains("olga"),
+        "it is logged: {done:?}"
+    );
     let after = ctl(&local, &["keys", "show", "slack", key, "--json"]).json();
     assert_eq!(
         (&after["state"], &after["uncertain"]),
@@ -154,7 +157,7 @@ async fn only_a_claim_can_be_released_and_errors_say_what_to_do() {
     let local = platform(&[]);
     assert_eq!(slack::upload(&local, "1").await, 200);
     let completed = ctl(&local, &["keys", "release", "slack", "Ev1", "--yes"]);
-    assert!(completed.err.contains("Ev1 is completed; only a claim can be released"), "{completed:?}");
+    assert!(completed.err.contains("Ev1 is completed; only a claimed key can be released"), "{completed:?}");
     let missing = ctl(&local, &["keys", "release", "slack", "Ev9", "--yes"]);
     assert!(missing.err.contains("there is nothing to release"), "{missing:?}");
     let elsewhere = ctl(&local, &["keys", "list", "slack", "--env", "staging"]);

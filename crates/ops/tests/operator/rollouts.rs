@@ -6,9 +6,9 @@ use regex::Regex;
 
 use crate::ctl::{Said, ctl, platform};
 
-/// Templates grow: how many things there are is not the point.
+/// The templates grow, so the count is left out.
 fn uncounted(said: &Said) -> String {
-    Regex::new(r"(all|of) \d+ are").expect("a pattern").replace_all(&said.tidy(), "$1 [n] are").into_owned()
+    Regex::new(r"(all|of) \d+ checks").expect("a pattern").replace_all(&said.tidy(), "$1 [n] checks").into_owned()
 }
 
 #[tokio::test]
@@ -17,15 +17,15 @@ async fn the_doctor_finds_the_platform_as_the_templates_say_and_names_what_is_no
     let well = ctl(&local, &["doctor"]);
     assert_eq!(well.code, Some(0), "{well:?}");
     assert_snapshot!(uncounted(&ctl(&local, &["doctor", "--bad"])), @r"
-    roles and permissions were not looked at: the local platform has no IAM
-    all [n] are as the templates say
+    roles and permissions were not checked: the local platform has no IAM
+    all [n] checks agree with the templates
     exit code 0
     ");
     assert_eq!(ctl(&local, &["schedules", "pause", "github-feed-subscriber-schedule"]).code, Some(0));
     assert_snapshot!(uncounted(&ctl(&local, &["doctor", "--bad"])), @r"
     BAD schedule  github-feed-subscriber-schedule  State is DISABLED, the template says ENABLED
-    roles and permissions were not looked at: the local platform has no IAM
-    1 of [n] are not as the templates say; make deploy ENV=local puts right what a deployment makes
+    roles and permissions were not checked: the local platform has no IAM
+    1 of [n] checks failed; make deploy ENV=local deploys what is new in the templates, and what was changed by hand is changed back by hand
     exit code 1
     ");
     assert_snapshot!(ctl(&local, &["doctor", "--bad", "--json"]).tidy(), @r#"
@@ -51,7 +51,7 @@ async fn on_the_platform_there_is_nothing_to_roll_out() {
     exit code 0
     ");
     assert_snapshot!(ctl(&local, &["rollout"]).tidy(), @r"
-    every function's newest version has all traffic; nothing to do
+    nothing to do: the newest version of every function has all traffic
     exit code 0
     ");
     assert_snapshot!(ctl(&local, &["rollout", "--abort"]).tidy(), @r"
@@ -62,7 +62,7 @@ async fn on_the_platform_there_is_nothing_to_roll_out() {
     assert_eq!(plan[0]["live"], 1, "{plan}");
     let back = ctl(&local, &["rollback"]);
     assert_eq!(back.code, Some(2));
-    assert_snapshot!(back.err, @"ichidoctl: no rollout is known that could be taken back; --function NAME --to VERSION goes anywhere");
+    assert_snapshot!(back.err, @"ichidoctl: found no rollout to roll back; choose a version yourself with --function NAME --to VERSION");
     let unknown = ctl(&local, &["rollback", "--function", "slack"]);
-    assert_snapshot!(unknown.err, @"ichidoctl: there is no function slack; there are slack-events, slack-files, github-notifier, github-subscriber, hatebu-notifier, hatebu-subscriber, tokens-api, mesh-resolver");
+    assert_snapshot!(unknown.err, @"ichidoctl: there is no function slack; the functions are slack-events, slack-files, github-notifier, github-subscriber, hatebu-notifier, hatebu-subscriber, tokens-api, mesh-resolver");
 }

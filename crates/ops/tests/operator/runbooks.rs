@@ -156,7 +156,7 @@ async fn destination_refusing_and_the_dead_letters_that_follow() {
     let (errors, dead_letters) = ("slack-files-errors", "slack-files-dead-letters");
     local.put_faults(json!({"slack": {"mode": "refuse", "status": 503}})).await;
     for period in 0..2 {
-        // Two files, three attempts each: six errors a period.
+        // Two files, three attempts each: six errors per period.
         for n in 0..2 {
             assert_eq!(slack::upload(&local, &format!("{period}{n}")).await, StatusCode::OK);
         }
@@ -174,7 +174,7 @@ async fn destination_refusing_and_the_dead_letters_that_follow() {
     assert!(looked[0].out.contains("Slack did not answer") || looked[0].out.contains("Probe"), "{looked:?}");
     local.put_faults(json!({})).await;
     carry_out(&local, dead_letters, "What to do", &[]);
-    eventually("one reply a file", || async { (slack::replies(&local).await == 4).then_some(()) }).await;
+    eventually("one reply per file", || async { (slack::replies(&local).await == 4).then_some(()) }).await;
     carry_out(&local, dead_letters, "How to know it is over", &[]);
     later(&local, 30).await;
     assert_eq!(state(&local, errors).await, StateValue::Ok);
@@ -339,7 +339,7 @@ fn every_command_in_the_documentation_is_one_that_exists() {
                 "FEED" => "github".to_owned(),
                 _ => word,
             });
-            if let Err(error) = ops::Cli::try_parse_from(words) {
+            if let Err(error) = ops::command::Cli::try_parse_from(words) {
                 // A text may name a command without its arguments.
                 let unfinished = matches!(
                     error.kind(),

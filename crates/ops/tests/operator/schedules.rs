@@ -18,13 +18,16 @@ async fn schedules_are_listed_paused_resumed_and_slowed() {
     let before = ctl(&local, &["schedules", "list", "--json"]).json();
     let paused = ctl(&local, &["schedules", "pause", GITHUB]);
     assert_snapshot!(paused.tidy(), @r"
-    github-feed-subscriber-schedule is DISABLED, rate(5 minutes); the next deployment puts the template's values back
+    github-feed-subscriber-schedule is DISABLED, rate(5 minutes); it stays so until a deployment changes the schedule
     exit code 0
     ");
-    assert!(paused.err.contains("a schedule was changed by hand"), "it is logged: {paused:?}");
+    assert!(
+        paused.err.contains("changed the schedule github-feed-subscriber-schedule by hand"),
+        "it is logged: {paused:?}"
+    );
     // Its function's name will do.
     assert_snapshot!(ctl(&local, &["schedules", "rate", "github-subscriber", "15 minutes"]).tidy(), @r"
-    github-feed-subscriber-schedule is DISABLED, rate(15 minutes); the next deployment puts the template's values back
+    github-feed-subscriber-schedule is DISABLED, rate(15 minutes); it stays so until a deployment changes the schedule
     exit code 0
     ");
     let shown = local.get("/_local/schedules").await;
@@ -51,7 +54,7 @@ async fn what_is_not_there_or_not_a_rate_is_said_with_what_is() {
     let local = platform(&[]);
     let unknown = ctl(&local, &["schedules", "pause", "nothing"]);
     assert_eq!(unknown.code, Some(2));
-    assert_snapshot!(unknown.err, @"ichidoctl: there is no schedule nothing; there are: github-feed-subscriber-schedule, hatebu-feed-subscriber-schedule");
+    assert_snapshot!(unknown.err, @"ichidoctl: there is no schedule nothing; the schedules are github-feed-subscriber-schedule, hatebu-feed-subscriber-schedule");
     let nonsense = ctl(&local, &["schedules", "rate", GITHUB, "often"]);
-    assert_snapshot!(nonsense.err, @r#"ichidoctl: "often" is not how often: rate(15 minutes), rate(1 hour), or cron(…)"#);
+    assert_snapshot!(nonsense.err, @r#"ichidoctl: "often" is not a rate; write rate(15 minutes), rate(1 hour) or cron(…)"#);
 }

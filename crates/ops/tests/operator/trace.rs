@@ -32,9 +32,9 @@ async fn an_event_is_followed_from_the_door_to_its_reply() {
     assert_snapshot!(story(&traced).join("\n"), @r"
     slack-events: Deduplication check
     slack-events: Deduplication check
-    slack-events: handed over
+    slack-events: handed over event Ev1 to slack-files (files: 1)
     slack-files: Deduplication check
-    slack-files: file handled
+    slack-files: handled file F1 of event Ev1: replied
     ");
     let records: Vec<&str> = traced["records"]
         .as_array()
@@ -46,12 +46,19 @@ async fn an_event_is_followed_from_the_door_to_its_reply() {
     assert!(records[0] == "Ev1" && records[1].ends_with("#F1"), "{records:?}");
     let shown = ctl(&local, &["trace", "Ev1"]);
     let at = |text: &str| shown.out.find(text).unwrap_or_else(|| panic!("{text} is not in {}", shown.out));
-    assert!(at("result=new") < at("file handled") && at("file handled") < at("result=duplicate"), "{}", shown.out);
+    assert!(
+        at("result=new") < at("handled file F1") && at("handled file F1") < at("result=duplicate"),
+        "{}",
+        shown.out
+    );
     assert!(shown.out.contains("records:\n  slack  Ev1  completed"), "{}", shown.out);
     assert!(!shown.out.contains("Ev2") && !shown.out.contains("#F2"), "{}", shown.out);
     // From the file's key one comes to the event.
     let from_the_file = ctl(&local, &["trace", records[1], "--json"]).json();
-    assert!(story(&from_the_file).contains(&"slack-events: handed over".to_owned()), "{from_the_file}");
+    assert!(
+        story(&from_the_file).contains(&"slack-events: handed over event Ev1 to slack-files (files: 1)".to_owned()),
+        "{from_the_file}"
+    );
 }
 
 #[tokio::test]
@@ -103,26 +110,29 @@ async fn a_transfer_is_found_by_its_idempotency_key() {
         let open = http().post(format!("{}/tokens/accounts", local.url)).bearer_auth(token(at));
         assert!(answer(open).await.0.is_success());
     }
-    let transfer = http()
-        .post(format!("{}/tokens/transfer", local.url))
-        .bearer_auth(token(0))
-        .header("idempotency-key", "lunch-1")
-        .json(&json!({"recipientDid": config["accounts"][1]["did"], "amount": "12.5"}));
-    let (status, body) = answer(transfer).await;
-    assert!(status.is_success(), "{body}");
-    let traced = ctl(&local, &["trace", "lunch-1", "--json"]).json();
-    assert_snapshot!(story(&traced).join("\n"), @"tokens-api: transfer");
-    assert_eq!(traced["records"][0]["state"], "completed", "{traced:#}");
+    // In the key of the record the separator `#` is escaped.
+    for key in ["lunch-1", "lunch#2"] {
+        let transfer = http()
+            .post(format!("{}/tokens/transfer", local.url))
+            .bearer_auth(token(0))
+            .header("idempotency-key", key)
+            .json(&json!({"recipientDid": config["accounts"][1]["did"], "amount": "12.5"}));
+        let (status, body) = answer(transfer).await;
+        assert!(status.is_success(), "{body}");
+        let traced = ctl(&local, &["trace", key, "--json"]).json();
+        assert_eq!(story(&traced), [format!("tokens-api: made transfer {key} of did:example:alice")]);
+        assert_eq!(traced["records"][0]["state"], "completed", "{traced:#}");
+    }
 }
 
 #[tokio::test]
 async fn of_what_nobody_knows_nothing_is_said() {
     let local = platform(&[]);
     assert_snapshot!(ctl(&local, &["trace", "Ev404"]).tidy(), @r"
-    nothing is known of Ev404: not in the logs of the last [age], in no table, in no queue; --since looks further back
+    nothing is known about Ev404: it is not in the logs of the last [age], in no table and in no queue; --since searches further back
     exit code 1
     ");
     let nonsense = ctl(&local, &["trace", "Ev404", "--since", "yesterday"]);
     assert_eq!(nonsense.code, Some(2));
-    assert!(nonsense.err.contains("is not an age: 30m, 24h, 7d"), "{nonsense:?}");
+    assert!(nonsense.err.contains("is not an age; write 30m, 24h or 7d"), "{nonsense:?}");
 }

@@ -92,7 +92,7 @@ impl Process {
 
     fn with(goal: Goal, run: &str, settings: Settings) -> Self {
         let mut machine = Machine::new(goal, settings, Run(run.to_owned()));
-        let pending = machine.next(Timestamp::UNIX_EPOCH, None, Seen::Nothing);
+        let pending = machine.next(Timestamp::UNIX_EPOCH, None, Observation::Nothing);
         Process {
             machine,
             pending,
@@ -104,9 +104,9 @@ impl Process {
         }
     }
 
-    fn outcome(&self) -> Option<&Outcome> {
+    fn conclusion(&self) -> Option<&Conclusion> {
         match &self.pending {
-            Action::Done(outcome) => Some(outcome),
+            Action::Done(conclusion) => Some(conclusion),
             _ => None,
         }
     }
@@ -146,14 +146,14 @@ impl Node {
     }
 
     /// Process `p` sees this.
-    fn sees(mut self, p: usize, seen: Seen) -> Self {
+    fn sees(mut self, p: usize, seen: Observation) -> Self {
         let trouble = self.alarm || self.sick;
         let process = &mut self.processes[p];
         let before = process.pending.clone();
         match (&before, &seen) {
-            (Action::Look { .. }, Seen::Looked(looked)) => process.looked = looked.wrong().is_none(),
-            (Action::Health(_), Seen::Healthy) => process.healthy = true,
-            (Action::Health(_), Seen::Unhealthy(_)) => process.healthy = false,
+            (Action::Look { .. }, Observation::Looked(looked)) => process.looked = looked.wrong().is_none(),
+            (Action::Health(_), Observation::Healthy) => process.healthy = true,
+            (Action::Health(_), Observation::Unhealthy(_)) => process.healthy = false,
             (Action::Wait, _) => {
                 process.looked = false;
                 process.waits_in_step += 1;
@@ -228,7 +228,7 @@ impl Node {
             out.push(arrived);
         }
         for (p, process) in self.processes.iter().enumerate() {
-            if process.outcome().is_some() {
+            if process.conclusion().is_some() {
                 continue;
             }
             if flips && !process.interrupted && !self.alarm && !self.sick {
@@ -256,26 +256,26 @@ impl Node {
     }
 
     fn happens(&self, p: usize, action: &Action, out: &mut Vec<Node>) {
-        let unclear = || Seen::Unclear("no answer".to_owned());
+        let unclear = || Observation::Unclear("no answer".to_owned());
         match action {
             Action::Read => {
-                out.push(self.clone().sees(p, Seen::Alias(self.model.alias.clone())));
+                out.push(self.clone().sees(p, Observation::Alias(self.model.alias.clone())));
                 out.extend(self.fault().map(|node| node.sees(p, unclear())));
             }
             Action::Update { change, revision } => {
                 let mut applied = self.clone();
                 if applied.apply(change, revision) {
                     let alias = applied.model.alias.clone();
-                    out.push(applied.clone().sees(p, Seen::Updated(alias)));
+                    out.push(applied.clone().sees(p, Observation::Updated(alias)));
                 } else {
-                    out.push(applied.clone().sees(p, Seen::Stale));
+                    out.push(applied.clone().sees(p, Observation::Stale));
                 }
                 if let Some(lost) = applied.fault() {
                     out.push(lost.sees(p, unclear()));
                 }
                 if let Some(refused) = self.fault() {
                     out.push(refused.clone().sees(p, unclear()));
-                    out.push(refused.clone().sees(p, Seen::Never("not allowed".to_owned())));
+                    out.push(refused.clone().sees(p, Observation::Never("not allowed".to_owned())));
                     let mut late = refused;
                     late.model.late = Some((change.clone(), revision.clone()));
                     out.push(late.sees(p, unclear()));
@@ -283,16 +283,17 @@ impl Node {
             }
             Action::Health(version) => {
                 assert_eq!(*version, NEW);
-                let seen = if self.sick { Seen::Unhealthy("it crashed".to_owned()) } else { Seen::Healthy };
+                let seen =
+                    if self.sick { Observation::Unhealthy("it crashed".to_owned()) } else { Observation::Healthy };
                 out.push(self.clone().sees(p, seen));
                 out.extend(self.fault().map(|node| node.sees(p, unclear())));
             }
             Action::Look { .. } => {
                 let ringing = if self.alarm { vec!["errors".to_owned()] } else { Vec::new() };
-                out.push(self.clone().sees(p, Seen::Looked(Looked { ringing, ..Looked::default() })));
+                out.push(self.clone().sees(p, Observation::Looked(Looked { ringing, ..Looked::default() })));
                 out.extend(self.fault().map(|node| node.sees(p, unclear())));
             }
-            Action::Wait => out.push(self.clone().sees(p, Seen::Waited)),
+            Action::Wait => out.push(self.clone().sees(p, Observation::Waited)),
             Action::Done(_) => {}
         }
     }
@@ -325,7 +326,7 @@ fn explore(start: Node, goals: &[Goal], flips: bool, check: impl Fn(&Node)) -> (
                 assert!(process.waits_since_trouble <= 2 + node.faulted, "an alarm is not heeded: {node:#?}");
             }
         }
-        if node.processes.iter().all(|process| process.outcome().is_some()) {
+        if node.processes.iter().all(|process| process.conclusion().is_some()) {
             ended += 1;
             check(&node);
             continue;
@@ -335,33 +336,33 @@ fn explore(start: Node, goals: &[Goal], flips: bool, check: impl Fn(&Node)) -> (
     (seen.len(), ended)
 }
 
-/// What each outcome claims is so.
+/// What each conclusion claims is so.
 fn outcome_is_true(node: &Node) {
     let standing = Standing::of(&node.model.alias);
     for process in &node.processes {
-        let outcome = process.outcome().expect("it has ended");
-        match outcome {
-            Outcome::Finished { old, new } => {
+        let conclusion = process.conclusion().expect("it has ended");
+        match conclusion {
+            Conclusion::Finished { old, new } => {
                 assert_eq!((*old, *new), (OLD, NEW));
                 assert_eq!(standing.before(), Some(OLD), "{node:#?}");
                 assert_eq!(node.model.share(), ALL, "{node:#?}");
                 assert!(!node.model.threatens(), "{node:#?}");
             }
-            Outcome::WentBack { old, .. } => {
+            Conclusion::WentBack { old, .. } => {
                 assert_eq!((node.model.share(), node.model.alias.version), (0, *old), "{node:#?}");
                 assert!(matches!(standing, Standing::Settled { last: Some(Note::Back { .. }), .. }), "{node:#?}");
                 assert!(!node.model.threatens(), "what is still on its way would move traffic: {node:#?}");
             }
-            Outcome::NotStarted { .. } => {
+            Conclusion::NotStarted { .. } => {
                 let run = &process.machine.run;
                 assert_ne!(node.last_writer.as_ref(), Some(run), "it moved something after all: {node:#?}");
                 let own = |change: &Change| matches!(&change.note, Note::Moving { run: by, .. } if by == run);
                 let threat = node.model.threatens() && node.model.late.as_ref().is_some_and(|(change, _)| own(change));
                 assert!(!threat, "what is still on its way would move traffic: {node:#?}");
             }
-            Outcome::AlreadyThere { live } => assert_eq!(*live, node.model.alias.version, "{node:#?}"),
-            Outcome::Stuck { .. } => assert!(node.faulted > 0, "stuck without a reason: {node:#?}"),
-            Outcome::Refused(_) => {}
+            Conclusion::AlreadyThere { live } => assert_eq!(*live, node.model.alias.version, "{node:#?}"),
+            Conclusion::Stuck { .. } => assert!(node.faulted > 0, "stuck without a reason: {node:#?}"),
+            Conclusion::LeftAlone(_) => {}
         }
     }
 }
@@ -374,17 +375,25 @@ fn every_path_of_one_run_ends_where_it_says() {
     let (nodes, ends) = explore(start, &[], true, |node| {
         outcome_is_true(node);
         let [process] = node.processes.as_slice() else { panic!("one process") };
-        let outcome = process.outcome().expect("it has ended");
-        assert!(!matches!(outcome, Outcome::Refused(Refusal::Overtaken | Refusal::UnderWay { .. })), "{node:#?}");
+        let conclusion = process.conclusion().expect("it has ended");
+        assert!(
+            !matches!(conclusion, Conclusion::LeftAlone(LeftAlone::Overtaken | LeftAlone::UnderWay { .. })),
+            "{node:#?}"
+        );
         let untroubled = !node.alarm && !node.sick && !process.interrupted && node.faulted == 0;
         if untroubled {
-            assert!(matches!(outcome, Outcome::Finished { .. }), "{node:#?}");
+            assert!(matches!(conclusion, Conclusion::Finished { .. }), "{node:#?}");
         }
         if process.interrupted {
             // It came after the end, or it was heeded.
-            let heeded =
-                matches!(outcome, Outcome::WentBack { .. } | Outcome::NotStarted { .. } | Outcome::Stuck { .. });
-            assert!(heeded || matches!(outcome, Outcome::Finished { .. } | Outcome::Refused(_)), "{node:#?}");
+            let heeded = matches!(
+                conclusion,
+                Conclusion::WentBack { .. } | Conclusion::NotStarted { .. } | Conclusion::Stuck { .. }
+            );
+            assert!(
+                heeded || matches!(conclusion, Conclusion::Finished { .. } | Conclusion::LeftAlone(_)),
+                "{node:#?}"
+            );
         }
     });
     assert!(nodes > 10_000 && ends > 500, "{nodes} nodes, {ends} ends: hardly anything was tried");
@@ -399,20 +408,23 @@ fn killed_at_any_point_the_same_command_goes_on() {
         if node.faulted > 0 || node.alarm || node.sick || node.processes[0].interrupted {
             return;
         }
-        match node.processes[0].outcome() {
-            Some(Outcome::Finished { .. } | Outcome::AlreadyThere { live: NEW }) => {}
+        match node.processes[0].conclusion() {
+            Some(Conclusion::Finished { .. } | Conclusion::AlreadyThere { live: NEW }) => {}
             // The dead process's last request arrived while its successor listened, or before it wrote: said, and safe
             // to repeat.
-            Some(Outcome::Refused(Refusal::UnderWay { .. } | Refusal::Overtaken)) => {
+            Some(Conclusion::LeftAlone(LeftAlone::UnderWay { .. } | LeftAlone::Overtaken)) => {
                 let again = Node { processes: vec![Process::start(Goal::Forward(NEW), "again")], ..node.clone() };
                 explore(Node { deaths: 0, faults: 0, ..again }, &[], false, |node| {
-                    let outcome = node.processes[0].outcome();
-                    let there = matches!(outcome, Some(Outcome::Finished { .. } | Outcome::AlreadyThere { live: NEW }));
-                    let repeat = matches!(outcome, Some(Outcome::Refused(_))) && node.model.late.is_none();
+                    let conclusion = node.processes[0].conclusion();
+                    let there = matches!(
+                        conclusion,
+                        Some(Conclusion::Finished { .. } | Conclusion::AlreadyThere { live: NEW })
+                    );
+                    let repeat = matches!(conclusion, Some(Conclusion::LeftAlone(_))) && node.model.late.is_none();
                     assert!(there || repeat, "{node:#?}");
                 });
             }
-            outcome => panic!("{outcome:?} in {node:#?}"),
+            conclusion => panic!("{conclusion:?} in {node:#?}"),
         }
     });
     assert!(nodes > 2_000, "{nodes} nodes: hardly anything was tried");
@@ -428,17 +440,17 @@ fn killed_at_any_point_abort_goes_back() {
                 return;
             }
             let process = &node.processes[0];
-            match process.outcome() {
-                Some(Outcome::WentBack { .. }) => assert_eq!(node.model.alias.version, OLD),
+            match process.conclusion() {
+                Some(Conclusion::WentBack { .. }) => assert_eq!(node.model.alias.version, OLD),
                 // It was not moving: not yet, or not any more.
-                Some(Outcome::Refused(Refusal::NotMoving { live } | Refusal::NothingBefore { live })) => {
+                Some(Conclusion::LeftAlone(LeftAlone::NotMoving { live } | LeftAlone::NothingBefore { live })) => {
                     assert!(*live == OLD || goal == Goal::Abort, "{node:#?}");
                 }
-                Some(Outcome::AlreadyThere { live }) => assert_eq!(*live, OLD, "{node:#?}"),
-                Some(Outcome::NotStarted { .. }) => assert!(process.interrupted, "{node:#?}"),
+                Some(Conclusion::AlreadyThere { live }) => assert_eq!(*live, OLD, "{node:#?}"),
+                Some(Conclusion::NotStarted { .. }) => assert!(process.interrupted, "{node:#?}"),
                 // The dead process's last request arrived between the look and the write.
-                Some(Outcome::Refused(Refusal::Overtaken)) => assert!(node.model.late.is_none()),
-                outcome => panic!("{outcome:?} in {node:#?}"),
+                Some(Conclusion::LeftAlone(LeftAlone::Overtaken)) => assert!(node.model.late.is_none()),
+                conclusion => panic!("{conclusion:?} in {node:#?}"),
             }
         });
     }
@@ -452,13 +464,14 @@ fn two_runs_never_both_move_the_alias() {
     // `Node::apply` holds the fence to its promise at every write.
     let (nodes, _) = explore(start, &[], false, |node| {
         outcome_is_true_for_winner(node);
-        let finished = node.processes.iter().filter(|p| matches!(p.outcome(), Some(Outcome::Finished { .. }))).count();
+        let finished =
+            node.processes.iter().filter(|p| matches!(p.conclusion(), Some(Conclusion::Finished { .. }))).count();
         assert!(finished <= 1, "{node:#?}");
     });
     assert!(nodes > 2_000, "{nodes} nodes: hardly anything was tried");
 }
 
-/// The run that wrote last is the one whose outcome can be held against the alias.
+/// The run that wrote last is the one whose conclusion can be held against the alias.
 fn outcome_is_true_for_winner(node: &Node) {
     let winner = node.processes.iter().find(|process| Some(&process.machine.run) == node.last_writer.as_ref());
     if let Some(winner) = winner {
@@ -482,7 +495,7 @@ fn a_second_run_is_refused_while_the_first_is_heard_of() {
     // Both live through the same ticks: each goes on until it waits, in turn.
     for _ in 0..LONGEST {
         for p in 0..2 {
-            while node.processes[p].outcome().is_none() {
+            while node.processes[p].conclusion().is_none() {
                 node = advance(&node, p);
                 if node.processes[p].pending == Action::Wait {
                     break;
@@ -490,9 +503,9 @@ fn a_second_run_is_refused_while_the_first_is_heard_of() {
             }
         }
     }
-    let refused = Outcome::Refused(Refusal::UnderWay { run: Run("one".to_owned()) });
-    assert_eq!(node.processes[1].outcome(), Some(&refused));
-    assert_eq!(node.processes[0].outcome(), Some(&Outcome::Finished { old: OLD, new: NEW }));
+    let refused = Conclusion::LeftAlone(LeftAlone::UnderWay { run: Run("one".to_owned()) });
+    assert_eq!(node.processes[1].conclusion(), Some(&refused));
+    assert_eq!(node.processes[0].conclusion(), Some(&Conclusion::Finished { old: OLD, new: NEW }));
 }
 
 #[test]
@@ -501,20 +514,20 @@ fn a_rollback_returns_to_the_version_before_once() {
         let node = Node { model: model.clone(), ..Node::new(vec![Process::start(goal, run)], 0, 0) };
         let end = std::cell::RefCell::new(None);
         explore(node, &[], false, |node| {
-            end.replace(Some((node.model.clone(), node.processes[0].outcome().expect("it has ended").clone())));
+            end.replace(Some((node.model.clone(), node.processes[0].conclusion().expect("it has ended").clone())));
         });
         end.into_inner().expect("an end")
     };
-    let (model, outcome) = run(&Model::new(), Goal::Rollback(None), "zero");
-    assert_eq!(outcome, Outcome::Refused(Refusal::NothingBefore { live: OLD }));
+    let (model, conclusion) = run(&Model::new(), Goal::Rollback(None), "zero");
+    assert_eq!(conclusion, Conclusion::LeftAlone(LeftAlone::NothingBefore { live: OLD }));
     let (model, _) = run(&model, Goal::Forward(NEW), "one");
-    let (model, outcome) = run(&model, Goal::Rollback(None), "two");
-    assert_eq!(outcome, Outcome::WentBack { old: OLD, new: NEW, why: Why::Asked });
+    let (model, conclusion) = run(&model, Goal::Rollback(None), "two");
+    assert_eq!(conclusion, Conclusion::WentBack { old: OLD, new: NEW, why: Why::Asked });
     assert_eq!((model.alias.version, model.alias.other), (OLD, None));
-    let (model, outcome) = run(&model, Goal::Rollback(None), "three");
-    assert_eq!(outcome, Outcome::AlreadyThere { live: OLD }, "twice is once");
-    let (_, outcome) = run(&model, Goal::Rollback(Some(NEW)), "four");
-    assert_eq!(outcome, Outcome::WentBack { old: NEW, new: OLD, why: Why::Asked }, "unless it is said where to");
+    let (model, conclusion) = run(&model, Goal::Rollback(None), "three");
+    assert_eq!(conclusion, Conclusion::AlreadyThere { live: OLD }, "twice is once");
+    let (_, conclusion) = run(&model, Goal::Rollback(Some(NEW)), "four");
+    assert_eq!(conclusion, Conclusion::WentBack { old: NEW, new: OLD, why: Why::Asked }, "unless it is said where to");
 }
 
 #[test]
@@ -523,8 +536,8 @@ fn what_another_hand_split_is_left_alone_unless_it_is_aborted() {
     model.alias.other = Some((NEW, 25));
     let node = |goal| Node { model: model.clone(), ..Node::new(vec![Process::start(goal, "one")], 0, 0) };
     explore(node(Goal::Forward(NEW)), &[], false, |node| {
-        let refused = Outcome::Refused(Refusal::Foreign { main: OLD, other: NEW, percent: 25 });
-        assert_eq!(node.processes[0].outcome(), Some(&refused));
+        let refused = Conclusion::LeftAlone(LeftAlone::Foreign { main: OLD, other: NEW, percent: 25 });
+        assert_eq!(node.processes[0].conclusion(), Some(&refused));
         assert_eq!(node.model.alias, model.alias);
     });
     explore(node(Goal::Abort), &[], false, |node| assert_eq!(node.model.share(), 0));

@@ -1,4 +1,4 @@
-//! The functions' log lines, wherever they are kept: CloudWatch Logs, or the local platform, which answers the same call.
+//! The functions' log lines, from CloudWatch Logs or from the local platform, which answers the same call.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use crate::context::{Context, Error, failed};
 
-/// Dead letters are kept for 14 days: how far back their attempts may be.
+/// How far back the attempts of a dead letter are searched: it is kept for 14 days.
 pub(crate) const DAYS_OF_LETTERS: Duration = Duration::from_secs(15 * 24 * 60 * 60);
-/// Lines that one search gives at most.
+/// How many lines one search of one function returns, about.
 pub(crate) const MOST_LINES: usize = 1_000;
-/// Answers that one search asks for: each may be empty although there is more.
+/// How many pages one search reads at most. A page may be empty although there are more.
 const MOST_PAGES: usize = 50;
 
-/// Fields that a line for people does not repeat, or that tell an operator nothing.
-const QUIET: [&str; 11] = [
+/// Fields that a line for people leaves out: it shows them already, or they tell an operator nothing.
+const LEFT_OUT: [&str; 11] = [
     "timestamp",
     "level",
     "message",
@@ -33,7 +33,7 @@ const QUIET: [&str; 11] = [
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     pub at: Timestamp,
-    /// The line as it was written.
+    /// The line as the function wrote it.
     pub fields: Value,
 }
 
@@ -42,7 +42,7 @@ impl Line {
         self.fields[name].as_str()
     }
 
-    /// Time, function, what happened, and the fields that say more.
+    /// The time, the function, the message, and the other fields.
     pub(crate) fn for_people(&self) -> String {
         let text = |name: &str| self.text(name).unwrap_or_default();
         let level = match text("level") {
@@ -51,11 +51,11 @@ impl Line {
         };
         let mut line = format!("{}  {:<18} {level}{}", text("timestamp"), text("function"), text("message"));
         if self.fields["fallbackMode"] == true {
-            line.push_str("  without the store");
+            line.push_str("  (the store was down)");
         }
         for (name, value) in self.fields.as_object().into_iter().flatten() {
             match value {
-                _ if QUIET.contains(&name.as_str()) => {}
+                _ if LEFT_OUT.contains(&name.as_str()) => {}
                 Value::Null => {}
                 Value::String(text) => line.push_str(&format!("  {name}={text}")),
                 other => line.push_str(&format!("  {name}={other}")),
@@ -65,7 +65,7 @@ impl Line {
     }
 }
 
-/// The lines of some functions that hold this text, oldest first; metrics are none.
+/// The log lines of some functions that contain this text, oldest first. Lines of metrics are left out.
 pub(crate) async fn find(
     context: &Context<'_>,
     functions: &[&str],
@@ -95,13 +95,15 @@ async fn of_group(context: &Context<'_>, group: &str, pattern: &str, start: Time
             .set_next_token(next.take());
         let page = match filter.send().await {
             Ok(page) => page,
-            // A function that never ran has no log.
+            // A function that never ran has no log group.
             Err(error) if error.as_service_error().is_some_and(|error| error.is_resource_not_found_exception()) => {
                 return Ok(lines);
             }
             Err(error) => {
                 return Err(failed(
-                    format!("the log {group} could not be read; check --env and the permission logs:FilterLogEvents"),
+                    format!(
+                        "could not read the log group {group}; check --env and the permission logs:FilterLogEvents"
+                    ),
                     error,
                 ));
             }

@@ -1,12 +1,11 @@
-//! Dead letters of all applications as one thing: what Lambda gave up on (in a queue) and what an application gave up on
-//! (in its table, through its own function).
+//! The dead letters of all applications: events that Lambda gave up on (in a queue) and deliveries that a feed gave up on
+//! (in its table; the feed's function lists them).
 //!
-//! Looking at a queue holds its messages for a moment, so that each is seen once; they are let go afterwards. A message
-//! is deleted only after its event was accepted by Lambda again, or by a person's wish: rather twice than never, because
-//! the event goes through the same keys and probes as the first time.
+//! Reading a queue hides its messages from other readers for [`HIDDEN_SECONDS`], so that each message is read once.
+//! [`let_go`] makes them visible again. A message is deleted only after Lambda accepted its event again, or because the
+//! operator drops it. If the process dies in between, the event is sent twice, which is safe: it goes through the same keys and
+//! probes as the first time.
 
-use aws_sdk_lambda::primitives::Blob;
-use aws_sdk_lambda::types::InvocationType;
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
 use ichido::Timestamp;
 use ichido::dynamodb::DynamoDb;
@@ -14,63 +13,63 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::applications::{Application, Failures};
-use crate::context::{Context, Error, causes, failed};
-use crate::show;
+use crate::context::{Context, Error, failed};
+use crate::outside::invoke;
 
-/// Messages of a queue that are looked at, at most.
-pub(crate) const MOST: usize = 500;
-/// What SQS gives in one call.
-const BATCH: i32 = 10;
-/// How long messages are held while somebody looks at them or sends them again.
-const HELD_SECONDS: i32 = 120;
-/// How long one call waits for messages: a short look may miss some.
+/// How many messages of one queue are read, about.
+const MOST: usize = 500;
+/// How many messages SQS returns per call, at most.
+const MESSAGES_PER_CALL: i32 = 10;
+/// How long other readers do not see a message that was read here.
+const HIDDEN_SECONDS: i32 = 120;
+/// How long one call waits for messages. A call that does not wait may miss some.
 const WAIT_SECONDS: i32 = 1;
-/// The alias that serves.
-const LIVE: &str = "live";
 
 /// One dead letter.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Letter {
     pub application: &'static str,
-    /// The request's id, or the entry's.
+    /// The id of the request, or of the feed's entry.
     pub id: String,
-    /// The queue, or the table's function.
+    /// The queue or the table that holds it.
     pub place: String,
     /// The function that gave up.
     pub function: String,
-    #[serde(serialize_with = "as_moment")]
+    /// When it was given up.
+    #[serde(serialize_with = "as_text")]
     pub at: Timestamp,
     pub attempts: Option<u64>,
-    /// `RetriesExhausted`, `EventAgeExceeded`; or the destination.
+    /// `RetriesExhausted` or `EventAgeExceeded`; or the destination of a feed's entry.
     pub what: String,
     pub reason: String,
     /// What will be sent again.
     pub payload: Value,
-    /// How a message is let go or deleted; nothing in a table.
+    /// The message in the queue; `None` if it is in a table.
     #[serde(skip)]
-    pub held: Option<Held>,
+    pub message: Option<QueueMessage>,
 }
 
+/// A message that was read here and that other readers do not see for now.
 #[derive(Debug, Clone)]
-pub(crate) struct Held {
-    url: String,
+pub(crate) struct QueueMessage {
+    queue_url: String,
     receipt: String,
 }
 
-fn as_moment<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&show::moment(*at))
+fn as_text<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(at)
 }
 
-/// What could be read, oldest first, and why the rest could not be: a function that is down must not hide what its
-/// queue holds.
+/// The dead letters that could be read, oldest first, and the errors about the others: a function that is down must not
+/// hide what its queue holds.
 #[derive(Debug, Default)]
-pub(crate) struct All {
+pub(crate) struct Letters {
     pub letters: Vec<Letter>,
     pub unread: Vec<Error>,
 }
 
-impl All {
+impl Letters {
     fn take(&mut self, read: Result<Vec<Letter>, Error>) {
         match read {
             Ok(letters) => self.letters.extend(letters),
@@ -78,23 +77,23 @@ impl All {
         }
     }
 
-    /// Says what could not be read.
+    /// Prints what could not be read.
     pub(crate) fn complain(&self, context: &mut Context<'_>) -> Result<(), Error> {
         for error in &self.unread {
-            context.line(format_args!("there may be more: {}", causes(error)))?;
+            context.line(format_args!("there may be more dead letters: {}", telemetry::causes(error)))?;
         }
         Ok(())
     }
 }
 
-/// All dead letters of these applications. Those of queues are held until [`let_go`]. An error only if nothing could be read.
-pub(crate) async fn all(context: &Context<'_>, applications: &[Application]) -> Result<All, Error> {
-    let mut all = All::default();
+/// Reads all dead letters of these applications. Call [`let_go`] afterwards. It fails only if nothing could be read.
+pub(crate) async fn read(context: &Context<'_>, applications: &[Application]) -> Result<Letters, Error> {
+    let mut all = Letters::default();
     for application in applications {
         for failures in application.failures() {
             all.take(of_queue(context, *application, *failures).await);
         }
-        if let Some(function) = application.letters() {
+        if let Some(function) = application.dead_letter_function() {
             all.take(of_table(context, *application, function).await);
         }
     }
@@ -109,7 +108,7 @@ async fn of_queue(context: &Context<'_>, application: Application, failures: Fai
     let queue = format!("{}{}", failures.queue, context.suffix()?);
     let sqs = context.sqs();
     let url = sqs.get_queue_url().queue_name(&queue).send().await.map_err(|error| {
-        failed(format!("the queue {queue} could not be found; check --env and the permission sqs:GetQueueUrl"), error)
+        failed(format!("could not find the queue {queue}; check --env and the permission sqs:GetQueueUrl"), error)
     })?;
     let url = url.queue_url.unwrap_or_default();
     let mut letters: Vec<Letter> = Vec::new();
@@ -117,12 +116,12 @@ async fn of_queue(context: &Context<'_>, application: Application, failures: Fai
         let receive = sqs
             .receive_message()
             .queue_url(&url)
-            .max_number_of_messages(BATCH)
-            .visibility_timeout(HELD_SECONDS)
+            .max_number_of_messages(MESSAGES_PER_CALL)
+            .visibility_timeout(HIDDEN_SECONDS)
             .wait_time_seconds(WAIT_SECONDS)
             .message_system_attribute_names(MessageSystemAttributeName::All);
         let received = receive.send().await.map_err(|error| {
-            failed(format!("the queue {queue} could not be read; check the permission sqs:ReceiveMessage"), error)
+            failed(format!("could not read the queue {queue}; check the permission sqs:ReceiveMessage"), error)
         })?;
         let messages = received.messages.unwrap_or_default();
         if messages.is_empty() {
@@ -140,13 +139,14 @@ fn of_message(application: Application, failures: Failures, queue: &str, url: &s
     let at = Timestamp::from_millis(sent.and_then(|sent| sent.parse().ok()).unwrap_or_default());
     let context = &read["requestContext"];
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    let held = Held { url: url.to_owned(), receipt: message.receipt_handle().unwrap_or_default().to_owned() };
+    let queue_message =
+        QueueMessage { queue_url: url.to_owned(), receipt: message.receipt_handle().unwrap_or_default().to_owned() };
     let answer = &read["responsePayload"];
     let reason = match (text(&answer["errorType"]), text(&answer["errorMessage"])) {
         (Some(kind), Some(message)) => format!("{kind}: {message}"),
         (kind, message) => kind.or(message).unwrap_or_else(|| "Lambda did not say why".to_owned()),
     };
-    // A queue without a history (an old dead-letter queue) holds the event itself.
+    // A plain dead-letter queue holds the event itself, without what Lambda says about it.
     let with_history = context.is_object();
     Letter {
         application: application.name(),
@@ -159,13 +159,13 @@ fn of_message(application: Application, failures: Failures, queue: &str, url: &s
         what: text(&context["condition"]).unwrap_or_default(),
         reason,
         payload: if with_history { read["requestPayload"].clone() } else { read },
-        held: Some(held),
+        message: Some(queue_message),
     }
 }
 
 async fn of_table(context: &Context<'_>, application: Application, function: &str) -> Result<Vec<Letter>, Error> {
     let function = format!("{function}{}", context.suffix()?);
-    let answer = ask(context, &function, &json!({"command": "dead-letters"})).await?;
+    let answer = invoke::ask(context, &function, &json!({"command": "dead-letters"})).await?;
     let table = context.table_name(None, application.table())?;
     let records = DynamoDb::new(context.aws.dynamodb(), application.records(&table));
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -182,80 +182,59 @@ async fn of_table(context: &Context<'_>, application: Application, function: &st
             what: destination,
             reason: text(&letter["reason"]),
             payload: letter.clone(),
-            held: None,
+            message: None,
         });
     }
     Ok(letters)
 }
 
-/// How often a delivery was tried; unknown if its record cannot be read.
+/// How often a delivery was tried; `None` if its record cannot be read.
 async fn attempts(records: &DynamoDb, destination: &str, id: &str) -> Option<u64> {
     let key = Application::delivery_key(destination, id)?;
     let record = records.look(&key).await.ok()??.record.ok()?;
     Some(record.fence)
 }
 
-/// Asks a function and waits for its answer.
-pub(crate) async fn ask(context: &Context<'_>, function: &str, payload: &Value) -> Result<Value, Error> {
-    let invoke = context.aws.lambda().invoke().function_name(function).qualifier(LIVE);
-    let answered = invoke.payload(Blob::new(payload.to_string())).send().await.map_err(|error| {
-        failed(format!("{function} could not be invoked; check --env and the permission lambda:InvokeFunction"), error)
-    })?;
-    let body = answered.payload.map(Blob::into_inner).unwrap_or_default();
-    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-    match answered.function_error {
-        None => Ok(body),
-        Some(_) => {
-            let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
-            Err(Error::Refused(format!("{function} answered {}: {}", text("errorType"), text("errorMessage"))))
-        }
-    }
-}
-
-/// Makes held messages free again. What cannot be let go is free after [`HELD_SECONDS`] by itself.
+/// Makes the messages visible to other readers again. If that fails, they become visible after [`HIDDEN_SECONDS`].
 pub(crate) async fn let_go(context: &Context<'_>, letters: &[Letter]) {
     let sqs = context.sqs();
-    for held in letters.iter().filter_map(|letter| letter.held.as_ref()) {
-        let free = sqs.change_message_visibility().queue_url(&held.url).receipt_handle(&held.receipt);
-        let _ = free.visibility_timeout(0).send().await;
+    for message in letters.iter().filter_map(|letter| letter.message.as_ref()) {
+        let show = sqs.change_message_visibility().queue_url(&message.queue_url).receipt_handle(&message.receipt);
+        let _ = show.visibility_timeout(0).send().await;
     }
 }
 
-/// Sends one again; it is deleted once it was accepted.
+/// Sends a dead letter again and deletes it once it was accepted.
 pub(crate) async fn redrive(context: &Context<'_>, letter: &Letter) -> Result<(), Error> {
-    let Some(held) = &letter.held else {
-        ask(context, &letter.function, &json!({"command": "resend", "entryId": letter.id})).await?;
-        return Ok(());
-    };
-    let invoke = context.aws.lambda().invoke().function_name(&letter.function).qualifier(LIVE);
-    let invoke = invoke.invocation_type(InvocationType::Event).payload(Blob::new(letter.payload.to_string()));
-    invoke.send().await.map_err(|error| {
+    match &letter.message {
+        Some(message) => {
+            invoke::send(context, &letter.function, &letter.payload).await?;
+            delete(context, message).await
+        }
+        None => command(context, letter, "resend").await,
+    }
+}
+
+/// Deletes a dead letter without sending it.
+pub(crate) async fn drop(context: &Context<'_>, letter: &Letter) -> Result<(), Error> {
+    match &letter.message {
+        Some(message) => delete(context, message).await,
+        None => command(context, letter, "drop").await,
+    }
+}
+
+async fn command(context: &Context<'_>, letter: &Letter, command: &str) -> Result<(), Error> {
+    invoke::ask(context, &letter.function, &json!({"command": command, "entryId": letter.id})).await?;
+    Ok(())
+}
+
+async fn delete(context: &Context<'_>, message: &QueueMessage) -> Result<(), Error> {
+    let delete = context.sqs().delete_message().queue_url(&message.queue_url).receipt_handle(&message.receipt);
+    delete.send().await.map_err(|error| {
         failed(
-            format!(
-                "{} did not take it; it stays in the queue; check the permission lambda:InvokeFunction",
-                letter.function
-            ),
+            "could not delete it from the queue; check the permission sqs:DeleteMessage (sending it again is safe)",
             error,
         )
-    })?;
-    delete(context, held).await
-}
-
-/// Forgets one.
-pub(crate) async fn drop(context: &Context<'_>, letter: &Letter) -> Result<(), Error> {
-    match &letter.held {
-        Some(held) => delete(context, held).await,
-        None => {
-            ask(context, &letter.function, &json!({"command": "drop", "entryId": letter.id})).await?;
-            Ok(())
-        }
-    }
-}
-
-async fn delete(context: &Context<'_>, held: &Held) -> Result<(), Error> {
-    let delete = context.sqs().delete_message().queue_url(&held.url).receipt_handle(&held.receipt);
-    delete.send().await.map_err(|error| {
-        failed("it is still in the queue; check the permission sqs:DeleteMessage (sending it again is safe)", error)
     })?;
     Ok(())
 }

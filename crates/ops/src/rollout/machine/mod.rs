@@ -1,15 +1,16 @@
 //! A rollout of one function, as a state machine without input or output.
 //!
-//! It is told what was seen ([`Seen`]) and says what to do next ([`Action`]); [`super::drive`] carries that out. Promises,
-//! each proven by exhaustive exploration (`machine/explored.rs`):
+//! It gets what was observed ([`Observation`]) and decides what to do next ([`Action`]); [`super::drive`] carries that out.
+//! Promises, each proven by exhaustive exploration (`explored.rs`):
 //! - Traffic moves on only after a look that showed no alarm, no failed health invocation and no errors of the new version,
 //!   and only after the whole bake.
-//! - Whatever is wrong, or an interruption, leads back to the old version, at once and before anything else is done.
-//! - A write whose answer was lost is recognised, or made void before the machine ends: nothing that is still under way can
-//!   move traffic afterwards.
-//! - Two runs never both move one alias: the revision id fences. The second one is refused while the first is heard of, and
-//!   takes over when it was silent for [`Settings::lease`] ticks. No two clocks are compared.
-//! - Killed at any point, the next run goes on from what the alias says, or goes back.
+//! - Whatever goes wrong, and every interruption, leads back to the old version, at once and before anything else.
+//! - A write whose answer was lost is recognised, or made void before the machine ends: no request that is still under way
+//!   can move traffic afterwards.
+//! - Two runs never both move one alias: every write is conditional on the alias's revision id. The second run is refused
+//!   while the first one writes, and takes over when the first one was silent for [`Settings::lease`] ticks. No two
+//!   clocks are compared.
+//! - If the process is killed at any point, the next run goes on from what the alias says, or goes back.
 //!
 //! Time is counted in ticks that were really waited for, so a clock that jumps shortens no bake.
 
@@ -20,9 +21,9 @@ use super::alias::{ALL, Alias, Change, Note, Run, Standing, Version};
 #[cfg(test)]
 mod explored;
 
-/// Fewer errors than this are nobody's fault.
+/// Fewer errors than this do not count.
 const ERRORS: u64 = 3;
-/// One in so many invocations that fail is too many.
+/// More than one error in this many invocations is too many.
 const ERROR_SHARE: u64 = 20;
 
 /// What a rollout does and for how long.
@@ -32,24 +33,24 @@ pub struct Settings {
     pub steps: Vec<u8>,
     /// How many ticks a step is watched.
     pub bake: u32,
-    /// The new version is asked for its health every so many ticks if it has hardly anything to do.
+    /// How many ticks apart a new version that is hardly invoked is asked for its health.
     pub health_every: u32,
-    /// Fewer invocations than this in a step are hardly anything.
+    /// A version with fewer invocations than this in a step is hardly invoked.
     pub rare: u64,
-    /// A run that was not heard of for so many ticks is dead.
+    /// A run that has not written for this many ticks is dead.
     pub lease: u32,
     /// How often a call that gave no clear answer is repeated.
     pub tries: u32,
     /// The same on the way back, which matters more.
     pub tries_back: u32,
-    /// How many looks in a row may show nothing before the rollout goes back.
+    /// How many looks in a row may fail before the rollout goes back.
     pub blind: u32,
 }
 
 /// What is wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Goal {
-    /// All traffic to this version, or to the one that a rollout is already on its way to.
+    /// All traffic to this version, or to the version of a rollout that is under way.
     Forward(Version),
     /// Back from a rollout that is under way.
     Abort,
@@ -68,9 +69,9 @@ pub enum Why {
     },
     Unhealthy(String),
     Interrupted(String),
-    /// What has to be watched cannot be seen.
+    /// The alarms or metrics cannot be read.
     Blind(String),
-    /// Lambda does not do what it is asked.
+    /// Lambda refuses the update, or does not answer.
     Api(String),
     Asked,
 }
@@ -86,16 +87,16 @@ impl std::fmt::Display for Why {
             }
             Why::Unhealthy(answer) => write!(f, "the new version is not healthy: {answer}"),
             Why::Interrupted(by) => write!(f, "interrupted by {by}"),
-            Why::Blind(error) => write!(f, "what has to be watched cannot be seen: {error}"),
-            Why::Api(error) => write!(f, "Lambda does not answer: {error}"),
-            Why::Asked => f.write_str("asked to"),
+            Why::Blind(error) => write!(f, "the alarms or metrics cannot be read: {error}"),
+            Why::Api(error) => write!(f, "Lambda did not update the alias: {error}"),
+            Why::Asked => f.write_str("the operator asked for it"),
         }
     }
 }
 
 /// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum Conclusion {
     /// All traffic is on the new version.
     Finished { old: Version, new: Version },
     /// There was nothing to do.
@@ -104,22 +105,22 @@ pub enum Outcome {
     WentBack { old: Version, new: Version, why: Why },
     /// No traffic was moved.
     NotStarted { why: Why },
-    /// It is not ours to move.
-    Refused(Refusal),
+    /// The function was not touched.
+    LeftAlone(LeftAlone),
     /// Traffic may still be on the new version, and Lambda does not let us change it.
     Stuck { why: Why, error: String },
 }
 
 /// Why a function is left alone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Refusal {
+pub enum LeftAlone {
     /// Another run is alive.
     UnderWay { run: Run },
-    /// Another hand changed the alias while this run held it.
+    /// Somebody else changed the alias during this run.
     Overtaken,
-    /// Traffic is split, and not by a rollout.
+    /// Somebody split the traffic without a rollout.
     Foreign { main: Version, other: Version, percent: u8 },
-    /// No rollout is known whose version before could be returned to.
+    /// The version before the live one is not known.
     NothingBefore { live: Version },
     /// There is no rollout to abort.
     NotMoving { live: Version },
@@ -145,25 +146,25 @@ pub enum Action {
     },
     /// A tick, or until interrupted.
     Wait,
-    Done(Outcome),
+    Done(Conclusion),
 }
 
-/// What came of it.
+/// What came of an action.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Seen {
+pub enum Observation {
     Nothing,
     Alias(Alias),
-    /// The answer to an update that was made.
+    /// The update was made; this is the alias now.
     Updated(Alias),
-    /// Somebody else made one before.
+    /// Somebody else changed the alias before.
     Stale,
     Healthy,
     Unhealthy(String),
     Looked(Looked),
     Waited,
-    /// No clear answer: it may have happened, or not, or be about to.
+    /// No clear answer: the update may have happened, or not, or may still happen.
     Unclear(String),
-    /// Lambda understood and will not.
+    /// Lambda refused. Repeating does not help.
     Never(String),
 }
 
@@ -203,12 +204,12 @@ pub struct Machine {
     way: Option<(Version, Version)>,
     /// Percent of the traffic on the new version.
     percent: u8,
-    /// Set when an update of this run was made, or may have been: then it is not enough to just stop.
+    /// Whether an update of this run was made, or may have been. Then just stopping is not enough.
     touched: bool,
     beat: u32,
-    /// Looks in a row that showed nothing.
+    /// How many looks in a row failed.
     blind: u32,
-    /// Unclear answers in a row.
+    /// How many answers in a row were unclear.
     unclear: u32,
     /// When the step began.
     since: Timestamp,
@@ -217,7 +218,7 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
     Starting,
-    /// Another run's rollout: is it alive?
+    /// Waiting to see whether another run is alive.
     Listening {
         left: u32,
         waiting: bool,
@@ -233,13 +234,13 @@ enum State {
         change: Change,
         then: Then,
     },
-    /// After an unclear answer: what became of it?
+    /// After an unclear answer: reading the alias to learn what became of the write.
     Asking {
         change: Change,
         then: Then,
         waiting: bool,
     },
-    Ended(Outcome),
+    Ended(Conclusion),
 }
 
 /// In a bake.
@@ -253,7 +254,7 @@ enum Doing {
 /// What follows a write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Then {
-    /// It was silent; now it is ours.
+    /// The other run was silent, and this one took over.
     TakenOver,
     Bake,
     /// A sign of life within a bake.
@@ -282,7 +283,7 @@ impl Machine {
         }
     }
 
-    /// Where the traffic goes from and to, and how much of it is there.
+    /// The old version, the new one, and the percentage on the new one.
     pub fn progress(&self) -> Option<(Version, Version, u8)> {
         self.way.map(|(old, new)| (old, new, self.percent))
     }
@@ -305,26 +306,28 @@ impl Machine {
         matches!(self.state, State::Listening { .. })
     }
 
-    /// Whether it is on its way back: nothing interrupts that.
+    /// Whether it is on its way back, which nothing interrupts.
     pub fn going_back(&self) -> bool {
         matches!(&self.state, State::Writing { then: Then::Back(_), .. } | State::Asking { then: Then::Back(_), .. })
     }
 
-    /// What to do next, after what was seen. `interruption` says by what, from the moment on at which it happened.
-    pub fn next(&mut self, at: Timestamp, interruption: Option<&str>, seen: Seen) -> Action {
+    /// Decides what to do next. `interruption` names what interrupts the rollout, from the moment at which it happened.
+    pub fn next(&mut self, at: Timestamp, interruption: Option<&str>, seen: Observation) -> Action {
         if let Some(by) = interruption
             && self.may_be_interrupted()
         {
             return self.stop(at, Why::Interrupted(by.to_owned()));
         }
         match (self.state.clone(), seen) {
-            (State::Ended(outcome), _) => Action::Done(outcome),
-            (State::Starting, Seen::Alias(alias)) => self.start(at, alias),
-            (State::Starting, Seen::Never(error)) => self.end(Outcome::Refused(Refusal::Unreadable(error))),
-            (State::Starting, Seen::Unclear(error)) => {
+            (State::Ended(conclusion), _) => Action::Done(conclusion),
+            (State::Starting, Observation::Alias(alias)) => self.start(at, alias),
+            (State::Starting, Observation::Never(error)) => {
+                self.end(Conclusion::LeftAlone(LeftAlone::Unreadable(error)))
+            }
+            (State::Starting, Observation::Unclear(error)) => {
                 self.unclear += 1;
                 if self.unclear > self.settings.tries {
-                    return self.end(Outcome::Refused(Refusal::Unreadable(error)));
+                    return self.end(Conclusion::LeftAlone(LeftAlone::Unreadable(error)));
                 }
                 Action::Wait
             }
@@ -334,19 +337,19 @@ impl Machine {
                 self.state = State::Listening { left, waiting: false };
                 Action::Read
             }
-            (State::Listening { left, .. }, Seen::Alias(alias)) => self.listen(at, left, alias),
+            (State::Listening { left, .. }, Observation::Alias(alias)) => self.listen(at, left, alias),
             // A read that failed says nothing about the other run: the time does not count.
-            (State::Listening { left, .. }, Seen::Unclear(error) | Seen::Never(error)) => {
+            (State::Listening { left, .. }, Observation::Unclear(error) | Observation::Never(error)) => {
                 self.unclear += 1;
                 if self.unclear > self.settings.tries {
-                    return self.end(Outcome::Refused(Refusal::Unreadable(error)));
+                    return self.end(Conclusion::LeftAlone(LeftAlone::Unreadable(error)));
                 }
                 self.state = State::Listening { left, waiting: true };
                 Action::Wait
             }
             (State::Listening { .. }, _) => Action::Read,
 
-            (State::FirstLook, Seen::Looked(looked)) => {
+            (State::FirstLook, Observation::Looked(looked)) => {
                 self.blind = 0;
                 match looked.wrong() {
                     Some(why) => self.stop(at, why),
@@ -356,13 +359,13 @@ impl Machine {
                     }
                 }
             }
-            (State::FirstHealth, Seen::Healthy) => {
+            (State::FirstHealth, Observation::Healthy) => {
                 self.blind = 0;
                 if self.percent == 0 { self.step(at) } else { self.watch() }
             }
-            (State::FirstHealth, Seen::Unhealthy(answer)) => self.stop(at, Why::Unhealthy(answer)),
-            (State::FirstLook | State::FirstHealth, Seen::Unclear(error) | Seen::Never(error)) => {
-                // After the wait everything is looked at afresh.
+            (State::FirstHealth, Observation::Unhealthy(answer)) => self.stop(at, Why::Unhealthy(answer)),
+            (State::FirstLook | State::FirstHealth, Observation::Unclear(error) | Observation::Never(error)) => {
+                // After the wait, everything is checked again.
                 self.state = State::FirstLook;
                 self.blinded(at, error).unwrap_or(Action::Wait)
             }
@@ -373,7 +376,7 @@ impl Machine {
                 self.state = State::Baking { left: left.saturating_sub(1), doing: Doing::Looking };
                 self.look()
             }
-            (State::Baking { left, doing: Doing::Looking }, Seen::Looked(looked)) => {
+            (State::Baking { left, doing: Doing::Looking }, Observation::Looked(looked)) => {
                 if let Some(why) = looked.wrong() {
                     return self.stop(at, why);
                 }
@@ -385,47 +388,47 @@ impl Machine {
                 }
                 self.seen_well(at, left)
             }
-            (State::Baking { left, doing: Doing::Health }, Seen::Healthy) => self.seen_well(at, left),
-            (State::Baking { doing: Doing::Health, .. }, Seen::Unhealthy(answer)) => {
+            (State::Baking { left, doing: Doing::Health }, Observation::Healthy) => self.seen_well(at, left),
+            (State::Baking { doing: Doing::Health, .. }, Observation::Unhealthy(answer)) => {
                 self.stop(at, Why::Unhealthy(answer))
             }
-            // A bake does not end without a look: one that showed nothing is repeated, and the others hear of us meanwhile.
-            (State::Baking { left, .. }, Seen::Unclear(error) | Seen::Never(error)) => {
+            // A bake does not end without a look. A look that failed is repeated, with a sign of life before it.
+            (State::Baking { left, .. }, Observation::Unclear(error) | Observation::Never(error)) => {
                 self.blinded(at, error).unwrap_or_else(|| self.live_on(at, left.max(1)))
             }
             (State::Baking { doing: Doing::Health, .. }, _) => self.ask_health(),
             (State::Baking { .. }, _) => self.look(),
 
-            (State::Writing { then, .. }, Seen::Updated(alias)) => {
+            (State::Writing { then, .. }, Observation::Updated(alias)) => {
                 self.unclear = 0;
                 self.held = Some(alias);
                 self.written(at, then)
             }
-            (State::Writing { change, then }, Seen::Stale) => {
+            (State::Writing { change, then }, Observation::Stale) => {
                 self.state = State::Asking { change, then, waiting: false };
                 Action::Read
             }
-            (State::Writing { change, then }, Seen::Unclear(error)) => {
+            (State::Writing { change, then }, Observation::Unclear(error)) => {
                 self.touched = true;
                 self.not_written(at, change, then, error)
             }
-            // Not ours to change, no such version: repeating does not help, and nothing is under way.
-            (State::Writing { then, .. }, Seen::Never(error)) => self.cannot_write(at, then, error),
+            // No permission, or no such version: repeating does not help, and nothing is under way.
+            (State::Writing { then, .. }, Observation::Never(error)) => self.cannot_write(at, then, error),
             (State::Writing { change, .. }, _) => self.update(change),
 
             (State::Asking { change, then, waiting: true }, _) => {
                 self.state = State::Asking { change, then, waiting: false };
                 Action::Read
             }
-            (State::Asking { change, then, .. }, Seen::Alias(alias)) => self.asked(at, change, then, alias),
-            (State::Asking { change, then, .. }, Seen::Unclear(error) | Seen::Never(error)) => {
+            (State::Asking { change, then, .. }, Observation::Alias(alias)) => self.asked(at, change, then, alias),
+            (State::Asking { change, then, .. }, Observation::Unclear(error) | Observation::Never(error)) => {
                 self.not_written(at, change, then, error)
             }
             (State::Asking { .. }, _) => Action::Read,
         }
     }
 
-    /// The way back is never interrupted, and the answer to a write is first taken in.
+    /// The way back is never interrupted, and neither is a write before its answer is known.
     fn may_be_interrupted(&self) -> bool {
         !matches!(self.state, State::Ended(_) | State::Writing { .. }) && !self.going_back()
     }
@@ -436,7 +439,7 @@ impl Machine {
         self.held = Some(alias);
         match (self.goal.clone(), standing) {
             (Goal::Forward(new), Standing::Settled { live, .. }) if live == new => {
-                self.end(Outcome::AlreadyThere { live })
+                self.end(Conclusion::AlreadyThere { live })
             }
             (Goal::Forward(new), Standing::Settled { live, .. }) => {
                 self.way = Some((live, new));
@@ -451,19 +454,21 @@ impl Machine {
                 Action::Wait
             }
             (Goal::Forward(_), Standing::Foreign { main, other, percent }) => {
-                self.end(Outcome::Refused(Refusal::Foreign { main, other, percent }))
+                self.end(Conclusion::LeftAlone(LeftAlone::Foreign { main, other, percent }))
             }
-            // Going back is for emergencies: it does not wait for another run, which notices at its next write.
+            // Going back is for emergencies. It does not wait for another run, which notices at its next write.
             (Goal::Abort | Goal::Rollback(None), Standing::Moving { old, new, percent, .. })
             | (Goal::Abort | Goal::Rollback(None), Standing::Foreign { main: old, other: new, percent }) => {
                 self.way = Some((old, new));
                 self.percent = percent;
                 self.back(at, Why::Asked)
             }
-            (Goal::Abort, Standing::Settled { live, .. }) => self.end(Outcome::Refused(Refusal::NotMoving { live })),
+            (Goal::Abort, Standing::Settled { live, .. }) => {
+                self.end(Conclusion::LeftAlone(LeftAlone::NotMoving { live }))
+            }
             (Goal::Rollback(Some(to)), standing) => {
                 let live = match standing {
-                    Standing::Settled { live, .. } if live == to => return self.end(Outcome::AlreadyThere { live }),
+                    Standing::Settled { live, .. } if live == to => return self.end(Conclusion::AlreadyThere { live }),
                     Standing::Settled { live, .. } => live,
                     Standing::Moving { new, old, .. } if new == to => old,
                     Standing::Moving { new, .. } => new,
@@ -475,9 +480,9 @@ impl Machine {
                 self.back(at, Why::Asked)
             }
             (Goal::Rollback(None), standing @ Standing::Settled { live, .. }) => match standing {
-                Standing::Settled { last: Some(Note::Back { .. }), .. } => self.end(Outcome::AlreadyThere { live }),
+                Standing::Settled { last: Some(Note::Back { .. }), .. } => self.end(Conclusion::AlreadyThere { live }),
                 _ => match standing.before() {
-                    None => self.end(Outcome::Refused(Refusal::NothingBefore { live })),
+                    None => self.end(Conclusion::LeftAlone(LeftAlone::NothingBefore { live })),
                     Some(before) => {
                         self.way = Some((before, live));
                         self.percent = ALL;
@@ -488,15 +493,15 @@ impl Machine {
         }
     }
 
-    /// The other run writes at every tick. If the alias stays as it is for longer than that, there is no other run.
+    /// A live run writes at every tick. If the alias does not change for longer than that, the other run is dead.
     fn listen(&mut self, at: Timestamp, left: u32, alias: Alias) -> Action {
         let same = self.held.as_ref().is_some_and(|held| held.revision == alias.revision);
         if !same {
-            let refusal = match Standing::of(&alias) {
-                Standing::Moving { run, .. } => Refusal::UnderWay { run },
-                _ => Refusal::Overtaken,
+            let reason = match Standing::of(&alias) {
+                Standing::Moving { run, .. } => LeftAlone::UnderWay { run },
+                _ => LeftAlone::Overtaken,
             };
-            return self.end(Outcome::Refused(refusal));
+            return self.end(Conclusion::LeftAlone(reason));
         }
         if left > 1 {
             self.state = State::Listening { left: left - 1, waiting: true };
@@ -516,7 +521,7 @@ impl Machine {
         let Some((old, new)) = self.way else { return Action::Read };
         let next = self.settings.steps.iter().copied().find(|step| *step > self.percent);
         match next {
-            // Nothing is to be watched after the last step: then it is also the end.
+            // Without a bake, the last step is also the end.
             Some(percent) if percent < ALL || self.settings.bake > 0 => {
                 self.beat += 1;
                 let change = Change::step(old, new, percent, &self.run, self.beat, at);
@@ -542,7 +547,7 @@ impl Machine {
         if left == 0 { self.step(at) } else { self.live_on(at, left) }
     }
 
-    /// A sign of life, which also says whether the alias is still ours; then the next tick.
+    /// Writes a sign of life, which also shows whether the alias is still ours, and waits for the next tick.
     fn live_on(&mut self, at: Timestamp, left: u32) -> Action {
         let Some((old, new)) = self.way else { return Action::Read };
         self.beat += 1;
@@ -550,14 +555,14 @@ impl Machine {
         self.write(change, Then::Wait { left })
     }
 
-    /// Stops: back to the old version if traffic was moved or may have been, and otherwise nothing was.
+    /// Goes back to the old version if traffic moved or may have moved; otherwise it just ends.
     fn stop(&mut self, at: Timestamp, why: Why) -> Action {
         let moved = self.touched || (self.percent > 0 && !matches!(self.state, State::Listening { .. }));
-        if moved { self.back(at, why) } else { self.end(Outcome::NotStarted { why }) }
+        if moved { self.back(at, why) } else { self.end(Conclusion::NotStarted { why }) }
     }
 
     fn back(&mut self, at: Timestamp, why: Why) -> Action {
-        let Some((old, new)) = self.way else { return self.end(Outcome::NotStarted { why }) };
+        let Some((old, new)) = self.way else { return self.end(Conclusion::NotStarted { why }) };
         self.unclear = 0;
         let change = Change::back(old, new, &why.to_string(), &self.run, at);
         self.write(change, Then::Back(why))
@@ -595,16 +600,16 @@ impl Machine {
             }
             Then::Finish => {
                 self.percent = ALL;
-                self.end(Outcome::Finished { old, new })
+                self.end(Conclusion::Finished { old, new })
             }
             Then::Back(why) => {
                 self.percent = 0;
-                self.end(Outcome::WentBack { old, new, why })
+                self.end(Conclusion::WentBack { old, new, why })
             }
         }
     }
 
-    /// What became of a write whose answer was unclear, or that was refused as stale.
+    /// The alias after a write whose answer was unclear, or that was refused as stale.
     fn asked(&mut self, at: Timestamp, change: Change, then: Then, alias: Alias) -> Action {
         if change.is(&alias) {
             self.unclear = 0;
@@ -612,17 +617,17 @@ impl Machine {
             return self.written(at, then);
         }
         if self.held.as_ref().is_some_and(|held| held.revision == alias.revision) {
-            // It did not happen, or not yet. The same again, under the same revision: at most one of the two can.
+            // The write did not happen, or not yet. It is repeated with the same revision, so at most one of the two succeeds.
             return self.write(change, then);
         }
-        // An earlier write of ours that came late is still ours: its revision is the one to go on from.
+        // An earlier write of this run arrived late. The run goes on from its revision.
         let ours = matches!(Note::read(&alias.description),
             Some(Note::Moving { run, .. } | Note::Live { run, .. } | Note::Back { run, .. }) if run == self.run);
         if ours {
             self.held = Some(alias);
             return self.write(change, then);
         }
-        self.end(Outcome::Refused(Refusal::Overtaken))
+        self.end(Conclusion::LeftAlone(LeftAlone::Overtaken))
     }
 
     fn not_written(&mut self, at: Timestamp, change: Change, then: Then, error: String) -> Action {
@@ -637,13 +642,13 @@ impl Machine {
 
     fn cannot_write(&mut self, at: Timestamp, then: Then, error: String) -> Action {
         match then {
-            Then::Back(why) if self.touched || self.percent > 0 => self.end(Outcome::Stuck { why, error }),
-            Then::Back(why) => self.end(Outcome::NotStarted { why }),
+            Then::Back(why) if self.touched || self.percent > 0 => self.end(Conclusion::Stuck { why, error }),
+            Then::Back(why) => self.end(Conclusion::NotStarted { why }),
             _ => self.stop(at, Why::Api(error)),
         }
     }
 
-    /// A look that showed nothing. Too many of them, and the rollout goes back: it must not move what it cannot watch.
+    /// Counts a look that failed. After too many of them the rollout goes back, because it must not move what it cannot watch.
     fn blinded(&mut self, at: Timestamp, error: String) -> Option<Action> {
         self.blind += 1;
         (self.blind > self.settings.blind).then(|| self.stop(at, Why::Blind(error)))
@@ -663,8 +668,8 @@ impl Machine {
         }
     }
 
-    fn end(&mut self, outcome: Outcome) -> Action {
-        self.state = State::Ended(outcome.clone());
-        Action::Done(outcome)
+    fn end(&mut self, conclusion: Conclusion) -> Action {
+        self.state = State::Ended(conclusion.clone());
+        Action::Done(conclusion)
     }
 }
