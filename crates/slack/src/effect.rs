@@ -109,7 +109,29 @@ impl Reply {
         self.text = text;
         self
     }
+}
 
+impl Effect for Reply {
+    fn perform<'a>(
+        &'a self,
+        uploaded: UploadedFile<'a>,
+        claim: &'a Claim,
+    ) -> BoxFuture<'a, Result<Value, Failure<Error>>> {
+        Box::pin(async move {
+            let text = (self.text)(uploaded);
+            let post = Post::plain(&uploaded.upload.channel, uploaded.upload.thread(), &text, metadata(uploaded));
+            let ts = self.post(&post, claim).await?;
+            metric::SLACK_REPLIES.add(1);
+            Ok(outcome(&ts))
+        })
+    }
+
+    fn find<'a>(&'a self, uploaded: UploadedFile<'a>, claim: &'a Claim) -> BoxFuture<'a, Result<Probed<Value>, Error>> {
+        Box::pin(self.look(uploaded, claim))
+    }
+}
+
+impl Reply {
     /// How long a call may take now. `None`: too little time is left to begin one.
     fn time_left(&self, claim: &Claim) -> Option<Duration> {
         let left = claim.deadline().saturating_sub(SETTLE_MARGIN).since(self.clock.now());
@@ -155,26 +177,6 @@ impl Reply {
             }
         }
         Err(Error::ThreadTooLong)
-    }
-}
-
-impl Effect for Reply {
-    fn perform<'a>(
-        &'a self,
-        uploaded: UploadedFile<'a>,
-        claim: &'a Claim,
-    ) -> BoxFuture<'a, Result<Value, Failure<Error>>> {
-        Box::pin(async move {
-            let text = (self.text)(uploaded);
-            let post = Post::plain(&uploaded.upload.channel, uploaded.upload.thread(), &text, metadata(uploaded));
-            let ts = self.post(&post, claim).await?;
-            metric::SLACK_REPLIES.add(1);
-            Ok(outcome(&ts))
-        })
-    }
-
-    fn find<'a>(&'a self, uploaded: UploadedFile<'a>, claim: &'a Claim) -> BoxFuture<'a, Result<Probed<Value>, Error>> {
-        Box::pin(self.look(uploaded, claim))
     }
 }
 

@@ -48,7 +48,7 @@ const KNOWN: [&str; 16] = [
     "thread_ts",
 ];
 
-/// Names that matter, and others.
+/// Names that the parser looks at, and others.
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![prop::sample::select(&KNOWN[..]).prop_map(str::to_owned), "[a-z_]{1,8}"]
 }
@@ -57,7 +57,7 @@ fn object(members: Vec<(String, Value)>) -> Value {
     Value::Object(members.into_iter().collect::<Map<_, _>>())
 }
 
-/// Paths of members that an envelope has and that decide what it means.
+/// Paths of the members that decide what an envelope means.
 const MEANINGFUL: [&str; 13] = [
     "/type",
     "/event",
@@ -112,7 +112,7 @@ proptest! {
         if let Received::Upload(upload) = received(&envelope) {
             prop_assert!(!upload.files.is_empty() && !upload.event_key.is_empty() && !upload.team.is_empty());
             prop_assert!(!upload.channel.is_empty() && !upload.ts.is_empty());
-            // What is handed over is read again as it was.
+            // `slack-files` reads exactly what `slack-events` handed over.
             let again = serde_json::from_value(serde_json::to_value(&upload).expect("JSON")).expect("an upload");
             prop_assert_eq!(upload, again);
         }
@@ -145,7 +145,7 @@ fn what_lacks_its_channel_timestamp_or_files_is_incomplete() {
 
 #[test]
 fn a_file_that_slack_tells_little_about_is_a_file() {
-    // Slack Connect: the file has to be looked up.
+    // Slack Connect tells only the id of a file.
     let mut event = envelope("Ev1", "1700000000.000100", &["F1"]);
     event["event"]["files"] =
         json!([{"id": "F1", "mode": "file_access", "file_access": "check_file_info", "user": ""}]);

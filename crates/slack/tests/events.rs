@@ -129,7 +129,7 @@ async fn a_refused_hand_over_is_an_error_and_slacks_repeat_gets_through() {
     world.queue.trouble([Refused("TooManyRequestsException".into())]);
     assert_eq!(world.deliver(&events, &event).await, 500);
     assert_eq!(world.queue.accepted(), 0);
-    // At once, at the same instance or at another one.
+    // The repeat may come at once, to the same instance or to another one.
     assert_eq!(world.deliver(&world.slack_events(), &event).await, 200);
     assert_eq!(world.deliver(&events, &event).await, 200);
     assert_eq!(world.queue.accepted(), 1);
@@ -189,7 +189,7 @@ async fn an_answer_comes_in_time_whatever_the_store_does() {
             assert!(took <= events::ANSWER_WITHIN, "{fault:?}, {fallback:?}: {took:?}");
             match fallback {
                 Fallback::Open => assert_eq!((answer, world.queue.accepted()), (200, 1), "{fault:?}"),
-                // Slow is not down; a lost answer is recognised as one's own.
+                // A slow store is not down. After a lost answer, the instance recognises its own claim.
                 Fallback::Closed if matches!(fault, Fault::Slow(_)) => assert_eq!(answer, 200, "{fault:?}"),
                 Fallback::Closed => assert_eq!((answer, world.queue.accepted()), (500, 0), "{fault:?}"),
             }
@@ -220,7 +220,7 @@ async fn the_handler_takes_what_api_gateway_sends_base64_included() {
     let plain = request.to_event();
     assert_eq!(plain["isBase64Encoded"], false);
     assert_eq!(invoke(plain).await, 200);
-    // A type that API Gateway does not take for text.
+    // API Gateway encodes a body of this type.
     request.headers.insert("content-type".into(), "application/octet-stream".into());
     let mut encoded = request.to_event();
     assert_eq!(encoded["isBase64Encoded"], true);

@@ -15,7 +15,7 @@ use slack::table::{RETENTION, UNFINISHED_RETENTION};
 use support::{FILES_TIMEOUT, Trouble, World, envelope, upload};
 use testkit::faults::{Fault, Rule};
 
-/// Later than the longest lease and the skew that is allowed for.
+/// Longer than the longest lease and the allowed clock skew.
 const AFTER_THE_LEASE: Duration = Duration::from_secs(63);
 
 fn replies(files: &[(&str, usize)]) -> BTreeMap<String, usize> {
@@ -72,7 +72,7 @@ async fn a_reply_in_a_thread_stays_in_that_thread() {
 async fn a_file_that_is_in_flight_elsewhere_fails_so_that_lambda_retries() {
     let world = World::new().await;
     let upload = upload(&world.event("Ev1", &["F1"]));
-    // The first invocation waits for Slack's permission while the second one comes.
+    // Slack limits the rate of the first invocation. While it waits, the second one begins.
     world.slack.trouble_posts([Trouble::RateLimit(Duration::from_secs(20))]);
     let (first, second) = futures::future::join(async { world.invoke(&world.slack_files(), &upload).await }, async {
         while world.slack.tried_at().is_empty() {
@@ -158,7 +158,7 @@ async fn a_rate_limit_beyond_the_invocation_fails_without_waiting() {
     world.slack.trouble_posts([Trouble::RateLimit(FILES_TIMEOUT)]);
     world.invoke(&world.slack_files(), &upload).await.expect_err("limited");
     assert!(world.clock.now().since(started) < Duration::from_secs(1));
-    // It is known not to have happened: the next attempt posts without asking.
+    // A refused call certainly had no effect, so the next attempt posts without asking the thread.
     world.invoke(&world.slack_files(), &upload).await.expect("done");
     assert_eq!((world.slack.looks(), world.slack.replies()), (0, replies(&[("F1", 1)])));
 }
@@ -190,13 +190,13 @@ async fn what_can_never_succeed_is_recorded_as_failed() {
 async fn a_dead_letter_sent_again_after_days_replies_to_what_is_owed_and_to_nothing_else() {
     let world = World::new().await;
     let upload = upload(&world.event("Ev1", &["F1", "F2", "F3"]));
-    // F1 is done; F2 was refused for good reasons; F3's answer was lost.
+    // F1 is done. Slack refused F2. The answer to F3 was lost.
     world.slack.trouble_posts([Trouble::Refuse("channel_not_found"), Trouble::Lose]);
     let mut reordered = upload.clone();
     reordered.files.rotate_left(1);
     world.invoke(&world.slack_files(), &reordered).await.expect_err("two are missing");
     assert_eq!(world.slack.replies(), replies(&[("F1", 1), ("F3", 1)]));
-    // 13 days later F1's record is gone, swept or not, and the others' are still there.
+    // After 13 days the record of F1 has expired. The records of F2 and F3 are still there.
     world.clock.advance(Duration::from_secs(13 * 24 * 3600));
     assert_eq!(world.dynamo.sweep(world.clock.now()), 1);
     world.invoke(&world.slack_files(), &upload).await.expect("redriven");
@@ -236,7 +236,7 @@ async fn after_expiry_the_same_event_is_new_with_and_without_the_sweep() {
         }
         assert_eq!(world.deliver(&events, &event).await, 200);
         assert_eq!(world.queue.accepted(), 2, "new again; swept: {sweep}");
-        // The file of it is not replied to again all the same: the thread is asked.
+        // Even so, its file gets no second reply, because the thread is asked.
         while let Some(upload) = world.queue.first() {
             world.invoke(&world.slack_files(), &upload).await.expect("done");
             world.queue.done();
@@ -269,7 +269,7 @@ async fn closed_means_that_nothing_is_posted_without_the_store() {
     let refused = world.invoke(&world.slack_files(), &upload).await.expect_err("no store");
     assert!(matches!(only(&refused), Error::Store(_)), "{refused}");
     assert_eq!(world.slack.posts(), []);
-    // The store is lost between the reply and its record: the next one finds the reply.
+    // The store fails between the reply and its record. The next invocation finds the reply in the thread.
     world.dynamo.faults().only(Rule::new(Fault::Down).calls(2..=u64::MAX));
     world.invoke(&world.slack_files(), &upload).await.expect_err("not recorded");
     world.dynamo.faults().heal();

@@ -11,14 +11,14 @@ use serde_json::Value;
 use support::{Trouble, World, envelope};
 use testkit::{Outside, interrupt};
 
-/// Longer than both functions' leases and the skew that is allowed for.
+/// Longer than the leases of both functions and the allowed clock skew.
 const LATER: Duration = Duration::from_secs(63);
 
 fn event(files: &[&str]) -> Value {
     envelope("Ev1", &format!("{}.000100", testkit::clock::START_MS / 1000), files)
 }
 
-/// Slack delivers until it is acknowledged, then Lambda works its queue off. Every run is a new pair of instances.
+/// Slack delivers the event until it is acknowledged. Then Lambda empties its queue. Every run has new instances.
 async fn run(world: &World, files: &[&str]) -> Result<(), String> {
     let status = world.deliver(&world.slack_events(), &event(files)).await;
     if status != 200 {

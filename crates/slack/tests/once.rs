@@ -1,5 +1,5 @@
-//! A thousand deliveries of one event over many instances: one reply; while the store fails, at most one more for each
-//! instance that had to decide alone. (The SDK's backoff has a jitter of its own, so counts under faults are bounds.)
+//! A thousand deliveries of one event to many instances cause one reply. While the store fails, they cause at most one more
+//! for each instance that has to decide alone. (The SDK's backoff has a random part, so counts under faults are bounds.)
 //!
 //! Invariant 4: while the store is down and the policy is open, each instance admits a key at most once and reports every
 //! admission as it happens.
@@ -18,9 +18,9 @@ use tokio::task::JoinSet;
 
 const DELIVERIES: usize = 1_000;
 const INSTANCES: usize = 20;
-/// So many are on their way at once.
+/// How many deliveries run at the same time.
 const AT_ONCE: usize = 100;
-/// Slack repeats an event that often.
+/// How often Slack repeats an event.
 const REPEATS: usize = 3;
 
 fn print(line: std::fmt::Arguments<'_>) {
@@ -49,7 +49,7 @@ async fn deliver(world: &World, instances: &[Arc<SlackEvents>], event: &Value, c
     acknowledged
 }
 
-/// Lets Lambda work its queue off, each invocation in an instance of its own, until nothing is left.
+/// Lets Lambda empty its queue. Each invocation has an instance of its own.
 async fn drain(world: &World) {
     let mut attempts = 0;
     while let Some(upload) = world.queue.first() {
@@ -73,8 +73,8 @@ fn admitted_without_store(world: &World, prefix: &str) -> usize {
     world.admissions.by_instance_and_key().keys().filter(|(_, key)| key.starts_with(prefix)).count()
 }
 
-/// The store admits the event once, and once more for each time that it could not be told of a completion; and each
-/// instance may admit it without the store.
+/// The store admits the event once, and once more for each completion that it could not record. Each instance may also admit
+/// it without the store.
 fn most_hand_overs(world: &World) -> usize {
     1 + world.admissions.unrecorded() + admitted_without_store(world, "Ev1")
 }
@@ -162,7 +162,7 @@ async fn with_the_store_going_down_and_coming_back_the_bound_holds() {
         world.clock.advance(Duration::from_secs(61)); // the breakers try again
         acknowledged += deliver(&world, &instances, &event, 300).await;
         assert_eq!(acknowledged, DELIVERIES, "nothing is refused");
-        // An instance that had the store's answer before the outage admits nothing; the others once each.
+        // An instance that had the store's answer before the outage admits nothing. Each of the others admits the event once.
         let accepted = world.queue.accepted();
         assert!((1..=most_hand_overs(&world)).contains(&accepted), "{accepted}");
         assert_eq!(healthy_first, world.admissions.total() == 0);

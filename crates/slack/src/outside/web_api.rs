@@ -146,7 +146,36 @@ impl WebApi {
             .map_err(|error| Error::Unreachable(http_client::reason(error)))?;
         Ok(Self { client, base, token })
     }
+}
 
+impl Slack for WebApi {
+    fn post<'a>(&'a self, post: &'a Post, within: Duration) -> BoxFuture<'a, Result<String, Error>> {
+        Box::pin(async move {
+            let request = self.client.post(self.url("chat.postMessage")).json(post);
+            let answer = self.call(request, within).await?;
+            Ok(answer["ts"].as_str().unwrap_or_default().to_owned())
+        })
+    }
+
+    fn thread<'a>(&'a self, look: &'a Look, within: Duration) -> BoxFuture<'a, Result<Page, Error>> {
+        Box::pin(async move {
+            let limit = PAGE_MESSAGES.to_string();
+            let mut query = vec![
+                ("channel", look.channel.as_str()),
+                ("ts", &look.thread_ts),
+                ("oldest", &look.oldest),
+                ("inclusive", "true"),
+                ("include_all_metadata", "true"),
+                ("limit", &limit),
+            ];
+            query.extend(look.cursor.as_deref().map(|cursor| ("cursor", cursor)));
+            let request = self.client.get(self.url("conversations.replies")).query(&query);
+            Ok(page(&self.call(request, within).await?))
+        })
+    }
+}
+
+impl WebApi {
     fn url(&self, method: &str) -> String {
         format!("{}/{method}", self.base)
     }
@@ -181,33 +210,6 @@ impl WebApi {
             }
             (_, None) => Err(Error::Refused { code: format!("HTTP {}", status.as_u16()) }),
         }
-    }
-}
-
-impl Slack for WebApi {
-    fn post<'a>(&'a self, post: &'a Post, within: Duration) -> BoxFuture<'a, Result<String, Error>> {
-        Box::pin(async move {
-            let request = self.client.post(self.url("chat.postMessage")).json(post);
-            let answer = self.call(request, within).await?;
-            Ok(answer["ts"].as_str().unwrap_or_default().to_owned())
-        })
-    }
-
-    fn thread<'a>(&'a self, look: &'a Look, within: Duration) -> BoxFuture<'a, Result<Page, Error>> {
-        Box::pin(async move {
-            let limit = PAGE_MESSAGES.to_string();
-            let mut query = vec![
-                ("channel", look.channel.as_str()),
-                ("ts", &look.thread_ts),
-                ("oldest", &look.oldest),
-                ("inclusive", "true"),
-                ("include_all_metadata", "true"),
-                ("limit", &limit),
-            ];
-            query.extend(look.cursor.as_deref().map(|cursor| ("cursor", cursor)));
-            let request = self.client.get(self.url("conversations.replies")).query(&query);
-            Ok(page(&self.call(request, within).await?))
-        })
     }
 }
 

@@ -26,7 +26,7 @@ use testkit::{Dynamo, ManualClock, Outside};
 
 pub const SIGNING_SECRET: &str = "not-a-secret";
 pub const TEMPLATE: &str = "infra/templates/slack.yaml";
-/// As the template says.
+/// The timeouts of the template.
 pub const EVENTS_TIMEOUT: Duration = Duration::from_secs(3);
 pub const FILES_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -38,7 +38,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Everything outside of the functions. Clones are the same world.
+/// Everything outside of the functions. Clones share it.
 #[derive(Clone)]
 pub struct World {
     pub dynamo: Dynamo,
@@ -94,7 +94,7 @@ impl World {
         ProcessedEvents::new(&client, self.table(), self.fallback, bound, clock, self.admissions.instance())
     }
 
-    /// What an invocation knows of itself: its request, and that it may run for this long.
+    /// The context of an invocation that begins now.
     pub fn invocation(&self, request_id: &str, timeout: Duration) -> Context {
         let mut context = Context::default();
         context.request_id = request_id.to_owned();
@@ -135,7 +135,7 @@ impl World {
         items.map(|item| (item["event_key"]["S"].as_str().unwrap_or_default().to_owned(), item)).collect()
     }
 
-    /// An event of now with these files.
+    /// An event with these files, posted now.
     pub fn event(&self, id: &str, files: &[&str]) -> Value {
         envelope(id, &format!("{}.000100", self.clock.now().as_secs()), files)
     }
@@ -166,12 +166,12 @@ pub fn upload(envelope: &Value) -> Upload {
     }
 }
 
-/// How Slack misbehaves, one call each.
+/// How Slack fails at one call.
 #[derive(Debug, Clone)]
 pub enum Trouble {
     Refuse(&'static str),
     RateLimit(Duration),
-    /// Performed; the answer is lost.
+    /// It performs the call, and the answer is lost.
     Lose,
 }
 
@@ -314,7 +314,7 @@ impl Queue {
         lock(&self.state).accepted
     }
 
-    /// The oldest that waits; it stays until it is [`done`](Self::done).
+    /// The oldest upload. It stays in the queue until [`done`](Self::done).
     pub fn first(&self) -> Option<Upload> {
         lock(&self.state).uploads.front().cloned()
     }
@@ -347,7 +347,7 @@ struct AdmissionsState {
     instances: usize,
     admitted: BTreeMap<(usize, String), usize>,
     reconciled: usize,
-    /// Work that was done under the store's claim, of which the store could not be told.
+    /// How many completions the store could not record, although it had admitted the work.
     unrecorded: usize,
 }
 
