@@ -1,10 +1,9 @@
 //! A stand-in for BigQuery: the part of its HTTP API that sessync uses, as a function from request to reply.
 //!
-//! It keeps rows in memory, checks them against the columns that it is given, and inserts all rows of a request or
-//! none. It has BigQuery's weaknesses when it is asked to have them: it forgets `insertId`s, loses answers after it
-//! accepted the rows, refuses requests, is slow.
-//! It recognises the statements that sessync makes (`CREATE TABLE IF NOT EXISTS`, `CREATE OR REPLACE VIEW`,
-//! `SELECT uuid, COUNT(*)`) and refuses every other.
+//! It keeps rows in memory, checks them against the given columns, and inserts either all rows of a request or none. On
+//! request it has BigQuery's weaknesses: it forgets `insertId`s, loses answers after it accepted the rows, refuses requests,
+//! or is slow. It knows the statements that sessync makes (`CREATE TABLE IF NOT EXISTS`, `CREATE OR REPLACE VIEW`,
+//! `SELECT uuid, COUNT(*)`) and refuses every other statement.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fmt;
@@ -13,43 +12,43 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-/// BigQuery's own limit of a request.
+/// BigQuery's limit for one request.
 const MAX_REQUEST_BYTES: usize = 10 * 1024 * 1024;
 
-/// How many rows a page of a query's result has: few, so that paging is exercised.
+/// The rows in one page of a query's result. There are few, so that tests exercise paging.
 const PAGE_ROWS: usize = 1000;
 
-/// A column of the tables that the stand-in keeps.
+/// A column of the stand-in's tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     pub name: &'static str,
     /// `STRING`, `BOOL`, `TIMESTAMP` or `JSON`.
     pub kind: &'static str,
-    /// Whether a row must have it.
+    /// Whether every row must have it.
     pub required: bool,
 }
 
-/// What can go wrong with one request.
+/// A fault of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// Refused with this status.
+    /// The request is refused with this status.
     Refuse { status: u16, retry_after: Option<u64> },
-    /// The rows are accepted, the answer never arrives.
+    /// The rows are accepted, but the answer does not arrive.
     AcceptThenLose,
-    /// The connection breaks before anything happens.
+    /// The connection breaks before any row is inserted.
     Lose,
     /// The answer takes this long.
     Slow(Duration),
 }
 
-/// Faults that last.
+/// Faults that stay until they are replaced.
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
-    /// `insertId`s are not remembered at all.
+    /// No `insertId` is remembered.
     pub forgetful: bool,
-    /// Requests of more rows than this are answered with 413.
+    /// A request with more rows than this gets status 413.
     pub max_rows: Option<usize>,
-    /// Tables must be created before they take rows.
+    /// A table must be created before it takes rows.
     pub strict_tables: bool,
     /// A request with a row whose uuid contains this is refused as a whole.
     pub refused_uuid: Option<String>,
@@ -57,19 +56,19 @@ pub struct Faults {
     pub inserts: Option<(Fault, f64)>,
 }
 
-/// A reply, and what the server around it is to do with it.
+/// A reply, and how the server around the stand-in must send it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
     pub status: u16,
     pub headers: Vec<(&'static str, String)>,
     pub body: String,
-    /// To be waited before replying.
+    /// How long the server waits before it replies.
     pub delay: Duration,
-    /// The connection is to be broken instead of replying.
+    /// The server breaks the connection instead of replying.
     pub lost: bool,
 }
 
-/// Rows that were accepted, or would have been.
+/// One request to insert rows.
 #[derive(Debug, Clone)]
 pub struct Batch<'a> {
     pub project: &'a str,
@@ -79,11 +78,11 @@ pub struct Batch<'a> {
     pub request: &'a Value,
     /// How many of its rows are new to the table.
     pub new: usize,
-    /// What the sender gets to see; accepted and lost is 200 here.
+    /// The status of the reply, also if the reply is lost; 0 if the request itself was lost.
     pub status: u16,
 }
 
-/// Called with each batch of rows, accepted or refused.
+/// Called with each batch, accepted or refused.
 pub type OnBatch = Box<dyn Fn(&Batch<'_>) + Send + Sync>;
 
 /// The stand-in.
@@ -104,9 +103,9 @@ struct Inner {
     /// By table and `insertId`.
     remembered: HashSet<(String, String)>,
     faults: Faults,
-    /// Faults of the next inserts, first come first served; they go before the lasting ones.
+    /// Faults of the next inserts, in order. They come before the lasting ones.
     next: VecDeque<Fault>,
-    /// The same, for queries.
+    /// Faults of the next queries, in order.
     next_queries: VecDeque<Fault>,
     results: BTreeMap<String, Vec<(String, u64)>>,
     rng: fastrand::Rng,
@@ -115,8 +114,8 @@ struct Inner {
 }
 
 impl StandIn {
-    /// Empty and healthy; every table has these columns. The seed decides which requests meet a fault that only some
-    /// meet.
+    /// Empty and without faults; every table has these columns. If only a share of the requests meets a fault, `seed` decides
+    /// which ones.
     pub fn new(seed: u64, columns: impl IntoIterator<Item = Column>) -> StandIn {
         StandIn {
             columns: columns.into_iter().collect(),
@@ -135,7 +134,7 @@ impl StandIn {
         }
     }
 
-    /// Tells of every batch: the local outbox.
+    /// Calls `on_batch` with every batch.
     pub fn on_batch(mut self, on_batch: OnBatch) -> StandIn {
         self.on_batch = Some(on_batch);
         self
@@ -146,40 +145,40 @@ impl StandIn {
         self.lock().faults = faults;
     }
 
-    /// A request with a row whose uuid contains this is refused as a whole, without saying because of which row.
+    /// From now on, a request with a row whose uuid contains this is refused as a whole. The answer does not name the row.
     pub fn refuse_rows_with(&self, uuid: &str) {
         self.lock().faults.refused_uuid = Some(uuid.to_owned());
     }
 
-    /// The next inserts meet these faults, one each.
+    /// Lets each of the next inserts meet one of these faults, in order.
     pub fn fail_next(&self, faults: impl IntoIterator<Item = Fault>) {
         self.lock().next.extend(faults);
     }
 
-    /// The next queries meet these faults, one each.
+    /// Lets each of the next queries meet one of these faults, in order.
     pub fn fail_next_queries(&self, faults: impl IntoIterator<Item = Fault>) {
         self.lock().next_queries.extend(faults);
     }
 
-    /// Forgets every `insertId`, as BigQuery does after a minute or so.
+    /// Forgets every `insertId`, as BigQuery does after about a minute.
     pub fn forget_insert_ids(&self) {
         self.lock().remembered.clear();
     }
 
-    /// The rows of a table, in the order in which they came.
+    /// The rows of a table, in the order of their arrival.
     pub fn rows(&self, dataset: &str, table: &str) -> Vec<Map<String, Value>> {
         let inner = self.lock();
         let suffix = format!(".{dataset}.{table}");
         inner.tables.iter().filter(|(name, _)| name.ends_with(&suffix)).flat_map(|(_, rows)| rows.clone()).collect()
     }
 
-    /// How many inserts and queries there were.
+    /// How many inserts and how many queries there were.
     pub fn calls(&self) -> (u64, u64) {
         let inner = self.lock();
         (inner.inserts, inner.queries)
     }
 
-    /// Drops all rows; for a fresh start.
+    /// Drops all tables and forgets every `insertId`.
     pub fn clear(&self) {
         let mut inner = self.lock();
         inner.tables.clear();
@@ -203,7 +202,7 @@ impl StandIn {
                     .and_then(|page| page.parse().ok());
                 self.lock().page(job, page.unwrap_or(0))
             }
-            _ => failure(404, "notFound", &format!("the stand-in does not serve {method} {path}")),
+            _ => failure(404, "notFound", &format!("the stand-in for BigQuery does not answer {method} {path}")),
         }
     }
 
@@ -263,7 +262,7 @@ impl StandIn {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic elsewhere leaves the rows as they were before it or after it: both are rows.
+        // After a panic elsewhere the tables may lack some rows of one request, but they are still usable.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -322,7 +321,11 @@ impl Inner {
         };
         let number = |name: &str| parameter(name).and_then(|value| value["value"].as_str()?.parse::<i64>().ok());
         let Some(table) = sql.split('`').nth(1).map(str::to_owned) else {
-            return failure(400, "invalidQuery", "the stand-in knows only the statements that sessync makes");
+            return failure(
+                400,
+                "invalidQuery",
+                "the stand-in for BigQuery knows only the statements that sessync makes",
+            );
         };
         let complete = |rows: Vec<Value>| {
             reply(
@@ -338,7 +341,11 @@ impl Inner {
             return complete(Vec::new());
         }
         if !sql.starts_with("SELECT uuid, COUNT(*) AS n FROM") {
-            return failure(400, "invalidQuery", "the stand-in knows only the statements that sessync makes");
+            return failure(
+                400,
+                "invalidQuery",
+                "the stand-in for BigQuery knows only the statements that sessync makes",
+            );
         }
         let Some(rows) = self.tables.get(&table).map(Vec::as_slice).or((!self.faults.strict_tables).then_some(&[]))
         else {
@@ -428,7 +435,8 @@ fn failure(status: u16, reason: &str, message: &str) -> Reply {
     reply(status, json!({"error": {"code": status, "message": message, "errors": errors}}))
 }
 
-fn refusal(status: u16, retry_after: Option<u64>) -> Reply {
+/// A refusal with this status, in BigQuery's words.
+pub fn refusal(status: u16, retry_after: Option<u64>) -> Reply {
     let (reason, message) = match status {
         401 => ("authError", "Request had invalid authentication credentials."),
         403 => ("accessDenied", "Access Denied."),

@@ -1,6 +1,6 @@
-//! An issuer of tokens for development and tests: it has a key and signs ES256 tokens with it.
+//! An issuer of tokens for development and tests. It has a key and signs ES256 tokens with it.
 //!
-//! The token API does not know this issuer: it gets the public key as configuration, as it gets a real issuer's.
+//! The token API has no code for this issuer. It gets the public key as configuration, like that of a real issuer.
 
 use std::fmt::{self, Display};
 
@@ -20,9 +20,9 @@ pub struct Issuer {
     random: SystemRandom,
 }
 
-/// The key could not be made or used: the system has no randomness, or the kept key is not one.
+/// The key could not be made or used: the system has no random numbers, or the kept key is damaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the development issuer's key could not be made or used")]
+#[error("the key of the development issuer could not be made or used")]
 pub struct Error;
 
 impl fmt::Debug for Issuer {
@@ -37,7 +37,7 @@ impl Issuer {
         Self::with_key(name, audience, kid, &Self::new_key()?)
     }
 
-    /// A new private key (PKCS #8), for an issuer that has to be the same after a restart.
+    /// A new private key (PKCS #8), for an issuer that must be the same after a restart.
     pub fn new_key() -> Result<Vec<u8>, Error> {
         let document =
             EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).map_err(|_| Error)?;
@@ -94,7 +94,7 @@ impl Issuer {
         self.sign_with(&json!({ "alg": "ES256", "typ": "JWT", "kid": self.kid }), claims)
     }
 
-    /// Signs any claims under any header: a test needs headers that must be refused.
+    /// Signs any claims under any header. Tests need headers that must be refused.
     pub fn sign_with(&self, header: &Value, claims: &Value) -> Result<String, Error> {
         let signed =
             format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims.to_string()));

@@ -1,8 +1,8 @@
-//! Calls to the outside, numbered, so that a run can be stopped at any one of them.
+//! Numbers the calls of a run to the outside, so that a test can stop the run at each of them.
 //!
-//! Everything a run can do to the world goes through one [`Outside`]: the embedded DynamoDB reports its calls to it,
-//! and a fake destination wraps what it does in [`Outside::call`]. [`crate::interrupt`] uses it to let a process die
-//! right before or right after each call.
+//! All effects of a run go through one [`Outside`]: the embedded DynamoDB reports its calls to it, and a fake destination
+//! wraps its work in [`Outside::call`]. `interrupt` in `crates/testkit` uses it to let a process die right before or right
+//! after each call.
 
 use std::fmt;
 use std::future::{Future, pending, poll_fn};
@@ -12,9 +12,9 @@ use std::task::{Poll, Waker};
 /// On which side of a call the process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The call is never made.
+    /// The call is not made.
     Before,
-    /// The call is performed and its answer is never seen.
+    /// The call is performed, but its answer does not arrive.
     After,
 }
 
@@ -23,7 +23,7 @@ pub enum Side {
 pub struct Stop {
     /// The number of the call, from 1.
     pub call: usize,
-    /// Before it or after it.
+    /// Before the call or after it.
     pub side: Side,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for Stop {
     }
 }
 
-/// The door through which a run reaches the outside. Clones are the same door.
+/// The way of a run to the outside. All clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct Outside {
     state: Arc<Mutex<State>>,
@@ -45,22 +45,22 @@ pub struct Outside {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The calls of the present run, by name.
+    /// The names of the calls of the present run.
     calls: Vec<String>,
     stop: Option<Stop>,
-    /// Once a process is dead, nothing that is left of it reaches the outside any more.
+    /// After the process has died, no call of it reaches the outside.
     dead: bool,
     mourner: Option<Waker>,
 }
 
 impl Outside {
-    /// A door that nobody stops at yet.
+    /// An outside at which no run is stopped yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes one call to the outside. If the run is to be stopped here, this never returns.
+    /// Makes one call to the outside. If the run is stopped here, this never returns.
     pub async fn call<T>(&self, name: &str, work: impl Future<Output = T>) -> T {
         let number = {
             let mut state = self.lock();
@@ -85,7 +85,7 @@ impl Outside {
         self.lock().calls.clone()
     }
 
-    /// Begins a new run, which dies at `stop`, if any.
+    /// Begins a new run, which dies at `stop`, if there is one.
     pub fn begin(&self, stop: Option<Stop>) {
         *self.lock() = State { stop, ..State::default() };
     }

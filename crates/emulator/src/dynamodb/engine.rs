@@ -1,7 +1,6 @@
-//! The embedded DynamoDB, called directly: an operation's name and its JSON in, DynamoDB's JSON out.
+//! The embedded DynamoDB, called directly with the name and the JSON of an operation. It returns DynamoDB's JSON.
 //!
-//! It does what the engine's own HTTP server does behind its socket, except that it words refusals of malformed JSON,
-//! which no SDK sends, in its own way.
+//! It behaves like the HTTP server of dynoxide, except for the error messages about malformed JSON, which no SDK sends.
 
 use std::path::Path;
 
@@ -15,11 +14,11 @@ use template::Table;
 
 use super::faults::{Answer, Call, Dispatch, NoFollower};
 
-/// Why the embedded DynamoDB did not do something.
+/// Why a call of the embedded DynamoDB failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file cannot be used, or SQLite has no memory.
-    #[error("cannot open the database: {0}")]
+    /// The file cannot be used, or SQLite is out of memory.
+    #[error("the embedded DynamoDB could not open its database: {0}")]
     Open(DynoxideError),
     /// DynamoDB answered with an error.
     #[error("DynamoDB refused {operation}: {answer}")]
@@ -29,12 +28,12 @@ pub enum Error {
         /// DynamoDB's words.
         answer: String,
     },
-    /// Expired items are still there.
-    #[error("cannot delete expired items: {0}")]
+    /// Expired items could not be deleted.
+    #[error("the embedded DynamoDB could not delete expired items: {0}")]
     Sweep(DynoxideError),
 }
 
-/// One embedded database. Clones are the same database.
+/// One embedded database. All clones are the same database.
 #[derive(Clone)]
 pub struct Engine {
     database: Database,
@@ -47,13 +46,13 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// Calls go to `database`.
+    /// An engine for `database`.
     #[must_use]
     pub fn new(database: Database) -> Self {
         Self { database }
     }
 
-    /// The database in this file, which is made if it is not there.
+    /// Opens the database in this file, and creates the file if it does not exist.
     ///
     /// # Errors
     /// When the file cannot be used.
@@ -61,7 +60,7 @@ impl Engine {
         Database::new(&file.to_string_lossy()).map(Self::new).map_err(Error::Open)
     }
 
-    /// A new database that is gone when the last clone is dropped.
+    /// Opens a new database in memory. It is lost when the last clone is dropped.
     ///
     /// # Errors
     /// When SQLite cannot open one.
@@ -78,7 +77,7 @@ impl Engine {
         }
     }
 
-    /// Performs one operation and returns what DynamoDB answers if it succeeds.
+    /// Performs one operation and returns DynamoDB's answer.
     ///
     /// # Errors
     /// When DynamoDB refuses it.
@@ -91,8 +90,8 @@ impl Engine {
         Ok(serde_json::from_slice(&answer.body).unwrap_or_default())
     }
 
-    /// Creates a table as its template describes it, unless there is one of that name. A table that is there keeps its
-    /// keys, which cannot change on AWS either, and gets the template's TTL attribute.
+    /// Creates a table as its template describes it, unless it exists. An existing table keeps its keys, which cannot change on
+    /// AWS either, and gets the TTL attribute of the template.
     ///
     /// # Errors
     /// When DynamoDB refuses the table.
@@ -111,8 +110,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Deletes the items that are expired by the database's clock, as DynamoDB does sooner or later; returns how many
-    /// there were.
+    /// Deletes the items that are expired by the database's clock, and returns how many there were. DynamoDB does this at some
+    /// later time.
     ///
     /// # Errors
     /// When SQLite fails.
@@ -130,7 +129,8 @@ impl Dispatch for Engine {
     fn follower(&self) -> Result<Box<dyn Dispatch>, NoFollower> {
         let scratch = tempfile::tempdir().map_err(|error| NoFollower(error.to_string()))?;
         let path = scratch.path().join("snapshot.db");
-        let path = path.to_str().ok_or_else(|| NoFollower("temporary path is not UTF-8".into()))?;
+        let path =
+            path.to_str().ok_or_else(|| NoFollower("the path of the temporary directory is not UTF-8".into()))?;
         let copy = || {
             self.database.vacuum_into(path)?;
             let copy = Database::memory()?;
@@ -184,7 +184,7 @@ fn with<I: DeserializeOwned, O: Serialize>(
     serde_json::to_vec(&response).map_err(|error| DynoxideError::InternalServerError(error.to_string()))
 }
 
-/// The engine marks in its deserialisation errors which exception DynamoDB would answer with.
+/// Turns a deserialisation error into DynamoDB's exception. The engine marks in the error which exception it is.
 fn refusal(message: &str) -> DynoxideError {
     let without_position = message.split(" at line ").next().unwrap_or(message);
     for marker in ["VALIDATION_AS_READ:", "VALIDATION_REQUEST:", "VALIDATION:"] {

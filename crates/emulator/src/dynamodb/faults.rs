@@ -1,11 +1,11 @@
-//! What can go wrong between a caller and its DynamoDB, on purpose.
+//! Faults between a caller and its DynamoDB.
 //!
-//! [`Faulty`] stands in front of anything that performs DynamoDB operations ([`Dispatch`]). Without rules it only
-//! counts. A [`Rule`] says which calls go wrong and how; rules can be put and healed at any time through [`Faults`],
-//! the handle that a test keeps. All chance comes from one seed.
+//! [`Faulty`] stands in front of anything that performs DynamoDB operations ([`Dispatch`]). Without rules it only counts the
+//! calls. A [`Rule`] says which calls fail and how. Rules can be added and removed at any time through [`Faults`], the handle
+//! that a test keeps. One seed decides everything that happens by chance.
 //!
-//! Two faults make up for what the embedded engine is kinder in than AWS: [`Fault::Conflict`], and indexes that lag
-//! ([`Faults::lag_indexes`]).
+//! The embedded engine never reports conflicts between transactions, and its indexes never lag. Two faults make up for that:
+//! [`Fault::Conflict`] and [`Faults::lag_indexes`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -38,40 +38,40 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// Performs DynamoDB operations: the embedded engine, or an endpoint somewhere.
+/// Performs DynamoDB operations: the embedded engine, or another endpoint.
 pub trait Dispatch: Send + Sync + fmt::Debug + 'static {
-    /// Performs one operation. It is performed by the time the future completes, or never.
+    /// Performs one operation, at the latest when the future completes.
     fn dispatch(&self, call: Call) -> BoxFuture<'static, Answer>;
 
-    /// A copy of the present state to which the same writes can be applied later: what lagging indexes read.
+    /// A copy of the present state, to which the same writes are applied later. Lagging indexes read from it.
     ///
     /// # Errors
-    /// When there is no way to copy the state; indexes cannot lag then.
+    /// When the state cannot be copied. Then indexes cannot lag.
     fn follower(&self) -> Result<Box<dyn Dispatch>, NoFollower> {
         Err(NoFollower("this DynamoDB cannot be copied".into()))
     }
 }
 
-/// There is no copy of the state for indexes that lag.
+/// The state could not be copied for lagging indexes.
 #[derive(Debug, thiserror::Error)]
-#[error("no copy of the tables to lag behind: {0}")]
+#[error("indexes cannot lag, because the tables could not be copied: {0}")]
 pub struct NoFollower(pub String);
 
 /// A call that got no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// Nobody listens: the call was not performed.
+    /// Nobody listens. The call was not performed.
     #[error("connection refused")]
     Refused,
-    /// The connection was lost: the caller cannot know whether the call was performed.
+    /// The connection was lost. The caller cannot know whether the call was performed.
     #[error("connection reset while waiting for the answer")]
     Reset,
 }
 
-/// How a call goes wrong.
+/// How a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Refused; not performed.
+    /// The connection is refused; the call is not performed.
     Down,
     /// Answered with `ProvisionedThroughputExceededException`; not performed.
     Throttle,
@@ -81,37 +81,37 @@ pub enum Fault {
     Slow(Duration),
     /// Performed at once, answered after this long.
     Late(Duration),
-    /// Performed; the answer is lost with the connection.
+    /// Performed; the connection is lost before the answer.
     LoseAnswer,
-    /// The connection is lost at once; performed after this long (before the first call that comes later than that), when
-    /// nobody waits for it any more.
+    /// The connection is lost at once, and the call is performed later, when nobody waits for it: before the first call that
+    /// comes after this long.
     Straggle(Duration),
-    /// Never answered and not performed: whoever has no timeout waits for ever.
+    /// Neither answered nor performed. A caller without a timeout waits for ever.
     Hang,
-    /// `TransactionConflict`, as a transaction that is under way elsewhere causes it: transactions are cancelled,
-    /// plain writes refused; reads go through.
+    /// `TransactionConflict`, as if another transaction were running: transactions are cancelled, plain writes are refused,
+    /// plain reads succeed.
     Conflict,
-    /// Performed, but a refusal does not bring the item that stood in the way: not every DynamoDB returns it.
+    /// Performed, but a failed condition does not return the old item. Not every DynamoDB returns it.
     NoOldItem,
     /// `AccessDeniedException`: a configuration error, not an outage.
     Denied,
-    /// `ResourceNotFoundException`: the table is not there.
+    /// `ResourceNotFoundException`: the table does not exist.
     Missing,
 }
 
-/// Which calls go wrong.
+/// Which calls fail, and how.
 #[derive(Clone, Debug)]
 pub struct Rule {
     fault: Fault,
     operation: Option<String>,
     rate: f64,
     calls: Option<RangeInclusive<u64>>,
-    /// Calls that this rule was asked about.
+    /// How many calls of its operation there were since the rule was added.
     seen: u64,
 }
 
 impl Rule {
-    /// Every call goes wrong like this.
+    /// Every call has this fault.
     #[must_use]
     pub fn new(fault: Fault) -> Self {
         Self { fault, operation: None, rate: 1.0, calls: None, seen: 0 }
@@ -124,20 +124,20 @@ impl Rule {
         self
     }
 
-    /// Only this share of them, by chance.
+    /// Only this share of the calls, by chance.
     #[must_use]
     pub fn rate(mut self, rate: f64) -> Self {
         self.rate = rate;
         self
     }
 
-    /// Only the `n`-th of them (from 1) since the rule was put.
+    /// Only the `n`-th call (from 1) since the rule was added.
     #[must_use]
     pub fn call(self, n: u64) -> Self {
         self.calls(n..=n)
     }
 
-    /// Only these of them (from 1) since the rule was put.
+    /// Only these calls (from 1) since the rule was added.
     #[must_use]
     pub fn calls(mut self, calls: RangeInclusive<u64>) -> Self {
         self.calls = Some(calls);
@@ -158,12 +158,12 @@ impl Rule {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// What goes wrong.
+    /// The kind of fault.
     pub mode: Mode,
-    /// How slow, how late, or how far behind.
+    /// How many milliseconds a slow call takes, or indexes lag.
     #[serde(default = "Spec::default_ms")]
     pub ms: u64,
-    /// For which share of the calls.
+    /// The share of the calls that are affected.
     #[serde(default = "Spec::default_rate")]
     pub rate: f64,
 }
@@ -177,7 +177,7 @@ impl Spec {
         1.0
     }
 
-    /// The rule, or `None` for lagging indexes, which are not a matter of single calls.
+    /// The rule; `None` for lagging indexes, which do not concern single calls.
     #[must_use]
     pub fn rule(&self) -> Option<Rule> {
         let fault = match self.mode {
@@ -193,7 +193,7 @@ impl Spec {
     }
 }
 
-/// The faults that have a name outside of tests.
+/// The faults that people can choose by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -213,16 +213,16 @@ pub enum Mode {
     LagIndexes,
 }
 
-/// How far indexes are behind their table.
+/// How far indexes lag behind their table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lag {
-    /// A write is seen in an index after this many further calls.
+    /// An index shows a write after this many further calls.
     Calls(u64),
-    /// A write is seen in an index after this long.
+    /// An index shows a write after this time.
     Time(Duration),
 }
 
-/// The handle on what goes wrong. Clones are the same handle.
+/// The handle on the faults. All clones are the same handle.
 #[derive(Clone)]
 pub struct Faults {
     state: Arc<Mutex<State>>,
@@ -232,7 +232,7 @@ struct State {
     rules: Vec<Rule>,
     random: fastrand::Rng,
     calls: Calls,
-    /// What was asked for; [`Faulty`] follows it at its next call, where it can copy the tables.
+    /// How indexes should lag. [`Faulty`] applies it at its next call, when it can copy the tables.
     lag: Option<Lag>,
 }
 
@@ -242,29 +242,29 @@ impl Faults {
         Self { state: Arc::new(Mutex::new(State { rules: Vec::new(), random, calls: Calls::default(), lag: None })) }
     }
 
-    /// Adds a rule. The first rule that strikes decides.
+    /// Adds a rule. The first rule that applies to a call decides.
     pub fn put(&self, rule: Rule) {
         self.lock().rules.push(rule);
     }
 
-    /// This rule and no other.
+    /// Replaces all rules with this one.
     pub fn only(&self, rule: Rule) {
         self.lock().rules = vec![rule];
     }
 
-    /// Nothing goes wrong any more; indexes no longer lag.
+    /// Removes all faults; indexes no longer lag.
     pub fn heal(&self) {
         let mut state = self.lock();
         state.rules.clear();
         state.lag = None;
     }
 
-    /// Chance starts again from `seed`.
+    /// Starts the random numbers again from `seed`.
     pub fn seed(&self, seed: u64) {
         self.lock().random = fastrand::Rng::with_seed(seed);
     }
 
-    /// DynamoDB is away.
+    /// DynamoDB is down.
     pub fn down(&self) {
         self.only(Rule::new(Fault::Down));
     }
@@ -279,7 +279,7 @@ impl Faults {
         self.only(Rule::new(Fault::Error));
     }
 
-    /// DynamoDB takes this long.
+    /// Every call takes this long.
     pub fn slow(&self, by: Duration) {
         self.only(Rule::new(Fault::Slow(by)));
     }
@@ -289,28 +289,28 @@ impl Faults {
         self.only(Rule::new(Fault::LoseAnswer));
     }
 
-    /// Every write meets another transaction.
+    /// Every write conflicts with another transaction.
     pub fn conflict(&self) {
         self.only(Rule::new(Fault::Conflict));
     }
 
-    /// Indexes see writes only later; `None` lets them catch up.
+    /// Lets indexes lag; with `None` they catch up.
     pub fn lag_indexes(&self, lag: Option<Lag>) {
         self.lock().lag = lag;
     }
 
-    /// What was called so far.
+    /// The calls so far.
     #[must_use]
     pub fn calls(&self) -> Calls {
         self.lock().calls.clone()
     }
 
-    /// Counts from zero again, and returns what was counted.
+    /// Starts counting from zero, and returns the calls so far.
     pub fn reset_calls(&self) -> Calls {
         std::mem::take(&mut self.lock().calls)
     }
 
-    /// Counts a call and decides its fate.
+    /// Counts a call, and decides which fault it meets.
     fn next(&self, operation: &str) -> (Option<Fault>, Option<Lag>) {
         let mut state = self.lock();
         let State { rules, random, calls, lag } = &mut *state;
@@ -331,7 +331,7 @@ impl fmt::Debug for Faults {
     }
 }
 
-/// How often each operation was called; an SDK's retries are calls too.
+/// How often each operation was called. Retries of the SDK are calls too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Calls(BTreeMap<String, u64>);
 
@@ -348,21 +348,21 @@ impl Calls {
         self.0.values().sum()
     }
 
-    /// Each operation that was called, with how often.
+    /// Each operation that was called, with the number of its calls.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.0.iter().map(|(operation, count)| (operation.as_str(), *count))
     }
 }
 
-/// A DynamoDB in which things go wrong. Clones are the same one.
+/// A DynamoDB with faults. All clones are the same.
 #[derive(Clone)]
 pub struct Faulty {
     inner: Arc<dyn Dispatch>,
     faults: Faults,
     clock: Arc<dyn Clock>,
-    /// Held while an operation is performed and noted for the lagging indexes, so that both see one order.
+    /// Locked while an operation is performed and recorded for the lagging indexes, so that both see the same order.
     behind: Arc<tokio::sync::Mutex<Behind>>,
-    /// Calls that are on their way, and when they arrive.
+    /// Calls that arrive later, and when.
     stragglers: Arc<Mutex<Vec<(Timestamp, Call)>>>,
 }
 
@@ -372,7 +372,7 @@ impl fmt::Debug for Faulty {
     }
 }
 
-/// The state that lagging indexes still see.
+/// The state that lagging indexes show.
 #[derive(Debug, Default)]
 struct Behind {
     follower: Option<Box<dyn Dispatch>>,
@@ -389,7 +389,7 @@ struct Owed {
 }
 
 impl Faulty {
-    /// Stands in front of `inner`; `seed` decides every chance.
+    /// Stands in front of `inner`. `seed` decides everything that happens by chance.
     pub fn new(inner: impl Dispatch, clock: impl Clock, seed: u64) -> Self {
         Self {
             inner: Arc::new(inner),
@@ -400,22 +400,22 @@ impl Faulty {
         }
     }
 
-    /// Another way to the same DynamoDB, with faults of its own: what is done to one does not touch the other.
+    /// Another access to the same DynamoDB, with its own faults. The faults of one do not affect the other.
     #[must_use]
     pub fn beside(&self, seed: u64) -> Self {
         Self { faults: Faults::new(seed), behind: Arc::default(), ..self.clone() }
     }
 
-    /// The handle on what goes wrong here.
+    /// The handle on the faults.
     #[must_use]
     pub fn faults(&self) -> &Faults {
         &self.faults
     }
 
-    /// Performs `call`, or what goes wrong instead.
+    /// Performs `call`, unless a fault prevents it.
     ///
     /// # Errors
-    /// When the fault leaves the caller without an answer.
+    /// When a fault leaves the caller without an answer.
     pub async fn call(&self, call: Call) -> Result<Answer, Broken> {
         let (fault, lag) = self.faults.next(&call.operation);
         for straggler in self.due() {
@@ -460,7 +460,7 @@ impl Faulty {
         }
     }
 
-    /// Calls that were on their way and have arrived by now, in the order of their arrival.
+    /// The delayed calls that have arrived by now, in the order of their arrival.
     fn due(&self) -> Vec<Call> {
         let mut stragglers = self.lock_stragglers();
         if stragglers.is_empty() {
@@ -517,7 +517,7 @@ impl Behind {
                 Lag::Calls(calls) => self.calls > first.number.saturating_add(calls),
                 Lag::Time(time) => now >= first.at + time,
             };
-            // Tables are there at once; only their contents lag.
+            // A change of a table takes effect at once; only the contents lag.
             let of_a_table = first.call.operation.ends_with("Table") || first.call.operation == "UpdateTimeToLive";
             if !due && !of_a_table {
                 return;
@@ -556,7 +556,7 @@ fn is_plain_write(operation: &str) -> bool {
     matches!(operation, "PutItem" | "UpdateItem" | "DeleteItem" | "BatchWriteItem")
 }
 
-/// What a call meets when another transaction holds its first item; `None` where a conflict cannot happen.
+/// The answer to a call when another transaction holds its first item; `None` if the call cannot conflict.
 fn conflict(call: &Call) -> Option<Answer> {
     const TEXT: &str = "Transaction is ongoing for the item";
     if is_plain_write(&call.operation) {

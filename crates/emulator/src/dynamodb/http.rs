@@ -1,4 +1,4 @@
-//! The SDK's HTTP client, replaced: requests go straight to the engine.
+//! Replaces the SDK's HTTP client, so that requests go directly to the engine.
 
 use aws_sdk_dynamodb::config::SharedHttpClient;
 use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn};
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::faults::{Broken, Call, Faulty};
 use crate::outside::Outside;
 
-/// An HTTP client for the SDK that reaches `faulty` and nothing else, and reports each call to `outside`.
+/// An HTTP client for the SDK that sends every request to `faulty`, and reports each call to `outside`.
 #[must_use]
 pub fn http_client(faulty: Faulty, outside: Outside) -> SharedHttpClient {
     let connector = SharedHttpConnector::new(Connector { faulty, outside });

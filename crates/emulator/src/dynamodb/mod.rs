@@ -1,7 +1,7 @@
-//! A DynamoDB in this process.
+//! An embedded DynamoDB.
 //!
-//! A call goes from the SDK through [`http_client`] (no socket, no port), past the [`Outside`](crate::Outside), through
-//! [`faults::Faulty`] and into the [`Engine`].
+//! A call goes from the SDK through [`http_client`] (without a socket), is counted by [`Outside`](crate::Outside), passes
+//! [`faults::Faulty`] and reaches the [`Engine`].
 
 mod engine;
 pub mod faults;
