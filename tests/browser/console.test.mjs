@@ -1,4 +1,4 @@
-// The console's frame, clicked as a person would. SCREENSHOTS=DIR keeps pictures of it.
+// The frame of the console, used as a person would. With SCREENSHOTS=DIR it keeps pictures.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually, json, open, platform, prepare, start } from './support.mjs';
@@ -11,20 +11,20 @@ async function picture(page, name) {
 
 const number = async (page, id) => Number(await page.locator(`#count-${id}`).innerText());
 
-test('what arrives is seen without a reload', async () => {
+test('a request appears without a reload', async () => {
   const page = await open(platform.url);
   await page.getByText('live', { exact: true }).waitFor();
   const before = await number(page, 'arrived');
-  // Not signed by Slack, so it is refused at the door: it arrived all the same.
+  // It is not signed by Slack, so it is refused, but it is still a request.
   const refused = await fetch(`${platform.url}/slack/events`, { method: 'POST', body: '{}' });
   assert.equal(refused.status, 401);
-  await eventually('the arrival', async () => (await number(page, 'arrived')) === before + 1);
+  await eventually('the request', async () => (await number(page, 'arrived')) === before + 1);
   await page.locator('#feed li').filter({ hasText: 'POST /slack/events' }).filter({ hasText: '401' }).first().waitFor();
   assert.deepEqual(page.problems, []);
   await page.context().close();
 });
 
-test('a fault is switched, seen by everybody, and healed', async () => {
+test('a fault is switched on, shown in every window, and healed', async () => {
   const [page, other] = [await open(platform.url), await open(platform.url)];
   const store = page.getByRole('group', { name: 'Store (DynamoDB)' });
   await store.getByRole('radio', { name: 'down' }).check({ force: true });
@@ -66,7 +66,7 @@ test('everything can be done with the keyboard', async () => {
   await page.context().close();
 });
 
-test('everything has a name that a screen reader can say', async () => {
+test('everything has a name for a screen reader', async () => {
   const page = await open(platform.url);
   for (const tab of await page.getByRole('tab').all()) {
     await tab.click();
@@ -85,7 +85,7 @@ test('alarms and metrics are shown with their runbooks', async () => {
   const page = await open(`${platform.url}/#operations`);
   await page.getByRole('row').filter({ hasText: 'slack-files-dead-letters' }).filter({ hasText: 'docs/runbooks/slack-files-dead-letters.md' }).waitFor();
   await page.getByRole('row').filter({ hasText: 'Invocations' }).first().waitFor();
-  // Nobody has to wait to see an alarm ring: half an hour without a reading is silence.
+  // Moving the time makes the alarm ring at once: half an hour without a read is silence.
   const silence = page.getByRole('row').filter({ hasText: 'github-feed-silence' });
   await page.getByRole('button', { name: '30 minutes later' }).click();
   await silence.filter({ hasText: 'ALARM' }).waitFor();
@@ -94,7 +94,7 @@ test('alarms and metrics are shown with their runbooks', async () => {
   await page.context().close();
 });
 
-/** The contrast of a text with what is behind it, as WCAG computes it. */
+/** The contrast between a text and its background, as WCAG defines it. */
 const contrast = (selector) => {
   const parse = (color) => color.match(/[\d.]+/g).map(Number);
   const luminance = ([r, g, b]) => {
@@ -132,7 +132,7 @@ for (const colorScheme of ['light', 'dark']) {
   });
 }
 
-test('text from outside is text, never markup', async () => {
+test('text from outside is never read as markup', async () => {
   const page = await open(platform.url);
   await fetch(`${platform.url}/tokens/%3Cimg%20src=x%20onerror=alert(1)%3E`);
   await fetch(`${platform.url}/slack/events?<script>alert(1)</script>`, { method: 'POST', body: '<b>' });
@@ -142,7 +142,7 @@ test('text from outside is text, never markup', async () => {
   await page.context().close();
 });
 
-test('when the platform goes away the console says so, and when it is back it goes on', async () => {
+test('when the platform stops the console says so, and when it is back the console continues', async () => {
   const mine = await start();
   const page = await open(mine.url);
   await page.getByText('live', { exact: true }).waitFor();

@@ -1,11 +1,11 @@
-// The console's feeds panel in a real browser: every entry delivered, none twice, whatever is done to Mastodon.
+// The console's feeds panel in a real browser: every entry is delivered and none twice, whatever is broken.
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { eventually, json, open, platform, prepare } from './support.mjs';
 
 let page;
 
-// A variable of the functions, with one function's name in front.
+// With a variable for one function: the function's name is in front.
 prepare(async () => {
   page = await open(`${platform.url}/#feeds`);
   await page.locator('#feeds-github-run').waitFor();
@@ -27,7 +27,7 @@ async function grow(feed) {
   return said[1];
 }
 
-/** Reads a feed as its schedule does and returns the panel's sentence about it. */
+/** Reads a feed as its schedule does, and returns the panel's sentence about it. */
 async function read(feed) {
   const last = page.locator(`#feeds-${feed}-last`);
   await last.evaluate((text) => { text.textContent = ''; });
@@ -43,10 +43,10 @@ async function newest(feed, state) {
   return { row, text: await row.innerText(), deliveries: Object.fromEntries(deliveries) };
 }
 
-/** How often a text stands in what Mastodon accepted. */
+/** How many posts that Mastodon accepted contain a text. */
 const posted = async (text) => (await json(`${platform.url}/_local/outbox?sink=mastodon`)).filter(({ request }) => request.status.includes(text)).length;
 
-test('the first reading marks what is there and posts nothing', async () => {
+test('the first read marks the present entries and posts nothing', async () => {
   for (const feed of ['github', 'hatebu']) {
     assert.match(await read(feed), /[1-9]\d* entries, 0 new|[1-9]\d* entries, \d+ new, 0 settled, 0 owed/);
     await newest(feed, 'marked');
@@ -54,7 +54,7 @@ test('the first reading marks what is there and posts nothing', async () => {
   assert.deepEqual(await json(`${platform.url}/_local/outbox?sink=mastodon`), []);
 });
 
-test('an entry that appears is posted and shown: where, and in the timeline', async () => {
+test('a new entry is posted, and shown in its list and among the posts', async () => {
   const title = await grow('github');
   await read('github');
   const { deliveries, text } = await newest('github', 'delivered');
@@ -67,7 +67,7 @@ test('an entry that appears is posted and shown: where, and in the timeline', as
   await page.locator('#feeds-timeline li[data-sink=mastodon]').filter({ hasText: '[B!] id:' }).waitFor();
 });
 
-test('Mastodon is broken and healed, and nothing is lost or doubled', async () => {
+test('Mastodon is broken and healed, and no entry is lost or posted twice', async () => {
   const before = (await json(`${platform.url}/_local/outbox?sink=mastodon`)).length;
   await choose('feeds-mastodon', 'refuse');
   await grow('hatebu');
@@ -83,7 +83,7 @@ test('Mastodon is broken and healed, and nothing is lost or doubled', async () =
   if (process.env.SCREENSHOTS) await page.screenshot({ path: `${process.env.SCREENSHOTS}/feeds.png`, fullPage: true });
 });
 
-test('Mastodon accepts and its answer is lost: the status is there once', async () => {
+test('Mastodon accepts and its answer is lost: the status is posted once', async () => {
   await choose('feeds-mastodon', 'accept_then_lose');
   const added = await json(`${platform.url}/feeds/sample/hatebu`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ title: 'A page whose post is lost' }) });
   assert.equal(added.title, 'A page whose post is lost');
@@ -95,16 +95,16 @@ test('Mastodon accepts and its answer is lost: the status is there once', async 
   assert.equal(await posted('A page whose post is lost'), 1);
 });
 
-test('what is refused for good becomes a dead letter with its reason, and can be sent again', async () => {
+test('a permanently refused entry becomes a dead letter with its reason, and can be sent again', async () => {
   await choose('feeds-mastodon', 'reject');
   const added = await json(`${platform.url}/feeds/sample/hatebu`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ title: 'A page nobody takes' }) });
   const dead = page.locator('#feeds-hatebu-entries tr[data-state=dead]').filter({ hasText: added.title });
-  // A few runs: it is tried more than once before it is given up.
+  // It takes a few runs, because an entry is tried more than once before it is given up.
   await eventually('the dead letter', async () => { await read('hatebu'); return (await dead.count()) === 1; });
   assert.match(await dead.innerText(), /mastodon: dead.*422/s);
   await choose('feeds-mastodon', '');
   await read('hatebu');
-  assert.equal(await posted(added.title), 0, 'a dead letter stays one until somebody sends it again');
+  assert.equal(await posted(added.title), 0, 'a dead letter stays dead until somebody sends it again');
   await page.getByRole('button', { name: `Send “${added.title}” again` }).click();
   await page.locator('#feeds-hatebu-entries tr[data-state=owed]').filter({ hasText: added.title }).waitFor();
   await read('hatebu');
@@ -112,7 +112,7 @@ test('what is refused for good becomes a dead letter with its reason, and can be
   assert.equal(await posted(added.title), 1);
 });
 
-test('what the filter ignores is shown with the reason and posted nowhere', async () => {
+test('an entry that the filter ignores is shown with the reason and posted nowhere', async () => {
   const added = await json(`${platform.url}/feeds/sample/hatebu`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ title: 'Advertisement: a better umbrella' }) });
   await read('hatebu');
   const { row, text } = await newest('hatebu', 'ignored');

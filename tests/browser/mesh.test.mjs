@@ -1,4 +1,4 @@
-// Two windows in one group, and every panel opened once.
+// Two windows in one group; and every panel is opened once.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually, open, platform, prepare, startWith } from './support.mjs';
@@ -15,7 +15,7 @@ async function window(name, at = platform) {
 const state = (page, text) => page.locator('#mesh-state', { hasText: text }).waitFor();
 const said = (page, node) => page.locator(`#mesh-values tr[data-node="${node}"] .mesh-said`).textContent().catch(() => '');
 
-test('two windows hear each other, and the group ends for both', async () => {
+test('two windows see each other’s messages, and the group ends for both', async () => {
   const [teacher, pupil] = [await window('teacher'), await window('pupil')];
   await teacher.click('#mesh-host');
   await state(teacher, 'as teacher, its host');
@@ -25,7 +25,7 @@ test('two windows hear each other, and the group ends for both', async () => {
   });
   await pupil.locator('.mesh-join').first().click();
   await state(pupil, 'In teacher’s group as pupil.');
-  // What was said before is there.
+  // Values from before it joined are shown.
   await pupil.locator('#mesh-values tr[data-node="teacher"]', { hasText: 'temperature = 20' }).waitFor();
 
   await pupil.fill('#mesh-value', '77');
@@ -55,7 +55,7 @@ test('a group without WebSocket polls', async () => {
   await teacher.locator('#mesh-log li', { hasText: 'pupil-2: hello' }).waitFor();
 });
 
-test('a host that vanishes takes its group with it', async () => {
+test('a group ends when its host disappears', async () => {
   const quick = await startWith({ HOST_HEARTBEAT_SECONDS: '2', MEMBER_HEARTBEAT_SECONDS: '2' });
   try {
     const [teacher, pupil] = [await window('teacher-3', quick), await window('pupil-3', quick)];
@@ -76,7 +76,7 @@ test('a host that vanishes takes its group with it', async () => {
   }
 });
 
-test('every panel opens without a complaint', async () => {
+test('every panel opens without an error', async () => {
   const page = await open(platform.url);
   const tabs = page.getByRole('tab');
   const count = await tabs.count();
@@ -85,6 +85,6 @@ test('every panel opens without a complaint', async () => {
     await tabs.nth(at).click();
     await page.locator('[role=tabpanel]:visible h2').first().waitFor();
   }
-  // Without sample data there are no accounts yet, and the browser says so of every balance that is not there.
+  // Without sample data there are no accounts yet, and the browser reports every missing balance.
   assert.deepEqual(page.problems.filter((problem) => !problem.startsWith('Failed to load resource')), []);
 });

@@ -1,4 +1,4 @@
-// The console's panel of session logs in a real browser: rows as they arrive in BigQuery's stand-in.
+// The console's panel of session logs in a real browser: the rows that arrive at the stand-in for BigQuery.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually, json, open, platform, prepare } from './support.mjs';
@@ -21,7 +21,7 @@ const insert = (...uuids) => json(`${platform.url}/bigquery/v2/projects/p/datase
   }),
 });
 
-test('rows are seen arriving, counted, and told apart from lines that are there twice', async () => {
+test('rows appear and are counted, and lines that are stored twice are counted apart', async () => {
   const page = await open(`${platform.url}/#sessync`);
   await page.getByText('No row yet.').waitFor();
   const total = (id) => page.locator(`#sessync-${id}`).innerText();

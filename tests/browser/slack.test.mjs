@@ -1,4 +1,4 @@
-// The console's Slack panel in a real browser: one reply a file, whatever is done to it.
+// The console's Slack panel in a real browser: one reply per file, whatever is broken.
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { json, open, platform, prepare } from './support.mjs';
@@ -10,14 +10,14 @@ prepare(async () => {
   await page.locator('#slack-many').waitFor();
 });
 
-// Each test finds everything healthy and the form as it was.
+// Each test begins without faults and with an unchanged form.
 afterEach(async () => {
   await json(`${platform.url}/_local/faults`, { method: 'PUT', body: '{}' });
   await page.locator('#slack-files').fill('1');
   await choose('slack-uploader', '');
 });
 
-/** Clicks, and waits until the newest event has come to this verdict. Returns its row's text. */
+/** Clicks, and waits until the newest event has this verdict. Returns the event's id and the text of its row. */
 async function send(button, verdict) {
   const known = await page.locator('#slack-events tr').count();
   await page.locator(button).click();
@@ -52,7 +52,7 @@ test('an event sent once gets one reply', async () => {
   assert.equal((await replies()).length, 1);
 });
 
-test('the same event a hundred times at once, with several files, gets one reply a file', async () => {
+test('the same event a hundred times at once, with several files, gets one reply per file', async () => {
   await page.locator('#slack-files').fill('3');
   const { text } = await send('#slack-many', 'one per file');
   assert.match(text, /100 × 200/);
@@ -69,7 +69,7 @@ test('another bot is answered, our own is not', async () => {
   assert.match(text, /100 × 200/);
 });
 
-test('with the store down, and with it back again, one reply appears', async () => {
+test('while the store is down, and after it is back, there is one reply', async () => {
   await choose('slack-store', 'down');
   await page.locator('#broken').filter({ hasText: 'Store' }).waitFor();
   const { id, text } = await send('#slack-many', 'one per file');
@@ -86,6 +86,6 @@ test('everything on the panel has a name and nothing went wrong in the browser',
   const unnamed = await page.locator('#panel-slack').evaluate((panel) =>
     [...panel.querySelectorAll('button, input, select')].filter((each) => !(each.labels?.length || each.textContent.trim() || each.ariaLabel)).map((each) => each.outerHTML));
   assert.deepEqual(unnamed, []);
-  // On a busy machine a delivery may be refused and repeated; the browser notes every refusal.
+  // On a busy machine a delivery may be refused and repeated; the browser reports every refusal.
   assert.deepEqual(page.problems.filter((problem) => !/status of 50[03]/.test(problem)), []);
 });

@@ -1,4 +1,4 @@
-// A platform of one's own on free ports, and a browser, for the tests of the file that imports this.
+// Starts a platform on free ports and a browser for the test file that imports this.
 import { after, before } from 'node:test';
 import { chromium } from 'playwright-core';
 import { PATIENCE_MS, startWith } from '../platform.mjs';
@@ -11,7 +11,7 @@ const FLAGS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-backgro
 export let platform;
 let browser;
 
-/** Starts a platform, with these variables for its functions, and a browser before the first test of a file, then what it needs besides. */
+/** Before the first test of a file: starts a platform with these variables for its functions, starts a browser, and runs `besides`. */
 export function prepare(besides = async () => {}, variables = {}) {
   before(async () => {
     platform = await startWith(variables);
@@ -24,7 +24,7 @@ export function prepare(besides = async () => {}, variables = {}) {
   });
 }
 
-/** A page of its own with what goes wrong in it in `page.problems`. */
+/** Opens a page in a context of its own. Errors in the page are collected in `page.problems`. */
 export async function open(url, options = {}) {
   const context = await browser.newContext(options);
   const page = await context.newPage();

@@ -1,4 +1,4 @@
-//! `ichido-local`: the whole of ichido on one machine.
+//! `ichido-local`: all of ichido on one machine.
 
 use std::process::ExitCode;
 

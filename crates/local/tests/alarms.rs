@@ -1,9 +1,9 @@
-//! Every alarm of the templates, made to ring and to stop.
+//! Makes every alarm of the templates ring and stop.
 //!
-//! The alarms are enumerated from `infra/templates`, so that one without a case here fails the test. Metrics of our own
-//! come as the EMF lines that the functions write, Lambda's, API Gateway's and SQS's as the platform records them, and
-//! those of services that do not run here are fed by name; time is simulated. Six of them are provoked on the running
-//! platform with a fault, and ended with the commands of their runbook, in `crates/ops/tests/operator/runbooks.rs`.
+//! The alarms come from `infra/templates`, so an alarm without a case here fails the test. Our own metrics come as the EMF lines
+//! that functions write. Those of Lambda, API Gateway and SQS come as the platform records them. Those of services that do not
+//! run here are added by name. Time is simulated. `crates/ops/tests/operator/runbooks.rs` makes six alarms ring on the running
+//! platform with a fault, and ends them with the commands of their runbooks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use template::{Alarm, Template};
 
 const MINUTE_MS: u64 = 60_000;
-/// Long ago, so that nothing here depends on the clock.
+/// A time long ago, so that nothing depends on the clock.
 const START_MS: u64 = 1_000_000 * MINUTE_MS;
 
 fn templates() -> Vec<(String, Template)> {
@@ -27,7 +27,7 @@ fn templates() -> Vec<(String, Template)> {
     let read = |path: &std::path::PathBuf| {
         let text = std::fs::read_to_string(path).expect("a template");
         let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-        // Everything is there that any environment has: budgets, too.
+        // With everything that any environment has, also the budgets.
         let parameters = BTreeMap::from([("Budgets".to_owned(), json!("on"))]);
         (name, Template::read(&text, &parameters).expect("a template"))
     };
@@ -38,21 +38,21 @@ fn all_alarms() -> Vec<Alarm> {
     templates().iter().flat_map(|(_, template)| template.alarms().expect("alarms")).collect()
 }
 
-/// What reports the metric of an alarm, and what it reports in one period: when it is bad, and when it is well.
+/// What reports the metric of an alarm, and what it reports in a bad period and in a good one.
 enum Case {
-    /// Invocations of a function: so many failed, each taking so many milliseconds; the last is when all is well.
+    /// Ten invocations of a function: how many fail, and how many milliseconds each one takes.
     Lambda { function: &'static str, bad: (u32, f64), well: (u32, f64) },
-    /// A metric of our own, as a function's EMF line: the values of a bad period and of a good one.
+    /// A metric of our own, as the EMF line of a function: its values.
     Own { function: &'static str, metric: &'static str, bad: &'static [f64], well: &'static [f64] },
-    /// Requests at the front door: how many of ten are answered with 500.
+    /// Ten requests to the HTTP API: how many are answered with 500.
     Door { bad: u32, well: u32 },
-    /// Messages in a queue.
+    /// A queue: how many messages it has.
     Queue { queue: &'static str, bad: usize, well: usize },
     /// A service that does not run here: its values.
     Service { namespace: &'static str, metric: &'static str, bad: &'static [f64], well: &'static [f64] },
 }
 
-/// One case an alarm, by its name in production.
+/// The case of an alarm, by its name in production.
 fn case(alarm: &str) -> Option<Case> {
     use Case::{Door, Lambda, Own, Queue, Service};
     let errors = |function, bad| Lambda { function, bad: (bad, 50.0), well: (0, 50.0) };
@@ -97,7 +97,7 @@ fn case(alarm: &str) -> Option<Case> {
 }
 
 impl Case {
-    /// Reports one period, in the minute in which the metrics' time is.
+    /// Reports one period at a given time.
     fn report(&self, alarm: &Alarm, metrics: &Metrics, bad: bool, at_ms: u64) {
         match self {
             Self::Lambda { function, bad: when_bad, well } => {
@@ -159,7 +159,7 @@ fn every_alarm_of_the_templates_rings_and_stops() {
         let mut now = START_MS;
         let mut pass = |bad: bool| {
             case.report(alarm, &metrics, bad, now);
-            let state = watched.look(&metrics, now)[0].state;
+            let state = watched.evaluate_all(&metrics, now)[0].state;
             now += period;
             state
         };
@@ -170,7 +170,7 @@ fn every_alarm_of_the_templates_rings_and_stops() {
         for _ in 0..alarm.datapoints_to_alarm {
             bad.push(pass(true));
         }
-        // Silence is no datapoint: it takes until the last real one has left the evaluation range.
+        // Missing data is no datapoint: such an alarm rings only after the last datapoint has left the evaluation range.
         while bad.last() != Some(&State::Alarm) && bad.len() < range as usize {
             assert_eq!(alarm.missing_data, "breaching", "{}: {bad:?} after {} bad periods", alarm.name, bad.len());
             bad.push(pass(true));

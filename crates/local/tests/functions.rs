@@ -1,4 +1,4 @@
-//! `ichido-local --functions`: what the tests of the infrastructure read.
+//! `ichido-local --functions`, which the infrastructure's tests read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,19 +1,19 @@
-//! CBOR (RFC 8949) as far as Smithy's RPC protocol uses it: JSON's types, and a moment in time.
+//! The parts of CBOR (RFC 8949) that Smithy's RPC protocol uses: the types of JSON, and timestamps.
 //!
-//! In JSON a moment is an object with the one member `$time` (epoch seconds), because JSON has no type for it.
+//! JSON has no type for timestamps, so here a timestamp is an object with the single member `$time` (epoch seconds).
 
 use serde_json::{Map, Value, json};
 
-/// How deep values may be nested: requests are flat.
+/// How deep values may be nested. Requests are flat.
 const MAX_DEPTH: u32 = 16;
 const BREAK: u8 = 0xff;
 
-/// A moment, in epoch milliseconds, as [`write`] takes it.
+/// A timestamp, from epoch milliseconds, in the form that [`write`] takes.
 pub(super) fn time(ms: u64) -> Value {
     json!({ "$time": ms as f64 / 1e3 })
 }
 
-/// The bytes of a value.
+/// Encodes a value.
 pub(super) fn write(value: &Value) -> Vec<u8> {
     let mut bytes = Vec::new();
     put(value, &mut bytes);
@@ -76,7 +76,7 @@ fn head(major: u8, count: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// The value of some bytes; `None` if they are not one of these types.
+/// Decodes a value; `None` if the bytes are malformed or of another type.
 pub(super) fn read(bytes: &[u8]) -> Option<Value> {
     let mut rest = bytes;
     let value = take(&mut rest, 0)?;
@@ -99,7 +99,7 @@ fn take(rest: &mut &[u8], depth: u32) -> Option<Value> {
             _ => None,
         };
     }
-    // Without a length it goes on until a break.
+    // Without a length, the value continues until a break byte.
     let count = match info {
         0..24 => Some(u64::from(info)),
         24 => Some(u64::from(next(rest, 1)?[0])),
@@ -132,7 +132,7 @@ fn take(rest: &mut &[u8], depth: u32) -> Option<Value> {
             }
             Some(Value::Object(members))
         }
-        // A tag says what its value means; a moment's value is its seconds.
+        // A tag says what its value means. The only tag in use marks a timestamp, whose value is its seconds.
         (6, Some(_)) => take(rest, depth + 1),
         _ => None,
     }

@@ -1,6 +1,6 @@
-//! CloudWatch's `DescribeAlarms`: the templates' alarms as they stand, over the metrics of this platform.
+//! CloudWatch's `DescribeAlarms`: the alarms of the templates and their present states.
 //!
-//! The SDK speaks Smithy's RPC with CBOR, other clients AWS's JSON; the answer is the same.
+//! The SDK uses Smithy's RPC protocol with CBOR, other clients use AWS's JSON protocol. Both get the same answer.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderName, StatusCode};
@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::{cbor, protocol};
 use crate::platform::Platform;
-use crate::world::alarms::Seen;
+use crate::world::alarms::Status;
 
-/// What one answer holds at most.
+/// The most alarms in one answer.
 const MOST_RECORDS: u64 = 100;
 const PROTOCOL: HeaderName = HeaderName::from_static("smithy-protocol");
 
@@ -21,7 +21,10 @@ pub(super) fn call_cbor(platform: &Platform, operation: &str, body: &[u8]) -> Re
         (status, headers, cbor::write(body)).into_response()
     };
     let Some(request) = cbor::read(body) else {
-        return answered(StatusCode::BAD_REQUEST, &json!({"__type": "InvalidFormat", "message": "not CBOR"}));
+        return answered(
+            StatusCode::BAD_REQUEST,
+            &json!({"__type": "InvalidFormat", "message": "the request is not CBOR"}),
+        );
     };
     if operation != "DescribeAlarms" {
         let message = format!("ichido-local does not serve monitoring: {operation}");
@@ -50,34 +53,36 @@ fn describe(platform: &Platform, request: &Value, time: fn(u64) -> Value) -> Val
         _ => true,
     };
     let in_state = |state: &str| request["StateValue"].as_str().is_none_or(|wanted| wanted == state);
-    let all = platform.look_at_alarms();
-    let mut found: Vec<&Seen> = all
+    let all = platform.evaluate_alarms();
+    let mut found: Vec<&Status> = all
         .iter()
-        .filter(|seen| seen.alarm.name.starts_with(prefix) && named(&seen.alarm.name) && in_state(seen.state.as_str()))
+        .filter(|status| {
+            status.alarm.name.starts_with(prefix) && named(&status.alarm.name) && in_state(status.state.as_str())
+        })
         .collect();
     found.sort_by(|a, b| a.alarm.name.cmp(&b.alarm.name));
     let after = request["NextToken"].as_str().unwrap_or_default();
     let most = request["MaxRecords"].as_u64().unwrap_or(50).clamp(1, MOST_RECORDS);
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    found.retain(|seen| seen.alarm.name.as_str() > after);
+    found.retain(|status| status.alarm.name.as_str() > after);
     let mut answer = json!({"CompositeAlarms": []});
     if found.len() > most {
         found.truncate(most);
-        answer["NextToken"] = json!(found.last().map(|seen| seen.alarm.name.clone()));
+        answer["NextToken"] = json!(found.last().map(|status| status.alarm.name.clone()));
     }
-    answer["MetricAlarms"] = found.iter().map(|seen| shown(seen, time)).collect();
+    answer["MetricAlarms"] = found.iter().map(|status| shown(status, time)).collect();
     answer
 }
 
-fn shown(seen: &Seen, time: fn(u64) -> Value) -> Value {
-    let alarm = &seen.alarm;
+fn shown(status: &Status, time: fn(u64) -> Value) -> Value {
+    let alarm = &status.alarm;
     let dimensions: Vec<Value> =
         alarm.dimensions.iter().map(|(name, value)| json!({"Name": name, "Value": value})).collect();
     let mut shown = json!({
         "AlarmName": alarm.name, "AlarmArn": template::arn("cloudwatch", &format!("alarm:{}", alarm.name)),
         "AlarmDescription": alarm.description, "ActionsEnabled": true, "OKActions": [], "AlarmActions": [],
-        "InsufficientDataActions": [], "StateValue": seen.state.as_str(), "StateReason": seen.reason(),
-        "StateUpdatedTimestamp": time(seen.since_ms), "StateTransitionedTimestamp": time(seen.since_ms),
+        "InsufficientDataActions": [], "StateValue": status.state.as_str(), "StateReason": status.reason(),
+        "StateUpdatedTimestamp": time(status.since_ms), "StateTransitionedTimestamp": time(status.since_ms),
         "AlarmConfigurationUpdatedTimestamp": time(0),
         "MetricName": alarm.metric, "Namespace": alarm.namespace, "Dimensions": dimensions,
         "Period": alarm.period.as_secs(), "EvaluationPeriods": alarm.evaluation_periods,

@@ -1,4 +1,4 @@
-//! DynamoDB for tools: no faults, the engine's own answers.
+//! DynamoDB for tools: the store's own answers, without faults.
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -9,7 +9,7 @@ use super::protocol;
 use crate::platform::Platform;
 use crate::platform::router::read;
 
-/// What DynamoDB takes at most.
+/// The largest request that DynamoDB takes.
 const MAX_CALL: usize = 16 * 1024 * 1024;
 
 /// One operation.
@@ -21,7 +21,7 @@ pub(super) async fn call(platform: &Platform, operation: &str, body: Bytes) -> R
     (status, headers, answer.body).into_response()
 }
 
-/// The endpoint of its own.
+/// Answers at the DynamoDB port.
 pub(crate) async fn endpoint(State(platform): State<Platform>, request: Request<Body>) -> Response {
     let (parts, body) = request.into_parts();
     let target = parts.headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
@@ -31,7 +31,9 @@ pub(crate) async fn endpoint(State(platform): State<Platform>, request: Request<
     };
     match target.strip_prefix("DynamoDB_20120810.") {
         Some(operation) => call(&platform, operation, body).await,
-        None if target.is_empty() => (StatusCode::OK, "healthy: this is DynamoDB\n").into_response(),
+        None if target.is_empty() => {
+            (StatusCode::OK, "healthy: this is the DynamoDB endpoint of ichido-local\n").into_response()
+        }
         None => protocol::refuse(target),
     }
 }

@@ -1,7 +1,8 @@
-//! The HTTPS front door: API Gateway's HTTP API, as far as a handler and its caller can tell.
+//! The HTTP API of API Gateway, as a handler and its caller see it.
 //!
-//! Real requests become events of payload 2.0, answers become responses. What API Gateway says itself it says in its
-//! own words: 404 for no route, 413 for too large a body, 500 for a failed handler, 503 for one that takes too long.
+//! A request becomes an event of payload version 2.0, and the handler's answer becomes the response. API Gateway's own answers
+//! have its words: 404 without a route, 413 for a body that is too large, 500 when the handler fails, 503 when it takes too
+//! long.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -15,20 +16,20 @@ use telemetry::trace::{self, Trace};
 use template::Route;
 
 use crate::platform::Platform;
-use crate::platform::clock::now_ms;
+use crate::platform::clock::{now_ms, shown_ms};
 use crate::world::functions::MAX_SYNC_PAYLOAD;
 
-/// What API Gateway takes at most.
-pub const MAX_BODY: usize = 10 * 1024 * 1024;
-/// The id of the API in what API Gateway reports of it: the template's own name for it, which its alarm watches.
+/// The largest body that API Gateway takes.
+pub(crate) const MAX_BODY: usize = 10 * 1024 * 1024;
+/// The id of the API in its metrics: its logical id in the template, as the alarm on it sees it.
 pub const API_ID: &str = "HttpApi";
 
-/// How loosely a route fits, and whether only by its `ANY`: the least wins.
+/// How loosely a route fits, and whether its method is `ANY`. The smallest rank wins.
 type Rank = (u32, bool);
 
-/// The route that matches, and what its `{…}` matched. Exact parts win over parameters, parameters over `{proxy+}`, a
-/// method over `ANY`.
-pub fn find<'a>(routes: &'a [Route], method: &Method, path: &str) -> Option<(&'a Route, BTreeMap<String, String>)> {
+/// The best matching route, and the values of its `{…}` parts. Exact parts win over parameters, parameters over
+/// `{proxy+}`, and a method over `ANY`.
+fn find<'a>(routes: &'a [Route], method: &Method, path: &str) -> Option<(&'a Route, BTreeMap<String, String>)> {
     let mut best: Option<(Rank, &Route, BTreeMap<String, String>)> = None;
     for route in routes {
         if route.key == "$default" {
@@ -78,8 +79,8 @@ fn fits(pattern: &str, path: &str) -> Option<(u32, BTreeMap<String, String>)> {
     parts.next().is_none().then_some((looseness, parameters))
 }
 
-/// Answers a request through the function that its route leads to.
-pub async fn serve(
+/// Answers a request through the function of its route.
+pub(crate) async fn serve(
     platform: &Platform,
     method: Method,
     uri: &Uri,
@@ -130,7 +131,7 @@ pub async fn serve(
         "request",
         json!({
             "method": method.as_str(), "path": uri.path(), "status": status, "function": route.function,
-            "ms": (started.elapsed().as_secs_f64() * 1e5).round() / 1e2, "traceId": trace.id(),
+            "ms": shown_ms(started.elapsed()), "traceId": trace.id(),
         }),
     );
     response
@@ -142,7 +143,12 @@ async fn answer(platform: &Platform, route: &Route, request: &api::Request, trac
         return said(StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large");
     }
     let Some(function) = platform.functions().find(&route.function) else {
-        tracing::error!(target: "local", route = route.key, function = route.function, "the route leads to no function");
+        tracing::error!(
+            target: "local",
+            route = route.key,
+            function = route.function,
+            "the route {} leads to the function {}, which does not exist", route.key, route.function
+        );
         return said(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error");
     };
     let id = uuid::Uuid::new_v4().to_string();
@@ -157,7 +163,13 @@ async fn answer(platform: &Platform, route: &Route, request: &api::Request, trac
     match answer {
         Ok(answer) => into_response(answer, &request.request_id),
         Err(error) => {
-            tracing::error!(target: "local", function = route.function, error = %error, "API Gateway would not understand the answer");
+            tracing::error!(
+                target: "local",
+                function = route.function,
+                request_id = request.request_id,
+                error = %error,
+                "API Gateway would not understand the answer of {} to request {}", route.function, request.request_id
+            );
             said(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error")
         }
     }
@@ -167,7 +179,7 @@ fn into_response(answer: api::Response, request_id: &str) -> Response {
     let mut response = Response::builder().status(answer.status).header("apigw-requestid", request_id);
     let typed = answer.headers.contains_key("content-type");
     for (name, value) in &answer.headers {
-        // These are the server's own business.
+        // The server sets these itself.
         if !matches!(name.as_str(), "content-length" | "transfer-encoding" | "connection") {
             response = response.header(name, value);
         }
@@ -182,13 +194,13 @@ fn into_response(answer: api::Response, request_id: &str) -> Response {
     made.unwrap_or_else(|_| said(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error"))
 }
 
-/// What API Gateway says itself.
+/// An answer of API Gateway itself.
 fn said(status: StatusCode, message: &str) -> Response {
     (status, axum::Json(json!({"message": message}))).into_response()
 }
 
-/// The caller's trace, or one of its own in X-Ray's form.
-pub fn incoming_trace(headers: &HeaderMap) -> Trace {
+/// The trace of the caller, or a new one in X-Ray's format.
+pub(crate) fn incoming_trace(headers: &HeaderMap) -> Trace {
     let given = headers.get(trace::HEADER).and_then(|value| value.to_str().ok()).and_then(Trace::from_header);
     given.unwrap_or_else(|| {
         let root = format!("Root=1-{:08x}-{:024x}", now_ms() / 1_000, fastrand::u128(..) >> 32);

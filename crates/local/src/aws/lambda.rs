@@ -1,4 +1,5 @@
-//! The Lambda Invoke API, and what the operator's tool reads of functions: one version, `1`, which `live` points at.
+//! Lambda's Invoke API, and the calls by which the operator's tool reads functions. Each function has one version, `1`, which
+//! the alias `live` points to.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::platform::Platform;
 use crate::platform::router::{MAX_REQUEST, read};
 use crate::world::functions::{Function, MAX_ASYNC_PAYLOAD, MAX_SYNC_PAYLOAD};
 
-/// The one version that runs here.
+/// The only version of each function.
 const VERSION: &str = "1";
 
 /// `?Qualifier=live`
@@ -48,7 +49,7 @@ pub(super) async fn invoke(
             return error(
                 StatusCode::BAD_REQUEST,
                 "InvalidParameterValueException",
-                &format!("{kind} is not an invocation type"),
+                &format!("{kind} is not an invocation type; use RequestResponse, Event or DryRun"),
             );
         }
     };
@@ -149,7 +150,7 @@ fn shown(platform: &Platform, name: &str, qualifier: Option<&str>, show: impl Fn
     }
 }
 
-/// Everything but the variables' values: some name what is nobody else's business.
+/// The configuration of a function, without its variables: some of them are private.
 fn described(function: &Function, version: &str) -> Value {
     let declared = &function.declared;
     let arn = template::arn("lambda", &format!("function:{}", declared.name));
@@ -166,7 +167,7 @@ fn live(function: &Function) -> Value {
     json!({"AliasArn": arn, "Name": "live", "FunctionVersion": VERSION, "Description": "", "RevisionId": VERSION})
 }
 
-/// The old asynchronous API, which nobody should use.
+/// `InvokeAsync`, the deprecated asynchronous API.
 pub(super) async fn refuse() -> Response {
     super::protocol::refuse("lambda: InvokeAsync, which AWS has deprecated; use an invocation of type Event")
 }

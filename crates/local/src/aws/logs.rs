@@ -1,7 +1,7 @@
-//! CloudWatch Logs' `FilterLogEvents` over the functions' last lines: what `ichidoctl trace` and the runbooks ask.
+//! CloudWatch Logs' `FilterLogEvents` over the last log lines of the functions: `ichidoctl trace` and the runbooks use it.
 //!
-//! Filter patterns are understood as far as we use them: words and quoted phrases, `?` for "one of these", and
-//! `{ $.field = "value" && … }` on JSON lines. Another pattern is an error, not an empty answer.
+//! These filter patterns are known: words and quoted phrases, `?` for "one of these", `-` for "none of these", and
+//! `{ $.field = "value" && … }` for JSON lines. Every other pattern is an error, not an empty answer.
 
 use axum::response::Response;
 use http::StatusCode;
@@ -12,7 +12,7 @@ use crate::platform::Platform;
 use crate::world::live::Line;
 
 const GROUP: &str = "/aws/lambda/";
-/// What one answer holds at most, as on AWS.
+/// The most events in one answer, as on AWS.
 const MOST_EVENTS: u64 = 10_000;
 
 /// One operation.
@@ -32,7 +32,9 @@ pub(super) fn call(platform: &Platform, operation: &str, body: &[u8]) -> Respons
     }
     let text = request["filterPattern"].as_str().unwrap_or_default();
     let Some(pattern) = Pattern::parse(text) else {
-        let message = format!("ichido-local does not understand the filter pattern {text}");
+        let message = format!(
+            "ichido-local does not understand the filter pattern {text}; it knows words, quoted phrases and {{ $.field = \"value\" }}"
+        );
         return protocol::error(StatusCode::BAD_REQUEST, "InvalidParameterException", &message);
     };
     let time = |name: &str, default: u64| request[name].as_u64().unwrap_or(default);
@@ -66,9 +68,9 @@ pub(super) fn call(platform: &Platform, operation: &str, body: &[u8]) -> Respons
 /// A filter pattern.
 #[derive(Debug, PartialEq)]
 enum Pattern {
-    /// All of the first, none of the second, and one of the third, if there are any.
+    /// A line must contain all of `all`, none of `none`, and one of `any`, unless `any` is empty.
     Words { all: Vec<String>, none: Vec<String>, any: Vec<String> },
-    /// One of these, each of which is all of its comparisons.
+    /// A line must fulfil all comparisons of at least one of these lists.
     Json(Vec<Vec<Comparison>>),
 }
 
@@ -127,7 +129,7 @@ impl Pattern {
     }
 }
 
-/// The text up to the closing quote, and what follows it.
+/// The text up to the closing quote, and the text after it.
 fn quoted_text(text: &str) -> Option<(String, &str)> {
     let mut word = String::new();
     let mut letters = text.char_indices();

@@ -1,4 +1,7 @@
-//! AWS calls: those that the project itself makes, by their target; everything else is refused by name.
+//! The AWS APIs that are answered: the calls that this project makes. Every other call is refused by name.
+//!
+//! A call is known by its path (Lambda), by the `X-Amz-Target` header (DynamoDB, SQS, SSM, CloudWatch, Logs), by its protocol
+//! (CloudWatch with CBOR), or by the service in its signature (Scheduler). [`gateway`] plays API Gateway.
 
 mod cbor;
 mod cloudwatch;
@@ -24,10 +27,10 @@ use crate::platform::Platform;
 use crate::platform::router::read;
 use protocol::refuse;
 
-/// The largest call: 16 MB is DynamoDB's.
+/// The largest call: DynamoDB takes 16 MB.
 const MAX_CALL: usize = 16 * 1024 * 1024;
 
-/// The paths that AWS calls have of their own.
+/// The AWS calls that have fixed paths.
 pub(crate) fn routes() -> Router<Platform> {
     Router::new()
         .route("/", post(root))
@@ -40,7 +43,7 @@ pub(crate) fn routes() -> Router<Platform> {
         .route("/2015-03-31/functions/{name}/invoke-async", put(lambda::refuse))
 }
 
-/// A call at any other path, known by its target, its protocol or its signature; `None` if it is no AWS call.
+/// Answers a call at another path; `None` if it is not an AWS call.
 pub(crate) async fn rest(platform: &Platform, parts: &Parts, body: &Bytes) -> Option<Response> {
     if parts.method == Method::POST && parts.headers.contains_key("x-amz-target") {
         return Some(call(platform, &parts.headers, body.clone()).await);
@@ -56,7 +59,7 @@ pub(crate) async fn rest(platform: &Platform, parts: &Parts, body: &Bytes) -> Op
     Some(refuse(&format!("{service}: {} {}", parts.method, parts.uri.path())))
 }
 
-/// `POST /`: a call with a target in its header, or of the old kind with its action in a form.
+/// `POST /`: a call with its target in a header, or of the old Query protocol with its action in a form.
 async fn root(State(platform): State<Platform>, request: Request<Body>) -> Response {
     let (parts, body) = request.into_parts();
     let body = match read(body, MAX_CALL).await {
@@ -76,7 +79,7 @@ async fn root(State(platform): State<Platform>, request: Request<Body>) -> Respo
     }
 }
 
-/// A call with a target.
+/// Answers a call with its target in a header.
 async fn call(platform: &Platform, headers: &HeaderMap, body: Bytes) -> Response {
     let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
     let (service, operation) = target.rsplit_once('.').unwrap_or((target, ""));
@@ -90,7 +93,7 @@ async fn call(platform: &Platform, headers: &HeaderMap, body: Bytes) -> Response
     }
 }
 
-/// The service for which a request is signed.
+/// The service that a request is signed for.
 fn rest_service(headers: &HeaderMap) -> Option<String> {
     let authorization = headers.get("authorization")?.to_str().ok()?;
     let scope = authorization.strip_prefix("AWS4-HMAC-SHA256 Credential=")?.split(',').next()?;

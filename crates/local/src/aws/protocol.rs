@@ -4,26 +4,26 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-/// Says that this is not served here, and what was asked for.
+/// Refuses a call by name.
 pub(super) fn refuse(what: &str) -> Response {
     error(StatusCode::NOT_IMPLEMENTED, "UnknownOperationException", &format!("ichido-local does not serve {what}"))
 }
 
-/// An error as the JSON protocols word it.
+/// An error in the form of the JSON protocols.
 pub(super) fn error(status: StatusCode, kind: &str, message: &str) -> Response {
     let body = json!({"__type": kind, "message": message, "Message": message});
     (status, [("content-type", "application/x-amz-json-1.1"), ("x-amzn-errortype", kind)], body.to_string())
         .into_response()
 }
 
-/// An answer as the JSON protocols word it.
+/// An answer in the form of the JSON protocols.
 pub(super) fn answer(body: &Value) -> Response {
     let id = uuid::Uuid::new_v4().to_string();
     let headers = [("content-type", "application/x-amz-json-1.1"), ("x-amzn-requestid", &id)];
     (StatusCode::OK, headers, body.to_string()).into_response()
 }
 
-/// The request's JSON.
+/// The JSON of the request.
 #[expect(clippy::result_large_err, reason = "the refusal is the response itself")]
 pub(super) fn request(body: &[u8]) -> Result<Value, Response> {
     serde_json::from_slice(body)

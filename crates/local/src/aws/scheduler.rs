@@ -1,7 +1,8 @@
-//! EventBridge Scheduler, as far as the operator's tool needs it: list, look, and change the state or the rate.
+//! The calls of EventBridge Scheduler that the operator's tool makes: list, read, and change the state or the rate.
 //!
-//! `UpdateSchedule` replaces a schedule, as on AWS: what a request leaves out is gone. What cannot be changed here (the
-//! target, say) must come back as it was, so a tool that forgets to read the schedule first is found out on this machine.
+//! As on AWS, `UpdateSchedule` replaces the whole schedule: a property that the request leaves out is removed. Properties that
+//! cannot change here, such as the target, must be sent unchanged. So a tool that forgets to read the schedule first fails
+//! here, before it does damage on AWS.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use super::protocol;
 use crate::platform::Platform;
 use crate::world::schedules::{Error, Schedule};
 
-/// What must come back as it was, with what Scheduler takes where a template is silent.
+/// Properties that an update must send unchanged, with Scheduler's default for those that a template leaves out.
 const FIXED: [(&str, Option<&str>); 6] = [
     ("Target", None),
     ("FlexibleTimeWindow", None),
@@ -68,14 +69,14 @@ fn update(platform: &Platform, name: &str, body: &[u8]) -> Response {
         Err(refusal) => return refusal,
     };
     let Some(expression) = wanted["ScheduleExpression"].as_str() else {
-        return invalid("ScheduleExpression is required: an update replaces the whole schedule");
+        return invalid("ScheduleExpression is required, because an update replaces the whole schedule");
     };
     let before = shown(&schedule);
     for (name, default) in FIXED {
         let of = |value: &Value| if value.is_null() { default.map_or(Value::Null, Value::from) } else { value.clone() };
         if of(&wanted[name]) != of(&before[name]) {
             return invalid(&format!(
-                "{name} is not as it was: an update replaces the whole schedule, and here only State and ScheduleExpression can change"
+                "{name} is not as it was; an update replaces the whole schedule, and ichido-local can change only State and ScheduleExpression"
             ));
         }
     }
@@ -106,7 +107,7 @@ fn arn(schedule: &Schedule) -> String {
     template::arn("scheduler", &format!("schedule/{}/{}", schedule.declared.group, schedule.declared.name))
 }
 
-/// What `GetSchedule` answers: the template's properties, and what a person changed.
+/// What `GetSchedule` answers: the properties of the template, with the changes that were made since.
 fn shown(schedule: &Schedule) -> Value {
     let mut shown = schedule.declared.properties.clone();
     for (name, value) in [
@@ -125,7 +126,7 @@ fn shown(schedule: &Schedule) -> Value {
             shown[name] = Value::from(default);
         }
     }
-    // `shown[name]` above makes a null of what is not there; Scheduler leaves it out.
+    // Indexing above adds a null for a missing property; Scheduler leaves it out.
     if let Value::Object(members) = &mut shown {
         members.retain(|_, value| !value.is_null());
     }

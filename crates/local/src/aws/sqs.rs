@@ -1,4 +1,4 @@
-//! SQS, as far as on-failure queues and the operator's tool need it.
+//! The calls of SQS that on-failure queues and the operator's tool need.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::protocol;
 use crate::platform::Platform;
 use crate::world::queues::Message;
 
-/// What one call returns at most.
+/// The most messages that one call returns.
 const MAX_BATCH: u64 = 10;
 
 /// One operation.
@@ -63,7 +63,7 @@ pub(super) fn call(platform: &Platform, operation: &str, body: &[u8]) -> Respons
     }
 }
 
-/// Clients know it by the name that it had in the old protocol.
+/// The error for an unknown queue. Clients recognise it by its name in the old protocol.
 fn unknown_queue() -> Response {
     let kind = "com.amazonaws.sqs#QueueDoesNotExist";
     let mut response = protocol::error(StatusCode::BAD_REQUEST, kind, "The specified queue does not exist.");
@@ -101,7 +101,7 @@ fn shown(message: &Message) -> Value {
     })
 }
 
-/// MD5, which SQS's clients check and nobody else here needs (RFC 1321).
+/// MD5 (RFC 1321). Clients of SQS check it; nothing else here needs it.
 fn md5(input: &[u8]) -> String {
     const SHIFTS: [u32; 16] = [7, 12, 17, 22, 5, 9, 14, 20, 4, 11, 16, 23, 6, 10, 15, 21];
     let mut state: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
@@ -124,7 +124,7 @@ fn md5(input: &[u8]) -> String {
                 2 => (b ^ c ^ d, (3 * step + 5) % 16),
                 _ => (c ^ (b | !d), (7 * step) % 16),
             };
-            // The constants are the sine's digits; computing them says so.
+            // The constants are defined as digits of the sine, so they are computed.
             let constant = (((step + 1) as f64).sin().abs() * 4_294_967_296.0) as u32;
             let sum = a.wrapping_add(mixed).wrapping_add(constant).wrapping_add(words[word]);
             let next = b.wrapping_add(sum.rotate_left(SHIFTS[step / 16 * 4 + step % 4]));

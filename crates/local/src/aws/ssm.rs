@@ -1,4 +1,4 @@
-//! SSM, as far as functions and the operator's tool read secrets from it.
+//! The calls of SSM by which functions and the operator's tool read secrets.
 
 use axum::response::Response;
 use http::StatusCode;
@@ -34,7 +34,7 @@ pub(super) fn call(platform: &Platform, operation: &str, body: &[u8]) -> Respons
 
 fn shown(platform: &Platform, name: &str, request: &Value) -> Option<Value> {
     let value = platform.parameter(name)?;
-    // Without decryption SSM gives the ciphertext, which is of no use to anybody.
+    // Without decryption SSM returns the ciphertext; here it is a placeholder.
     let value = if request["WithDecryption"] == true { value } else { "(encrypted)" };
     Some(json!({
         "Name": name, "Type": "SecureString", "Value": value, "Version": 1, "DataType": "text",

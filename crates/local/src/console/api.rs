@@ -1,4 +1,4 @@
-//! `/_local/*`: what the console, tests and people ask the platform itself.
+//! `/healthz` and `/_local/*`: what the console, tests and people ask the platform itself.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::platform::Platform;
-use crate::world::alarms::Seen;
+use crate::world::alarms::Status;
 use crate::world::functions::Invoked;
 use crate::world::live;
 use crate::world::schedules::Error;
 
-/// How far the time of alarms moves in one step: a day.
+/// How far the time of alarms can move in one step: one day.
 const MOST_MINUTES: u64 = 24 * 60;
 
 pub(super) async fn health(State(platform): State<Platform>) -> Response {
@@ -47,7 +47,7 @@ pub(super) async fn schedules(State(platform): State<Platform>) -> Json<Value> {
     Json(platform.schedules().list().iter().map(crate::world::schedules::Schedule::shown).collect())
 }
 
-/// `run`, `pause` and `resume`.
+/// `POST /_local/schedules/NAME/ACTION`, where the action is `run`, `pause` or `resume`.
 pub(super) async fn schedule(
     State(platform): State<Platform>,
     Path((name, action)): Path<(String, String)>,
@@ -56,7 +56,7 @@ pub(super) async fn schedule(
         "run" => platform.run_schedule(&name).await.map(|invoked| ran(&name, &invoked)),
         "pause" => platform.schedules().change(&name, Some(false), None).map(|schedule| schedule.shown()),
         "resume" => platform.schedules().change(&name, Some(true), None).map(|schedule| schedule.shown()),
-        _ => return refused(StatusCode::NOT_FOUND, "a schedule can be run, paused (pause) and resumed (resume)"),
+        _ => return refused(StatusCode::NOT_FOUND, "unknown action; a schedule has the actions run, pause and resume"),
     };
     match done {
         Ok(body) => Json(body).into_response(),
@@ -81,7 +81,7 @@ pub(super) async fn faults(State(platform): State<Platform>) -> Json<Value> {
 
 pub(super) async fn put_faults(State(platform): State<Platform>, body: axum::body::Bytes) -> Response {
     let Ok(wanted) = serde_json::from_slice::<Value>(&body) else {
-        return refused(StatusCode::BAD_REQUEST, "faults are a JSON object");
+        return refused(StatusCode::BAD_REQUEST, "the body is not JSON; faults are a JSON object");
     };
     match platform.faults().put(&wanted) {
         Ok(()) => {
@@ -99,27 +99,27 @@ pub(super) async fn metrics(State(platform): State<Platform>) -> Json<Value> {
 }
 
 pub(super) async fn alarms(State(platform): State<Platform>) -> Json<Value> {
-    Json(platform.look_at_alarms().iter().map(Seen::shown).collect())
+    Json(platform.evaluate_alarms().iter().map(Status::shown).collect())
 }
 
-/// `POST /_local/alarms/advance?minutes=5`: moves the time of metrics and alarms forward, and nothing else.
+/// `POST /_local/alarms/advance?minutes=5`: moves only the time of metrics and alarms forward.
 pub(super) async fn advance_alarms(
     State(platform): State<Platform>,
     Query(query): Query<HashMap<String, String>>,
 ) -> Response {
     let minutes = query.get("minutes").and_then(|minutes| minutes.parse::<u64>().ok());
     let Some(minutes) = minutes.filter(|minutes| (1..=MOST_MINUTES).contains(minutes)) else {
-        let message = format!("say how far: ?minutes=5 (1 to {MOST_MINUTES})");
+        let message = format!("minutes is missing or wrong; use ?minutes=5, with a number from 1 to {MOST_MINUTES}");
         return refused(StatusCode::BAD_REQUEST, &message);
     };
-    // What was true until now was seen until now: without a look an alarm that ignores silence would forget it.
-    platform.look_at_alarms();
+    // Evaluate first: an alarm that ignores missing data must know its state from before the move.
+    platform.evaluate_alarms();
     let ahead = platform.metrics().advance(Duration::from_secs(minutes * 60));
-    let alarms: Value = platform.look_at_alarms().iter().map(Seen::shown).collect();
+    let alarms: Value = platform.evaluate_alarms().iter().map(Status::shown).collect();
     Json(json!({"aheadSeconds": ahead.as_secs(), "alarms": alarms})).into_response()
 }
 
-/// The log lines that hold `?text=`, oldest first: a key, a trace id, a function.
+/// The log lines that contain `?text=`, oldest first. The text can be a key, a trace id or a function's name.
 pub(super) async fn log(State(platform): State<Platform>, Query(query): Query<HashMap<String, String>>) -> Json<Value> {
     Json(platform.live().lines(query.get("text").map_or("", String::as_str)).into())
 }
@@ -154,7 +154,7 @@ pub(super) async fn console(State(platform): State<Platform>) -> Json<Value> {
     }))
 }
 
-/// The live stream: what is kept, then everything as it happens. `Last-Event-ID` goes on where a reader was.
+/// The stream of events: first the kept ones, then each new one. With `Last-Event-ID` it continues after that event.
 pub(super) async fn events(
     State(platform): State<Platform>,
     headers: HeaderMap,

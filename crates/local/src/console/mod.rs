@@ -1,4 +1,5 @@
-//! The console's files, built into the binary: no build step, no network.
+//! The console: a page in the browser, and the `/_local/*` API that it uses. Its files are compiled into the binary, so it
+//! needs no build step and no network.
 
 mod api;
 
@@ -17,10 +18,10 @@ const OVERVIEW: &str = include_str!("web/overview.js");
 const OPERATIONS: &str = include_str!("web/operations.js");
 const KIT: &str = include_str!("web/kit.js");
 
-/// Nothing from elsewhere runs or is loaded in the console.
+/// The console neither loads nor runs anything from another host.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self' ws: wss:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-/// The page and its files, and what they ask the platform.
+/// The page, its files, and the API that they use.
 pub(crate) fn routes() -> Router<Platform> {
     Router::new()
         .route("/", get(page))

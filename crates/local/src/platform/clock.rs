@@ -1,12 +1,25 @@
-//! The time of this machine, and how it is written.
+//! The time of this machine, and times and durations as the data files and the JSON answers hold them.
+
+use std::time::Duration;
+
+use ichido::{Clock, SystemClock, Timestamp};
+
+/// The time in epoch milliseconds.
+pub(crate) fn now_ms() -> u64 {
+    SystemClock.now().as_millis()
+}
 
 /// Epoch milliseconds as RFC 3339.
 pub(crate) fn rfc3339(ms: u64) -> String {
-    ichido::Timestamp::from_millis(ms).to_string()
+    Timestamp::from_millis(ms).to_string()
 }
 
-/// Epoch milliseconds.
-pub(crate) fn now_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+/// A duration in whole milliseconds.
+pub(crate) fn whole_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A duration in milliseconds with two decimals, as the console shows it.
+pub(crate) fn shown_ms(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e5).round() / 1e2
 }

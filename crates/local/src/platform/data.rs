@@ -1,7 +1,7 @@
-//! The data directory: whose it is, in which format, and the secrets that are made up at the first start.
+//! The data directory: its lock, its format, and the secrets that are generated at the first start.
 //!
-//! One process at a time: a lock that the operating system takes back when the process is gone, however it went.
-//! A directory written in a newer format is refused, not guessed at.
+//! Only one process may use a directory. The operating system releases its lock when the process ends, also after kill -9.
+//! A directory in a newer format is refused.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -11,36 +11,36 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The format of everything in the directory.
 const FORMAT: u32 = 1;
-/// Letters of a made-up secret: 128 bits and more.
+/// Letters of a generated secret. They hold more than 128 bits.
 const SECRET_LETTERS: usize = 32;
 
-/// Why the data directory cannot be used; each is one sentence for the person who started it.
+/// Why the data directory cannot be used. Each message is one sentence for the person who started the process.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the data directory {} cannot be used: {source}", path.display())]
+    #[error("the data directory {} cannot be used: {source}; mend it, or choose another directory with --data", path.display())]
     Io { path: PathBuf, source: io::Error },
-    #[error("the data directory {} is in use by another ichido-local; stop it, or choose another with --data", path.display())]
+    #[error("the data directory {} is in use by another ichido-local; stop that one, or choose another directory with --data", path.display())]
     InUse { path: PathBuf },
     #[error(
-        "the data directory {} was written in format {found} by a newer version, this one knows format {FORMAT}; update, or choose another with --data",
+        "the data directory {} has format {found} and was written by a newer version; this version reads format {FORMAT}; update ichido, or choose another directory with --data",
         path.display()
     )]
     Newer { path: PathBuf, found: u32 },
-    #[error("{} is damaged; remove it, or choose another directory with --data", path.display())]
+    #[error("the file {} is damaged; remove it, or choose another directory with --data", path.display())]
     Damaged { path: PathBuf },
 }
 
-/// Where things are kept.
+/// The open data directory, or none.
 #[derive(Debug)]
 pub struct Data {
     directory: Option<PathBuf>,
-    /// Held for as long as the process lives.
+    /// Locked for as long as the process lives.
     _lock: Option<File>,
     secrets: Secrets,
 }
 
 impl Data {
-    /// Opens a directory, making it if need be.
+    /// Opens a directory, and creates it if it does not exist.
     pub fn open(directory: &Path) -> Result<Self, Error> {
         let io = |source| Error::Io { path: directory.to_owned(), source };
         std::fs::create_dir_all(directory).map_err(io)?;
@@ -66,28 +66,28 @@ impl Data {
         Ok(Self { directory: Some(directory.to_owned()), _lock: Some(lock), secrets })
     }
 
-    /// Keeps nothing.
+    /// No directory: nothing is kept.
     pub fn in_memory() -> Result<Self, Error> {
         Ok(Self { directory: None, _lock: None, secrets: Secrets::open(None)? })
     }
 
-    /// A file of the directory; `None` when nothing is kept.
+    /// The path of a file in the directory; `None` when nothing is kept.
     pub fn file(&self, name: &str) -> Option<PathBuf> {
         self.directory.as_ref().map(|directory| directory.join(name))
     }
 
-    /// The directory itself.
+    /// The directory; `None` when nothing is kept.
     pub fn directory(&self) -> Option<&Path> {
         self.directory.as_deref()
     }
 
-    /// The secrets of this installation.
+    /// The secrets of this directory.
     pub fn secrets(&self) -> Secrets {
         self.secrets.clone()
     }
 }
 
-/// Secrets by name, made up when first asked for and the same ever after.
+/// Secrets by name. A secret is generated when it is first asked for, and kept.
 #[derive(Clone)]
 pub struct Secrets(Arc<Inner>);
 
@@ -120,7 +120,7 @@ impl Secrets {
         self.get_or_make(name, || std::iter::repeat_with(fastrand::alphanumeric).take(SECRET_LETTERS).collect())
     }
 
-    /// The secret of this name; `make` makes it the first time (a private key, say).
+    /// The secret of this name; `make` generates it the first time (for example a private key).
     pub fn get_or_make(&self, name: &str, make: impl FnOnce() -> String) -> String {
         let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(secret) = known.get(name) {
@@ -131,13 +131,13 @@ impl Secrets {
         if let Some(path) = &self.0.path
             && let Err(error) = write_private(path, &serde_json::json!(*known).to_string())
         {
-            tracing::warn!(error = %error, "a made-up secret could not be kept; it will be another one after a restart");
+            tracing::warn!(secret = name, error = %error, "could not write the generated secret {name} to secrets.json; it will be different after a restart");
         }
         secret
     }
 }
 
-/// Writes a file that only its owner can read, all or nothing.
+/// Writes a file that only its owner can read. After a crash the file is the old one or the new one, never a part.
 pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
     use std::io::Write;
     let temporary = path.with_extension("new");

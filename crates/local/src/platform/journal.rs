@@ -1,9 +1,9 @@
-//! An append-only file of JSON lines: how what was acknowledged survives kill -9.
+//! An append-only file of JSON lines. It keeps what was acknowledged through kill -9.
 //!
-//! Promise: a record for which [`Journal::append`] returned is read back by the next [`Journal::open`], whatever happens
-//! to the process in between (the write has reached the operating system; a power cut is not covered). A last line that
-//! was cut short was never acknowledged and is dropped. What a reader no longer needs leaves the file at the next start,
-//! through a temporary file that is renamed.
+//! Promise: when [`Journal::append`] has returned, the next [`Journal::open`] reads the record back, whatever happens to
+//! the process in between. The write has then reached the operating system, so only a power cut can lose it. A last line
+//! that was cut short was never acknowledged and is dropped. At each start, records that are no longer needed are removed:
+//! the rest is written to a temporary file, which is then renamed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -17,14 +17,14 @@ use serde::de::DeserializeOwned;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be read or written.
-    #[error("{} cannot be used: {source}", path.display())]
+    #[error("the file {} cannot be read or written: {source}; check the disk and the permissions", path.display())]
     Io { path: PathBuf, source: io::Error },
     /// A line in the middle is not a record.
-    #[error("line {line} of {} is damaged: {source}", path.display())]
+    #[error("line {line} of {} is damaged: {source}; mend or remove the line, or choose another directory with --data", path.display())]
     Damaged { path: PathBuf, line: usize, source: serde_json::Error },
 }
 
-/// The open file; without one, nothing is kept.
+/// The open file, or none if nothing is kept.
 #[derive(Debug)]
 pub(crate) struct Journal {
     /// One whole line at a time.
@@ -33,12 +33,13 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// A journal that forgets.
+    /// A journal that keeps nothing.
     pub(crate) fn nowhere() -> Self {
         Self { file: None, path: PathBuf::new() }
     }
 
-    /// Reads what is kept, reduces it with `still_needed`, and opens the file for more. `None` keeps nothing.
+    /// Reads the records, keeps those that `still_needed` returns, and opens the file for more. Without a path nothing is
+    /// kept.
     pub(crate) fn open<T, S>(
         path: Option<&Path>,
         still_needed: impl FnOnce(Vec<T>) -> (S, Vec<T>),
@@ -67,7 +68,7 @@ impl Journal {
         Ok((Self { file: Some(Mutex::new(file)), path: path.to_owned() }, state))
     }
 
-    /// Adds a record; when this returns, kill -9 does not lose it.
+    /// Adds a record. When this has returned, kill -9 does not lose it.
     pub(crate) fn append<T: Serialize>(&self, record: &T) -> Result<(), Error> {
         let Some(file) = &self.file else { return Ok(()) };
         let io = |source| Error::Io { path: self.path.clone(), source };

@@ -1,7 +1,7 @@
-//! The listeners: plain, TLS, and the DynamoDB endpoint. Strangers are refused here, before anything looks at a request.
+//! The listeners: plain, TLS, and the DynamoDB endpoint. They refuse foreign requests before anything else looks at them.
 //!
-//! A web page of somebody else's, open in the same browser, can send requests to loopback; so can a name that somebody
-//! else's DNS points at it. Hence: the `Host` is loopback, and the `Origin`, where there is one, too.
+//! A foreign web page that is open in the same browser can send requests to loopback, and a foreign DNS name can point to
+//! loopback. So the `Host` header must be a loopback address, and so must the `Origin` header, if there is one.
 
 use std::convert::Infallible;
 use std::io;
@@ -28,16 +28,16 @@ use tower::ServiceExt;
 
 use crate::standins::LoseAnswer;
 
-/// How long requests under way may take once the platform stops.
+/// How long running requests may take after the platform was told to stop.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long a client may take to say hello.
+/// How long a client may take for the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Who is calling.
+/// The address of the caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// Serves `router` on `listener` until `stop`, then lets requests under way end.
+/// Serves `router` on `listener` until `stop`, then lets running requests end.
 pub(super) async fn listen(
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,
@@ -52,7 +52,7 @@ pub(super) async fn listen(
             _ = stop.wait_for(|stopped| *stopped) => break,
         };
         let Ok((stream, peer)) = accepted else {
-            // Out of file descriptors, most likely: let some connections end.
+            // Most likely the process is out of file descriptors: let some connections end.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
@@ -82,9 +82,9 @@ where
         let router = router.clone();
         async move {
             let response = answer(router, request, peer).await;
-            // An error here cuts the connection without a word, which is what a lost answer looks like.
+            // An error here closes the connection without an answer: the caller sees a lost answer.
             match response.extensions().get::<LoseAnswer>() {
-                Some(_) => Err(io::Error::other("the answer is lost")),
+                Some(_) => Err(io::Error::other("a fault lost the answer")),
                 None => Ok(response),
             }
         }
@@ -101,8 +101,9 @@ where
 }
 
 async fn answer(router: Router, request: Request<Incoming>, peer: SocketAddr) -> Response {
-    if let Err(who) = is_local(request.uri(), request.headers()) {
-        let message = format!("{who} is not this machine; ichido-local answers only to loopback");
+    if let Err(why) = is_local(request.uri(), request.headers()) {
+        let message =
+            format!("refused: {why}; ichido-local answers only requests whose Host and Origin are loopback addresses");
         return (StatusCode::FORBIDDEN, axum::Json(json!({"message": message}))).into_response();
     }
     let mut request = request.map(Body::new);
@@ -114,18 +115,18 @@ async fn answer(router: Router, request: Request<Incoming>, peer: SocketAddr) ->
     }
 }
 
-/// Whether a request is meant for this machine and comes from one of its pages; else who it names.
+/// Checks that a request is meant for this machine and comes from no foreign page; otherwise says why it does not.
 fn is_local(uri: &Uri, headers: &HeaderMap) -> Result<(), String> {
     let text = |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let host = uri.authority().map(|authority| authority.as_str().to_owned()).or_else(|| text("host"));
-    let host = host.ok_or_else(|| "A request without Host".to_owned())?;
+    let host = host.ok_or_else(|| "the request has no Host header".to_owned())?;
     if !is_loopback(&host) {
-        return Err(format!("The host {host:?}"));
+        return Err(format!("the host {host:?} is not this machine"));
     }
     if let Some(origin) = text("origin") {
         let of_origin = origin.split_once("://").map(|(_, host)| host);
         if !of_origin.is_some_and(is_loopback) {
-            return Err(format!("The origin {origin:?}"));
+            return Err(format!("the origin {origin:?} is not this machine"));
         }
     }
     Ok(())

@@ -1,5 +1,6 @@
-//! Everything that runs, in one place. Built in two steps: [`Platform::build`] lays out the ground from the tenants'
-//! templates, [`Platform::start`] starts what moves once the listeners serve (handlers ask for their secrets over HTTP).
+//! The running platform. It starts in two steps, because handlers read their secrets over HTTP while they start:
+//! [`Platform::build`] reads the tenants' templates and opens the data, then the listeners begin to serve, then
+//! [`Platform::start`] starts functions, schedules and interrupted invocations.
 
 pub(crate) mod clock;
 pub(crate) mod data;
@@ -25,7 +26,7 @@ use tokio::sync::watch;
 use crate::platform::data::Data;
 use crate::standins::StandIns;
 use crate::tenants::{Ground, Panel, Tenant};
-use crate::world::alarms::{Alarms, Seen, State};
+use crate::world::alarms::{self, Alarms, State};
 use crate::world::faults::Faults;
 use crate::world::functions::{DoesNotStart, Functions, Invoked};
 use crate::world::invocations::{Invocations, Pending};
@@ -37,10 +38,10 @@ use crate::world::schedules::{Schedule, Schedules};
 use crate::world::store::Store;
 use crate::world::{schedules, store};
 
-/// How often queues' lengths are measured and alarms are looked at.
+/// How often the lengths of queues are measured and the alarms are evaluated.
 const MEASURE_EVERY: Duration = Duration::from_secs(10);
 
-/// Why the platform does not start: one sentence each.
+/// Why the platform does not start. Each message is one sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -57,7 +58,7 @@ pub enum Error {
     Function(#[from] DoesNotStart),
 }
 
-/// The running platform. Clones are the same one.
+/// The running platform. All clones are the same platform.
 #[derive(Clone)]
 pub struct Platform(Arc<Inner>);
 
@@ -67,7 +68,7 @@ struct Inner {
     store: Store,
     functions: Arc<Functions>,
     invocations: Invocations,
-    /// What a restart interrupted; taken when everything serves.
+    /// Invocations that a restart interrupted; taken by `start`.
     pending: Mutex<Option<Pending>>,
     queues: Arc<Queues>,
     schedules: Schedules,
@@ -82,7 +83,7 @@ struct Inner {
     config: Map<String, Value>,
     ready: OnceLock<Instant>,
     stop: watch::Sender<bool>,
-    /// Released last.
+    /// Holds the lock on the data directory until everything else is dropped.
     _data: Data,
 }
 
@@ -93,8 +94,9 @@ impl std::fmt::Debug for Platform {
 }
 
 impl Platform {
-    /// Reads the templates, makes the tables, opens what is kept. `environment` is the process's, for what a person overrides.
-    pub fn build(
+    /// Reads the templates, creates the tables and opens the data. `environment` is the environment of the process: its
+    /// variables override those of the templates.
+    pub(crate) fn build(
         tenants: Vec<Arc<dyn Tenant>>,
         ground: Ground,
         data: Data,
@@ -178,8 +180,8 @@ impl Platform {
         })))
     }
 
-    /// Starts functions, schedules and what was interrupted. The listeners must serve by now.
-    pub async fn start(&self) -> Result<(), Error> {
+    /// Starts functions, schedules and interrupted invocations. The listeners must already serve.
+    pub(crate) async fn start(&self) -> Result<(), Error> {
         self.0.functions.start().await?;
         let pending = self.0.pending.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(pending) = pending {
@@ -214,7 +216,12 @@ impl Platform {
                 let trace = Trace::of_request(&id);
                 match self.0.invocations.accept(&function, declared.input.clone(), id, &trace) {
                     Ok(()) => self.0.live.tell("schedule", json!({"name": declared.function, "by": "time"})),
-                    Err(error) => tracing::error!(error = %error, schedule = declared.name, "a schedule did not fire"),
+                    Err(error) => tracing::error!(
+                        error = %error,
+                        schedule = declared.name,
+                        function = declared.function,
+                        "schedule {} could not start its function", declared.name
+                    ),
                 }
             }
         }
@@ -222,42 +229,42 @@ impl Platform {
 
     async fn measure(self) {
         loop {
-            self.look_at_alarms();
+            self.evaluate_alarms();
             tokio::time::sleep(MEASURE_EVERY).await;
         }
     }
 
-    /// What SQS would report of its queues.
-    pub fn measure_queues(&self) {
+    /// Records the metrics that SQS would report of the queues.
+    pub(crate) fn measure_queues(&self) {
         for queue in self.0.queues.names() {
             self.0.metrics.queue(queue, self.0.queues.count(queue).0);
         }
     }
 
-    /// Evaluates all alarms, and tells which of them begin and cease to ring.
-    pub fn look_at_alarms(&self) -> Vec<Seen> {
+    /// Evaluates all alarms, and tells the console which of them started or stopped ringing.
+    pub(crate) fn evaluate_alarms(&self) -> Vec<alarms::Status> {
         self.measure_queues();
-        let seen = self.0.alarms.look(&self.0.metrics, self.0.metrics.now_ms());
-        for changed in &seen {
+        let all = self.0.alarms.evaluate_all(&self.0.metrics, self.0.metrics.now_ms());
+        for changed in &all {
             if changed.state == State::Alarm || changed.was == Some(State::Alarm) {
                 self.tell_alarm(changed);
             }
         }
-        seen
+        all
     }
 
-    fn tell_alarm(&self, seen: &Seen) {
-        let Some(was) = seen.was else { return };
+    fn tell_alarm(&self, status: &alarms::Status) {
+        let Some(was) = status.was else { return };
         self.0.live.tell(
             "alarm",
             json!({
-                "name": seen.alarm.name, "state": seen.state.as_str(), "was": was.as_str(), "runbook": seen.runbook(),
-                "description": seen.alarm.description,
+                "name": status.alarm.name, "state": status.state.as_str(), "was": was.as_str(), "runbook": status.runbook(),
+                "description": status.alarm.description,
             }),
         );
     }
 
-    /// Runs a schedule's function now and waits for it.
+    /// Runs the function of a schedule now and waits for it.
     pub async fn run_schedule(&self, name: &str) -> Result<Invoked, schedules::Error> {
         let schedule: Schedule = self.0.schedules.find(name)?;
         let function = self.0.functions.find(&schedule.declared.function);
@@ -282,7 +289,7 @@ impl Platform {
             "invocation",
             json!({
                 "function": function.declared.name, "type": "RequestResponse", "requestId": invoked.request_id,
-                "ms": (invoked.duration.as_secs_f64() * 1e5).round() / 1e2, "attempt": 1,
+                "ms": clock::shown_ms(invoked.duration), "attempt": 1,
                 "error": failure.map(|failure| failure.kind.clone()),
                 "message": failure.map(|failure| failure.message.clone()), "traceId": trace.id(),
             }),
@@ -290,18 +297,18 @@ impl Platform {
         invoked
     }
 
-    /// Ends what moves by itself; requests under way are the listeners' concern.
-    pub fn stop(&self) {
+    /// Stops schedules, demos and the other background work. The listeners let running requests end.
+    pub(crate) fn stop(&self) {
         let _ = self.0.stop.send(true);
     }
 
-    /// True from the moment the platform stops.
-    pub fn stopped(&self) -> watch::Receiver<bool> {
+    /// Becomes true when the platform stops.
+    pub(crate) fn stopped(&self) -> watch::Receiver<bool> {
         self.0.stop.subscribe()
     }
 
-    /// Whether everything serves.
-    pub fn is_ready(&self) -> bool {
+    /// Whether everything has started.
+    pub(crate) fn is_ready(&self) -> bool {
         self.0.ready.get().is_some()
     }
 
@@ -309,12 +316,12 @@ impl Platform {
         &self.0.ground
     }
 
-    pub fn tenants(&self) -> &[Arc<dyn Tenant>] {
+    pub(crate) fn tenants(&self) -> &[Arc<dyn Tenant>] {
         &self.0.tenants
     }
 
     /// The panels of the console: name, title, script.
-    pub fn panels(&self) -> Vec<(&'static str, Panel)> {
+    pub(crate) fn panels(&self) -> Vec<(&'static str, Panel)> {
         self.0.tenants.iter().filter_map(|tenant| Some((tenant.name(), tenant.panel()?))).collect()
     }
 
@@ -326,31 +333,31 @@ impl Platform {
         &self.0.functions
     }
 
-    pub fn invocations(&self) -> &Invocations {
+    pub(crate) fn invocations(&self) -> &Invocations {
         &self.0.invocations
     }
 
-    pub fn queues(&self) -> &Queues {
+    pub(crate) fn queues(&self) -> &Queues {
         &self.0.queues
     }
 
-    pub fn schedules(&self) -> &Schedules {
+    pub(crate) fn schedules(&self) -> &Schedules {
         &self.0.schedules
     }
 
-    pub fn routes(&self) -> &[Route] {
+    pub(crate) fn routes(&self) -> &[Route] {
         &self.0.routes
     }
 
-    pub fn stand_ins(&self) -> &StandIns {
+    pub(crate) fn stand_ins(&self) -> &StandIns {
         &self.0.stand_ins
     }
 
-    pub fn faults(&self) -> &Faults {
+    pub(crate) fn faults(&self) -> &Faults {
         &self.0.faults
     }
 
-    pub fn outbox(&self) -> &Outbox {
+    pub(crate) fn outbox(&self) -> &Outbox {
         &self.0.outbox
     }
 
@@ -358,22 +365,23 @@ impl Platform {
         &self.0.live
     }
 
-    pub fn metrics(&self) -> &Metrics {
+    pub(crate) fn metrics(&self) -> &Metrics {
         &self.0.metrics
     }
 
     /// An SSM parameter.
-    pub fn parameter(&self, name: &str) -> Option<&str> {
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         self.0.parameters.get(name).map(String::as_str)
     }
 
-    /// What clients need to know.
-    pub fn config(&self) -> &Map<String, Value> {
+    /// What `/_local/config` tells clients.
+    pub(crate) fn config(&self) -> &Map<String, Value> {
         &self.0.config
     }
 }
 
-/// Where the lines of functions go: metrics into the metrics, the rest into the log and, if wanted, to the terminal.
+/// Takes the lines that functions write: metrics go to the metrics, other lines to the log, and with `verbose` all of them
+/// also to the terminal.
 fn sink(live: Arc<Live>, metrics: Arc<Metrics>, verbose: bool) -> Sink {
     let terminal = telemetry::stdout();
     Arc::new(move |line| {
@@ -387,7 +395,8 @@ fn sink(live: Arc<Live>, metrics: Arc<Metrics>, verbose: bool) -> Sink {
     })
 }
 
-/// A function's variables: the template's, the tenant's, and what the person who started it says, in that order.
+/// The variables of a function. A variable of the template is overridden by the tenant's, by the environment of the
+/// process, and by the environment with the function's name in front, in this order.
 fn variables(
     declared: &template::Function,
     tenants: &[(&'static str, String)],
@@ -396,7 +405,7 @@ fn variables(
     let mut all = declared.environment.clone();
     all.extend(tenants.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
     let own = format!("{}__", declared.name.to_uppercase().replace('-', "_"));
-    // The AWS variables of the person's shell are about their account, not about this platform.
+    // AWS variables of the person's shell belong to their account, not to this platform.
     let general = environment.iter().filter(|(name, _)| !name.starts_with("AWS_") && !name.contains("__"));
     all.extend(general.map(|(name, value)| (name.clone(), value.clone())));
     let specific =

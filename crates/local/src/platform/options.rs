@@ -1,51 +1,51 @@
-//! What can be said on the command line.
+//! The command line.
 
 use std::path::PathBuf;
 
 use clap::Parser;
 
-/// The whole of ichido on one machine: functions, store, schedules, front door, stand-ins and console.
+/// Runs all of ichido on one machine: functions, DynamoDB, schedules, the HTTP API, stand-ins for outside services, and a console.
 #[derive(Clone, Debug, Parser)]
 #[command(
     name = "ichido-local",
     version,
     args_override_self = true,
-    after_help = "A variable that functions read applies to all of them (FIRST_RUN=all), with a function's name in front \
-                  to that one (GITHUB_SUBSCRIBER__FIRST_RUN=all).\n\nExamples:\n  \
-                  make dev ARGS=\"--memory --port 9001\"          nothing is kept, another port\n  \
-                  make dev ARGS=\"--retry-scale 1\"               retries as slow as Lambda's\n  \
+    after_help = "Set a variable of the functions in the environment: FIRST_RUN=all applies to every function, \
+                  GITHUB_SUBSCRIBER__FIRST_RUN=all to github-subscriber only.\n\nExamples:\n  \
+                  make dev ARGS=\"--memory --port 9001\"          keeps no data and uses another port\n  \
+                  make dev ARGS=\"--retry-scale 1\"               waits as long as Lambda before retries\n  \
                   FIRST_RUN=last:3 make dev ARGS=\"--memory --github-feed https://github.com/torvalds.atom\"\n\n\
-                  What it serves where is printed at the start; crates/local/README.md has the rest."
+                  It prints its addresses when it starts. crates/local/README.md describes the rest."
 )]
 pub struct Options {
-    /// Port of the console, the front door and the AWS endpoint; 0 takes a free one
+    /// Port of the console, the HTTP API and the AWS endpoint; 0 takes a free port
     #[arg(long, default_value_t = 8787)]
     pub port: u16,
-    /// Port of the DynamoDB endpoint for tools; 0 takes a free one
+    /// Port of the DynamoDB endpoint for tools; 0 takes a free port
     #[arg(long, value_name = "PORT", default_value_t = 8788)]
     pub dynamodb_port: u16,
-    /// Port of the same as --port over TLS; 0 takes a free one
+    /// Port that serves the same as --port over TLS; 0 takes a free port
     #[arg(long, value_name = "PORT", default_value_t = 8789)]
     pub tls_port: u16,
-    /// Where everything is kept; survives restarts and kill -9
+    /// Directory for all data; it survives restarts and kill -9
     #[arg(long, value_name = "DIR", default_value = ".ichido")]
     pub data: PathBuf,
-    /// Keep nothing: all data is gone when the process ends
+    /// Keep all data in memory; it is lost when the process ends
     #[arg(long, conflicts_with = "data")]
     pub memory: bool,
-    /// No sample data, no sample feeds growing
+    /// Start without sample data; the sample feeds do not grow
     #[arg(long)]
     pub no_demo: bool,
-    /// Read this feed instead of the sample of GitHub's
+    /// Read this feed instead of the GitHub sample
     #[arg(long, value_name = "URL")]
     pub github_feed: Option<String>,
-    /// Read this feed instead of the sample of Hatena Bookmark's
+    /// Read this feed instead of the Hatena Bookmark sample
     #[arg(long, value_name = "URL")]
     pub hatebu_feed: Option<String>,
-    /// How long asynchronous retries wait, as a share of Lambda's 1 and 2 minutes
+    /// Factor for the 1 and 2 minutes that Lambda waits before it retries an asynchronous invocation
     #[arg(long, value_name = "FACTOR", default_value_t = 0.02, value_parser = scale)]
     pub retry_scale: f64,
-    /// Print as JSON every function, its crate and the variables that it reads, and exit
+    /// Print every function with its crate and its variables as JSON, then exit
     #[arg(long)]
     pub functions: bool,
     /// Print every log line of the functions
@@ -56,11 +56,11 @@ pub struct Options {
 fn scale(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(scale) if scale.is_finite() && (0.0..=1.0).contains(&scale) => Ok(scale),
-        _ => Err("a number from 0 to 1".to_owned()),
+        _ => Err("must be a number from 0 to 1".to_owned()),
     }
 }
 
-/// The options of this process, or the one sentence to say instead, and the exit code.
+/// Reads the arguments. If the process should end instead, returns the text to print and the exit code.
 pub(super) fn read(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Options, (String, u8)> {
     Options::try_parse_from(arguments).map_err(|error| {
         use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};

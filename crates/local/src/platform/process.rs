@@ -1,4 +1,4 @@
-//! The process: bind, build, serve, say where everything is, stop cleanly.
+//! The process: it binds the ports, builds the platform, serves, prints the addresses, and stops cleanly.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,32 +18,32 @@ use crate::platform::{self, Platform};
 use crate::tenants;
 use crate::tenants::{Ground, Tenant};
 
-/// Threads for requests: two are enough for one person, and each costs memory.
+/// Threads for requests. Two are enough for one person, and each one costs memory.
 const WORKERS: usize = 2;
-/// Threads for the store: SQLite lets one write at a time anyway.
+/// Threads for the store. More would not help: SQLite allows one writer at a time.
 const BLOCKING: usize = 16;
 
-/// Why the process ends with exit code 1: one sentence each.
+/// Why the process ends with exit code 1. Each message is one sentence.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    #[error("port {port} is taken or may not be used ({source}); choose another with {option}")]
+    #[error("port {port} cannot be opened ({source}); choose another port with {option}")]
     Port { port: u16, option: &'static str, source: io::Error },
     #[error(transparent)]
     Data(#[from] data::Error),
-    #[error("{0}")]
-    Tls(String),
+    #[error(transparent)]
+    Tls(#[from] tls::Error),
     #[error(transparent)]
     Platform(#[from] platform::Error),
-    #[error("the process cannot be set up: {0}")]
+    #[error("the process could not set itself up: {0}")]
     Runtime(#[source] io::Error),
 }
 
-/// The whole of `ichido-local`.
+/// Runs `ichido-local` with this repository's applications.
 pub fn main() -> ExitCode {
     ExitCode::from(main_with(tenants::all(), std::env::args_os()))
 }
 
-/// The same with other tenants and arguments: how one runs functions of one's own here. Returns the exit code.
+/// Runs it with other tenants and arguments, for functions of your own. Returns the exit code.
 pub fn main_with(tenants: Vec<Arc<dyn Tenant>>, arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let options = match options::read(arguments) {
         Ok(options) => options,
@@ -69,8 +69,8 @@ pub fn main_with(tenants: Vec<Arc<dyn Tenant>>, arguments: impl IntoIterator<Ite
     }
 }
 
-/// What `--functions` prints: the functions of all tenants, sorted by name. The tests of the infrastructure compare the
-/// variables with what the templates set.
+/// What `--functions` prints: the functions of all tenants, sorted by name. The infrastructure's tests compare the
+/// variables with those that the templates set.
 fn functions(tenants: &[Arc<dyn Tenant>]) -> Value {
     let of_tenant = |tenant: &Arc<dyn Tenant>| {
         let name = tenant.name();
@@ -88,7 +88,7 @@ fn functions(tenants: &[Arc<dyn Tenant>]) -> Value {
 }
 
 fn run(tenants: Vec<Arc<dyn Tenant>>, options: Options) -> Result<(), Error> {
-    // What the platform itself has to say goes to the terminal; what functions say goes to the console.
+    // The platform's own lines go to the terminal, those of the functions to the console.
     let level = std::env::var("LOG_LEVEL").ok().and_then(|level| level.parse().ok()).unwrap_or(telemetry::Level::INFO);
     let _ = telemetry::init(plain(), level);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -97,13 +97,13 @@ fn run(tenants: Vec<Arc<dyn Tenant>>, options: Options) -> Result<(), Error> {
         .enable_all()
         .build()
         .map_err(Error::Runtime)?;
-    let outcome = runtime.block_on(serve_until_stopped(tenants, options));
-    // Whatever still blocks is not worth waiting for: what was acknowledged is on disk.
+    let ended = runtime.block_on(serve_until_stopped(tenants, options));
+    // Do not wait for threads that still block: everything acknowledged is on disk.
     runtime.shutdown_background();
-    outcome
+    ended
 }
 
-/// The platform's own warnings as a line for people.
+/// Prints the platform's own warnings and errors as plain lines.
 fn plain() -> telemetry::Sink {
     Arc::new(|line| {
         let Ok(read) = serde_json::from_str::<Value>(line) else { return };
@@ -111,7 +111,11 @@ fn plain() -> telemetry::Sink {
         if !matches!(text("level").as_str(), "WARN" | "ERROR") {
             return;
         }
-        let _ = writeln!(io::stderr(), "{} {} {}", text("level"), text("message"), text("error"));
+        let cause = match text("error") {
+            none if none.is_empty() => none,
+            error => format!(": {error}"),
+        };
+        let _ = writeln!(io::stderr(), "{} {}{cause}", text("level"), text("message"));
     })
 }
 
@@ -122,7 +126,7 @@ async fn serve_until_stopped(tenants: Vec<Arc<dyn Tenant>>, options: Options) ->
     let over_tls = bind(options.tls_port, "--tls-port").await?;
     let data = if options.memory { Data::in_memory()? } else { Data::open(&options.data)? };
     let certificate = data.file("cert.pem");
-    let config = tls::config(data.directory()).map_err(|error| Error::Tls(error.to_string()))?;
+    let config = tls::config(data.directory())?;
     let address = |listener: &TcpListener| listener.local_addr().map_err(Error::Runtime);
     let ground = Ground {
         url: format!("http://{}", address(&main)?),
@@ -160,15 +164,15 @@ async fn bind(port: u16, option: &'static str) -> Result<TcpListener, Error> {
     })
 }
 
-/// Says where everything is and how to try it.
+/// Prints the addresses, and one command per application to try it.
 fn announce(platform: &Platform, certificate: Option<&std::path::Path>, took: std::time::Duration) {
     let ground = platform.ground();
     let data = match &ground.options {
-        Options { memory: true, .. } => "nowhere: --memory".to_owned(),
+        Options { memory: true, .. } => "not kept (--memory)".to_owned(),
         Options { data, .. } => data.display().to_string(),
     };
-    let certificate = certificate.map_or_else(|| "not kept: --memory".to_owned(), |path| path.display().to_string());
-    let mut text = format!("ichido-local serves after {} ms\n\n", took.as_millis());
+    let certificate = certificate.map_or_else(|| "not kept (--memory)".to_owned(), |path| path.display().to_string());
+    let mut text = format!("ichido-local is ready after {} ms\n\n", took.as_millis());
     for (what, place) in [
         ("console", ground.url.clone()),
         ("AWS endpoint", format!("AWS_ENDPOINT_URL={}", ground.url)),

@@ -1,4 +1,4 @@
-//! Everything that answers at the main port, and the DynamoDB endpoint for tools.
+//! Who answers a request: at the main port, and at the DynamoDB port for tools.
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -13,10 +13,10 @@ use super::listeners::Peer;
 use crate::aws::gateway;
 use crate::{aws, console, standins};
 
-/// The largest request that is read at all: BigQuery takes 10 MB, and so does API Gateway.
+/// The largest request that is read. BigQuery and API Gateway each take 10 MB.
 pub(crate) const MAX_REQUEST: usize = 12 * 1024 * 1024;
 
-/// The main port.
+/// Everything that answers at the main port.
 pub(super) fn main(platform: &Platform) -> Router {
     let mut router =
         Router::new().merge(console::routes()).merge(aws::routes()).fallback(rest).with_state(platform.clone());
@@ -28,12 +28,12 @@ pub(super) fn main(platform: &Platform) -> Router {
     router
 }
 
-/// The DynamoDB endpoint for tools.
+/// What answers at the DynamoDB port for tools.
 pub(super) fn dynamodb(platform: &Platform) -> Router {
     Router::new().fallback(aws::dynamodb::endpoint).with_state(platform.clone())
 }
 
-/// Whatever has no fixed path: stand-ins, AWS calls, and the front door's routes, in this order.
+/// Answers what has no fixed path: stand-ins, then AWS calls, then the routes of the templates.
 async fn rest(State(platform): State<Platform>, Extension(peer): Extension<Peer>, request: Request<Body>) -> Response {
     let (parts, body) = request.into_parts();
     if let Some((module, below)) = platform.stand_ins().find(parts.uri.path()) {
@@ -67,7 +67,7 @@ fn stand_in_request(parts: &Parts, path: String, raw: Bytes) -> standins::Reques
     }
 }
 
-/// The whole body, or the refusal of one that is larger than `limit`.
+/// Reads a body of at most `limit` bytes; a larger one is refused.
 pub(crate) async fn read(body: Body, limit: usize) -> Result<Bytes, Response> {
     let too_large = |_| {
         let message = serde_json::json!({"message": "Request Entity Too Large"});

@@ -1,4 +1,4 @@
-//! The certificate of the TLS port: made at the first start, kept, trusted by whoever is told its path.
+//! The certificate of the TLS port. It is made at the first start and kept; clients must be told to trust it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::platform::data::write_private;
 
-/// The names under which this machine knows itself.
+/// The names that the certificate is for.
 const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// Why there is no TLS.
+/// Why the TLS port cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("the certificate cannot be made: {0}")]
+    #[error("the certificate of the TLS port could not be made: {0}")]
     Make(#[from] rcgen::Error),
-    #[error("the certificate at {} cannot be used: {reason}; remove it and start again", path.display())]
+    #[error("the certificate {} cannot be used: {reason}; remove it and start again", path.display())]
     Use { path: PathBuf, reason: String },
 }
 
-/// The configuration of the TLS port, with the certificate of `directory`.
+/// The configuration of the TLS port, with the certificate in `directory`.
 pub(crate) fn config(directory: Option<&Path>) -> Result<Arc<ServerConfig>, Error> {
     let (certificate, key) = match directory {
         None => make()?,

@@ -1,12 +1,12 @@
-//! BigQuery, as far as sessync speaks to it: the emulator's, with the columns of `sessync schema`, mounted where
-//! `BIGQUERY_EMULATOR_HOST` points.
+//! The part of BigQuery that sessync uses: the stand-in of `crates/emulator`, with the columns of `sessync schema`, at the path
+//! that sessync uses with `BIGQUERY_EMULATOR_HOST`.
 //!
-//! A batch is in the outbox if it brought rows that the table did not have; one whose rows `insertId` recognised had no effect.
+//! The outbox lists a batch if it brought new rows. A batch whose rows were all recognised by their `insertId` had no effect.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use emulator::bigquery::{Column, Reply, StandIn as Tables};
+use emulator::bigquery::{Column, Reply, StandIn as Tables, refusal};
 use function::BoxFuture;
 use http::Method;
 use serde_json::{Value, json};
@@ -17,11 +17,11 @@ use crate::world::outbox::Entry;
 
 /// The stand-in.
 #[derive(Debug)]
-pub struct BigQuery {
+pub(crate) struct BigQuery {
     tables: Tables,
-    /// New rows of the last batch. Read under the lock below, so that it is this request's.
+    /// New rows of the last batch. Written and read under the lock below, so that it belongs to this request.
     new: Arc<AtomicUsize>,
-    /// One request at a time.
+    /// Lets one request in at a time.
     turn: Mutex<()>,
 }
 
@@ -36,7 +36,7 @@ impl Default for BigQuery {
 }
 
 impl BigQuery {
-    /// The answer, and how many rows it brought.
+    /// The answer to a request, and how many new rows the request brought.
     fn handle(&self, method: &str, path: &str, body: &[u8]) -> (Reply, usize) {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.new.store(0, Ordering::SeqCst);
@@ -64,22 +64,13 @@ impl StandIn for BigQuery {
                 url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&request.query).finish();
             let path = if query.is_empty() { request.path.clone() } else { format!("{}?{query}", request.path) };
             let (reply, new) = self.handle(request.method.as_str(), &path, &request.raw);
-            let mut answer = Answer::of(reply.status, "application/json; charset=UTF-8", reply.body);
-            answer.headers = reply.headers;
+            let answer = answered(reply);
             if new > 0 { answer.with_effect(json!({ "rows": new })) } else { answer }
         })
     }
 
     fn refusal(&self, status: u16) -> Answer {
-        let (reason, message) = match status {
-            401 => ("authError", "Request had invalid authentication credentials."),
-            403 => ("accessDenied", "Access Denied."),
-            429 => ("rateLimitExceeded", "Exceeded rate limits."),
-            _ => ("backendError", "Error encountered during execution. Retrying may solve the problem."),
-        };
-        let errors = json!([{"domain": "global", "reason": reason, "message": message}]);
-        let answer = Answer::json(status, json!({"error": {"code": status, "message": message, "errors": errors}}));
-        if status == 429 { answer.header("retry-after", "1") } else { answer }
+        answered(refusal(status, (status == 429).then_some(1)))
     }
 
     fn restore(&self, accepted: &[Entry]) {
@@ -87,9 +78,16 @@ impl StandIn for BigQuery {
             let request: &Value = &entry.request;
             self.handle("POST", &entry.path, request.to_string().as_bytes());
         }
-        // BigQuery forgets after a minute or so; a restart takes at least a moment of it.
+        // BigQuery forgets insertIds after about a minute, so after a restart they may be unknown.
         self.tables.forget_insert_ids();
     }
+}
+
+/// The reply of the emulator as the platform sends it.
+fn answered(reply: Reply) -> Answer {
+    let mut answer = Answer::of(reply.status, "application/json; charset=UTF-8", reply.body);
+    answer.headers = reply.headers.into_iter().filter(|(name, _)| *name != "content-type").collect();
+    answer
 }
 
 #[cfg(test)]
@@ -119,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_worded_as_googles_apis_word_it() {
+    fn a_refusal_has_the_words_of_googles_apis() {
         let body: Value = serde_json::from_slice(&BigQuery::default().refusal(503).body).expect("JSON");
         assert_eq!(body["error"]["errors"][0]["reason"], "backendError");
     }

@@ -1,8 +1,8 @@
-//! Mastodon's API, as much of it as posting and finding statuses takes: `POST /api/v1/statuses` with idempotency,
+//! The part of Mastodon's API that posts and finds statuses: `POST /api/v1/statuses` with idempotency,
 //! `GET /api/v1/accounts/verify_credentials`, `GET /api/v1/accounts/:id/statuses`, `GET /api/v1/statuses/:id`, `GET /api/v2/instance`.
 //!
-//! As the real one it remembers an `Idempotency-Key` for an hour, counts as Mastodon counts, and refuses what is too
-//! long or empty with a 422.
+//! Like Mastodon it remembers an `Idempotency-Key` for one hour, counts characters in Mastodon's way, and refuses a text that
+//! is empty or too long with status 422.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,20 +12,20 @@ use function::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::platform::clock::rfc3339;
-use crate::standins::{Answer, Request, StandIn};
+use crate::standins::{Answer, Request, StandIn, escape};
 use crate::world::outbox::Entry;
 
-/// The one account.
+/// The only account.
 const ACCOUNT: &str = "109302436954721982";
-/// For how long a key is remembered.
+/// How long an idempotency key is remembered.
 const KEY_REMEMBERED_MS: u64 = 3_600_000;
-/// Statuses in a page, and at most.
+/// The default and the largest number of statuses in a page.
 const PAGE: usize = 20;
 const MAX_PAGE: usize = 40;
 
 /// The stand-in.
 #[derive(Debug)]
-pub struct Mastodon {
+pub(crate) struct Mastodon {
     token: String,
     url: String,
     /// Held while a request is answered; never across an await.
@@ -36,7 +36,7 @@ pub struct Mastodon {
 struct State {
     /// Oldest first; their ids grow.
     statuses: Vec<Status>,
-    /// Key → status id, and when it was used.
+    /// By idempotency key: the id of its status, and when the key was used.
     keys: HashMap<String, (u64, u64)>,
 }
 
@@ -50,7 +50,7 @@ struct Status {
 
 impl Mastodon {
     /// An instance at this URL whose account has this token.
-    pub fn new(token: impl Into<String>, url: impl Into<String>) -> Self {
+    pub(crate) fn new(token: impl Into<String>, url: impl Into<String>) -> Self {
         Self { token: token.into(), url: url.into(), state: Mutex::default() }
     }
 
@@ -79,7 +79,7 @@ impl Mastodon {
         {
             return Answer::json(200, self.shown(status));
         }
-        // As Mastodon's: milliseconds, and 16 bits to tell apart what falls into one.
+        // Ids are made as Mastodon makes them: milliseconds, and 16 bits for statuses within the same millisecond.
         let last = state.statuses.last().map_or(0, |status| status.id);
         let id = (request.now_ms << 16).max(last + 1);
         let status = Status { id, text, visibility, at_ms: request.now_ms };
@@ -122,10 +122,10 @@ impl Mastodon {
     }
 }
 
-/// A text as Mastodon shows it: escaped, with its links dressed.
+/// A text as Mastodon's HTML: escaped, with its links marked up.
 fn html(text: &str) -> String {
     let words = text.split(' ').map(|word| {
-        let escaped = word.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+        let escaped = escape(word);
         match word.split_once("://") {
             Some((scheme @ ("http" | "https"), _)) => {
                 let rest = &escaped[scheme.len() + 3..];

@@ -1,13 +1,13 @@
-//! The outside world, locally: a frame in which an outside API is a small module.
+//! Stand-ins for outside APIs, one file each, and what they have in common.
 //!
-//! A module says what it is called, answers requests, and marks the answers that had an effect. The frame mounts it at
-//! `/standins/NAME`, decodes bodies (JSON and forms), applies the faults, writes the outbox before it answers, and at
-//! the start gives the module its accepted requests back, so that it remembers what it had accepted before a restart.
+//! A [`StandIn`] has a name, answers requests, and marks the answers that had an effect. [`serve`] does the rest: it applies
+//! the faults and writes the outbox before the answer is sent. A stand-in is reached at `/standins/NAME`. At the start it gets
+//! its accepted requests back, so that it remembers what it accepted before a restart.
 
-pub mod bigquery;
-pub mod mastodon;
-pub mod pushover;
-pub mod sample_feeds;
+pub(crate) mod bigquery;
+pub(crate) mod mastodon;
+pub(crate) mod pushover;
+pub(crate) mod sample_feeds;
 pub mod slack;
 
 use std::collections::BTreeMap;
@@ -24,31 +24,31 @@ use crate::world::faults::{Faults, Mode};
 use crate::world::live::Live;
 use crate::world::outbox::{Entry, Outbox};
 
-/// How long `hang` hangs if the caller waits that long.
+/// How long the fault `hang` keeps a caller waiting.
 const HANG: Duration = Duration::from_secs(300);
 
 /// An outside API.
 pub trait StandIn: Send + Sync + 'static {
-    /// Its name among the sinks and the faults: `slack`.
+    /// Its name in the outbox and among the faults: `slack`.
     fn name(&self) -> &'static str;
 
-    /// Other paths at which it is reached, for clients that cannot be told a path: `/bigquery/v2`.
+    /// Other paths at which it is reached, for clients whose path cannot be configured: `/bigquery/v2`.
     fn mounts(&self) -> Vec<&'static str> {
         Vec::new()
     }
 
-    /// Whether this request asks for an effect: a refusal of it is listed with `?all=1`.
+    /// Whether this request asks for an effect. If it is refused, the outbox lists it only with `?all=1`.
     fn asks_for_effect(&self, request: &Request) -> bool;
 
-    /// Answers. State lives behind the module's own lock.
+    /// Answers a request. A stand-in with state has its own lock.
     fn answer(&self, request: Request) -> BoxFuture<'_, Answer>;
 
-    /// How it words a refusal with this status.
+    /// A refusal with this status, in the words of the real API.
     fn refusal(&self, status: u16) -> Answer {
         Answer::json(status, json!({"error": "refused by a fault switch"}))
     }
 
-    /// Takes back what it had accepted before a restart, oldest first.
+    /// Restores its state from the requests that it accepted before a restart, oldest first.
     fn restore(&self, accepted: &[Entry]);
 }
 
@@ -56,16 +56,16 @@ pub trait StandIn: Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub struct Request {
     pub method: Method,
-    /// Below the mount, still encoded: `/api/chat.postMessage`.
+    /// The path below the mount, still encoded: `/api/chat.postMessage`.
     pub path: String,
     /// Decoded.
     pub query: Vec<(String, String)>,
     pub headers: HeaderMap,
-    /// The body as an object: of JSON, of a form, or `{}`.
+    /// The body as an object, from JSON or a form; otherwise `{}`.
     pub body: Value,
     /// The body as it came.
     pub raw: Bytes,
-    /// When it arrived, epoch milliseconds.
+    /// When it arrived, in epoch milliseconds.
     pub now_ms: u64,
 }
 
@@ -80,7 +80,7 @@ impl Request {
         self.header("authorization")?.strip_prefix("Bearer ").map(str::trim)
     }
 
-    /// A parameter from the query, else from the body, as text.
+    /// A parameter from the query or, if it is not there, from the body.
     pub fn parameter(&self, name: &str) -> Option<String> {
         if let Some((_, value)) = self.query.iter().find(|(known, _)| known == name) {
             return Some(value.clone());
@@ -92,7 +92,7 @@ impl Request {
         }
     }
 
-    /// The path's parts, decoded.
+    /// The decoded parts of the path.
     pub fn segments(&self) -> Vec<String> {
         self.path.split('/').filter(|part| !part.is_empty()).map(|part| function::http::decode(part, false)).collect()
     }
@@ -105,12 +105,12 @@ pub struct Answer {
     pub headers: Vec<(&'static str, String)>,
     pub content_type: &'static str,
     pub body: Bytes,
-    /// Present if the request was accepted and had an effect: what to remember of it besides the request.
+    /// Present if the request was accepted and had an effect: what to remember besides the request.
     pub effect: Option<Value>,
 }
 
 impl Answer {
-    /// A JSON answer without an effect.
+    /// An answer in JSON, without an effect.
     pub fn json(status: u16, body: Value) -> Self {
         Self {
             status,
@@ -121,19 +121,19 @@ impl Answer {
         }
     }
 
-    /// Another kind of body.
+    /// An answer with another kind of body, without an effect.
     pub fn of(status: u16, content_type: &'static str, body: impl Into<Bytes>) -> Self {
         Self { status, headers: Vec::new(), content_type, body: body.into(), effect: None }
     }
 
-    /// With a header.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
-    /// The request had an effect; `note` comes back with [`StandIn::restore`].
+    /// Says that the request had an effect. [`StandIn::restore`] gets `note` back.
     #[must_use]
     pub fn with_effect(mut self, note: Value) -> Self {
         self.effect = Some(note);
@@ -141,7 +141,7 @@ impl Answer {
     }
 }
 
-/// In the extensions of a response that must not arrive: the connection is cut instead.
+/// Marks a response that must not arrive. The listener closes the connection instead.
 #[derive(Clone, Copy, Debug)]
 pub struct LoseAnswer;
 
@@ -156,7 +156,7 @@ impl std::fmt::Debug for StandIns {
 }
 
 impl StandIns {
-    /// Takes the modules in; two of one name are one.
+    /// All stand-ins of the tenants. Of several with the same name, only the last is kept.
     pub fn new(modules: impl IntoIterator<Item = Arc<dyn StandIn>>) -> Self {
         Self(modules.into_iter().map(|module| (module.name(), module)).collect())
     }
@@ -165,20 +165,20 @@ impl StandIns {
         self.0.keys().copied().collect()
     }
 
-    /// Gives every module its past back.
+    /// Gives every stand-in its accepted requests back.
     pub fn restore(&self, outbox: &Outbox) {
         for (name, module) in &self.0 {
             module.restore(&outbox.list(Some(name), false));
         }
     }
 
-    /// Who answers this path, and the path below its mount.
+    /// The stand-in that answers a path, and the path below its mount.
     pub fn find<'a>(&self, path: &'a str) -> Option<(Arc<dyn StandIn>, &'a str)> {
         if let Some(rest) = path.strip_prefix("/standins/") {
             let (name, below) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
             return self.0.get(name).map(|module| (module.clone(), if below.is_empty() { "/" } else { below }));
         }
-        // A mount of its own is part of the real API's path, so it stays in what the module sees.
+        // A mount of its own is part of the real API's path, so the stand-in sees the whole path.
         let mounted = |module: &&Arc<dyn StandIn>| {
             let below =
                 |mount: &&str| path.strip_prefix(*mount).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -188,7 +188,7 @@ impl StandIns {
     }
 }
 
-/// Lets a stand-in answer: faults, outbox, live events and all.
+/// Lets a stand-in answer a request, with its faults, the outbox and the live events.
 pub async fn serve(
     module: Arc<dyn StandIn>,
     request: Request,
@@ -217,7 +217,7 @@ pub async fn serve(
     if asks || answer.effect.is_some() {
         let accepted = answer.effect.is_some();
         let note = answer.effect.clone().unwrap_or_default();
-        // A repeat that the outside recognised is neither accepted anew nor refused: it is not listed.
+        // A repeat that the stand-in recognised is neither accepted again nor refused, so it is not listed.
         let repeat = !accepted && answer.status < 300 && is_ok(&answer);
         if !repeat {
             match outbox.add(name, &path, body, answer.status, accepted, note) {
@@ -226,8 +226,8 @@ pub async fn serve(
                     json!({"sink": name, "path": path, "request": preview(&entry.request), "status": answer.status, "accepted": accepted, "lost": lost}),
                 ),
                 Err(error) => {
-                    tracing::error!(error = %error, "the outbox cannot be written");
-                    return (StatusCode::INTERNAL_SERVER_ERROR, "the outbox cannot be written").into_response();
+                    tracing::error!(stand_in = name, path, error = %error, "could not write {name}'s request to the outbox");
+                    return (StatusCode::INTERNAL_SERVER_ERROR, "could not write the outbox").into_response();
                 }
             }
         }
@@ -245,12 +245,12 @@ pub async fn serve(
     response
 }
 
-/// Slack says `ok: false` with a 200.
+/// False for a refusal of Slack, which has status 200 and says `ok: false`.
 fn is_ok(answer: &Answer) -> bool {
     serde_json::from_slice::<Value>(&answer.body).map_or(true, |body| body["ok"] != false)
 }
 
-/// What the console shows of a large request.
+/// A request as the console shows it: a large one is cut.
 fn preview(request: &Value) -> Value {
     const SHOWN: usize = 4_096;
     let text = request.to_string();
@@ -260,7 +260,12 @@ fn preview(request: &Value) -> Value {
     json!({"bytes": text.len(), "start": text.chars().take(200).collect::<String>()})
 }
 
-/// The body as an object.
+/// A text as HTML or XML.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// Reads a body as an object: JSON, or a form.
 pub fn read_body(headers: &HeaderMap, raw: &[u8]) -> Value {
     let kind = headers.get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if kind.starts_with("application/x-www-form-urlencoded") {
@@ -280,7 +285,7 @@ pub fn read_body(headers: &HeaderMap, raw: &[u8]) -> Value {
     }
 }
 
-/// The text fields of a multipart form; files are named only.
+/// The fields of a multipart form as text.
 fn multipart(kind: &str, raw: &[u8]) -> Value {
     let Some((_, boundary)) = kind.split_once("boundary=") else { return json!({}) };
     let boundary = format!("--{}", boundary.trim_matches('"'));

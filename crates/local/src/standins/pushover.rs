@@ -1,4 +1,5 @@
-//! Pushover's message API: `POST /1/messages.json`. It says `{"status": 1}` when it accepted, and nothing can be asked of it.
+//! Pushover's message API: `POST /1/messages.json`. It answers `{"status": 1}` when it accepts a message. Sent messages cannot
+//! be queried.
 
 use function::BoxFuture;
 use serde_json::{Value, json};
@@ -13,14 +14,14 @@ const MAX_URL: usize = 512;
 
 /// The stand-in.
 #[derive(Debug)]
-pub struct Pushover {
+pub(crate) struct Pushover {
     token: String,
     user: String,
 }
 
 impl Pushover {
     /// An application with this token, for a user with this key.
-    pub fn new(token: impl Into<String>, user: impl Into<String>) -> Self {
+    pub(crate) fn new(token: impl Into<String>, user: impl Into<String>) -> Self {
         Self { token: token.into(), user: user.into() }
     }
 
@@ -77,7 +78,7 @@ impl StandIn for Pushover {
         if status == 429 { answer.header("retry-after", "2") } else { answer }
     }
 
-    /// It remembers nothing.
+    /// Does nothing: Pushover remembers nothing that callers can see.
     fn restore(&self, _accepted: &[Entry]) {}
 }
 

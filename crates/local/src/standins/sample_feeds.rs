@@ -1,8 +1,8 @@
-//! Two sample feeds that grow by an entry now and then: GitHub's in Atom, Hatena Bookmark's in RDF.
+//! Two sample feeds that grow by one entry every few minutes: GitHub's in Atom, Hatena Bookmark's in RDF.
 //!
-//! What a feed shows follows from the time alone, so that it is the same after a restart: entry `n` is published at `n`
-//! times the feed's interval. Entries added by hand (from the console) stand in front until the platform stops.
-//! With `--no-demo` time stands still: the feeds show what they showed at the start.
+//! The entries of a feed follow from the time alone, so they are the same after a restart: entry `n` is published at `n` times
+//! the interval of the feed. Entries that a person adds (from the console) come on top, until the platform stops. With
+//! `--no-demo` the feeds do not grow by themselves.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,11 +15,12 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use super::escape;
 use crate::platform::clock::{now_ms, rfc3339};
 
-/// How many entries a feed shows, as the real ones do.
+/// How many entries a feed shows, like the real ones.
 const SHOWN: u64 = 30;
-/// Most entries added by hand that are remembered.
+/// The most added entries that are remembered.
 const MAX_ADDED: usize = 200;
 /// How often GitHub's feed grows.
 const GITHUB_EVERY_MS: u64 = 2 * 60_000;
@@ -62,7 +63,7 @@ struct Entry {
     at_ms: u64,
 }
 
-/// An entry that somebody adds; whatever is missing is made up.
+/// An entry that a person adds; missing members are invented.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Added {
@@ -73,23 +74,23 @@ struct Added {
     comment: Option<String>,
 }
 
-/// The feeds.
+/// Both feeds.
 #[derive(Clone, Debug)]
-pub struct SampleFeeds {
-    /// The time at which they stand still.
+pub(crate) struct SampleFeeds {
+    /// With `--no-demo`, the time at which they stopped growing.
     stopped_at: Option<u64>,
     /// Newest last.
     added: Arc<Mutex<Vec<(Kind, Entry)>>>,
 }
 
 impl SampleFeeds {
-    /// Growing, or standing still.
-    pub fn new(grow: bool) -> Self {
+    /// Feeds that grow, or that stay as they are now.
+    pub(crate) fn new(grow: bool) -> Self {
         Self { stopped_at: (!grow).then(now_ms), added: Arc::default() }
     }
 
     /// `GET /feeds/sample/github.atom`, `GET /feeds/sample/hatebu.rdf`, and `POST /feeds/sample/{github,hatebu}` to add an entry.
-    pub fn router(self) -> Router {
+    pub(crate) fn router(self) -> Router {
         Router::new()
             .route(
                 "/feeds/sample/github.atom",
@@ -171,7 +172,7 @@ async fn add(State(feeds): State<SampleFeeds>, Path(feed): Path<String>, wanted:
     (StatusCode::CREATED, Json(serde_json::json!({"id": id, "title": title, "link": link}))).into_response()
 }
 
-/// Entry `n`, always the same.
+/// Entry `n`; it is always the same.
 fn make(kind: Kind, n: u64, at_ms: u64) -> Entry {
     let pick =
         |list: &[&'static str], salt: u64| list[(n.wrapping_mul(31).wrapping_add(salt) % list.len() as u64) as usize];
@@ -221,10 +222,6 @@ fn make(kind: Kind, n: u64, at_ms: u64) -> Entry {
     }
 }
 
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 fn atom(entries: &[Entry]) -> String {
     let updated = rfc3339(entries.first().map_or(0, |entry| entry.at_ms));
     let mut xml = format!(
@@ -232,7 +229,7 @@ fn atom(entries: &[Entry]) -> String {
     );
     for entry in entries {
         let at = rfc3339(entry.at_ms);
-        // GitHub's titles are HTML: what is text in them is escaped twice.
+        // GitHub's titles are HTML, so their text is escaped twice.
         let title = escape(&escape(&entry.title));
         let _ = writeln!(
             xml,

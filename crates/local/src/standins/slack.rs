@@ -1,7 +1,7 @@
 //! Slack's Web API: `chat.postMessage`, `conversations.replies`, `files.info`, `auth.test`.
 //!
-//! Statuses, headers and errors as the real one: almost everything is a 200 whose body says `ok`, a rate limit is a 429
-//! with `Retry-After`. Metadata of messages is given only to those who ask for it.
+//! Statuses, headers and errors are those of Slack. Almost every answer has status 200 and says `ok` in its body; a rate limit
+//! has status 429 and `Retry-After`. A caller gets the metadata of messages only if it asks for it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use crate::world::outbox::Entry;
 
 /// The most messages that one call returns.
 const PAGE: usize = 1_000;
-/// Slack truncates longer texts.
+/// The longest text, in bytes.
 const MAX_TEXT: usize = 40_000;
 
 /// The stand-in.
@@ -31,7 +31,7 @@ pub struct Slack {
 struct State {
     /// Messages by channel and timestamp.
     channels: BTreeMap<String, BTreeMap<String, Value>>,
-    /// The last timestamp given, in microseconds: they are unique in Slack.
+    /// The last timestamp that was given, in microseconds. Timestamps are unique in Slack.
     last_us: u64,
 }
 
@@ -116,7 +116,7 @@ impl Slack {
                 members.remove("metadata");
             }
         }
-        // Whoever uploaded the file wrote the thread's first message; the stand-in was not told of it.
+        // The first message of the thread is the upload itself, which the stand-in never received.
         if after.is_none() && !page.iter().any(|message| message["ts"] == thread.as_str()) {
             page.insert(
                 0,
@@ -195,7 +195,7 @@ impl StandIn for Slack {
     }
 }
 
-/// Slack's errors are words in a 200.
+/// An error of Slack: status 200, with the error in the body.
 fn refused(error: &str) -> Answer {
     Answer::json(200, json!({"ok": false, "error": error}))
 }

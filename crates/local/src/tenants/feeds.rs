@@ -1,4 +1,4 @@
-//! Feeds on the local platform: the four functions, two sample feeds that grow, Mastodon and Pushover.
+//! The feeds: four functions, two sample feeds that grow, and stand-ins for Mastodon and Pushover.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::standins::StandIn;
 use crate::standins::{mastodon, pushover, sample_feeds};
 use crate::tenants::{Ground, Panel, Tenant};
 
-/// Entries that the panel shows of a feed.
+/// The most entries of a feed in one answer.
 const SHOWN: usize = 100;
-/// Most items that are looked at for it.
+/// The scan stops after this many entries.
 const MAX_SCANNED: usize = 5_000;
 
 pub(super) struct Feeds;
@@ -84,7 +84,7 @@ impl Tenant for Feeds {
         Some(Panel { title: "Feeds", script: include_str!("../console/web/panels/feeds.js") })
     }
 
-    /// The sample feeds are read once at the start, which marks what is in them: what they grow by from then on is posted.
+    /// Reads the sample feeds once. The first read only marks the present entries, so that later entries are posted.
     fn demo(&self, platform: Platform) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let options = &platform.ground().options;
@@ -94,7 +94,7 @@ impl Tenant for Feeds {
                 if own.is_none()
                     && let Err(error) = platform.run_schedule(name).await
                 {
-                    tracing::warn!(error = %error, schedule = name, "the sample feed was not read");
+                    tracing::warn!(error = %error, schedule = name, "could not read the sample feed of {name}; its schedule reads it later");
                 }
             }
         })
@@ -108,9 +108,9 @@ impl Tenant for Feeds {
     }
 }
 
-/// Where every entry of a feed is, newest first: for the panel, which may scan what the functions never do.
+/// The state of every entry of a feed, newest first, for the panel. It scans the table, which the functions never do.
 async fn entries(State(platform): State<Platform>, Path(feed): Path<String>) -> Response {
-    // As the template's defaults name them.
+    // The names are the defaults of the template.
     let table = match feed.as_str() {
         "github" => "masutaka-feed-github-state",
         "hatebu" => "masutaka-feed-hatebu-state",
@@ -133,7 +133,8 @@ async fn entries(State(platform): State<Platform>, Path(feed): Path<String>) -> 
     Json(json!({"feed": feed, "total": total, "entries": found})).into_response()
 }
 
-/// An item of the state table as the panel shows it; only entries have `entry_data`.
+/// What the panel shows of an item of the state table; `None` for an item that is not an entry (only entries have
+/// `entry_data`).
 fn shown(item: &Value) -> Option<Value> {
     let data = item.get("entry_data")?.get("M")?;
     let text = |of: &Value, name: &str| of[name]["S"].as_str().unwrap_or_default().to_owned();

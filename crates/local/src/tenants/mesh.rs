@@ -1,4 +1,4 @@
-//! The mesh on the local platform: the deployed schema and resolvers, run by the in-process AppSync.
+//! The mesh: the deployed schema and resolvers, run by the AppSync emulation of `crates/appsync`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,9 +19,9 @@ use crate::platform::listeners::Peer;
 use crate::tenants::{Ground, Panel, Tenant};
 
 const TEMPLATE: &str = include_str!("../../../../infra/templates/mesh.yaml");
-/// The JavaScript client, which the console's panel imports from here.
+/// The JavaScript client, which the console's panel imports.
 const CLIENT: &str = include_str!("../../../../clients/mesh/mesh.js");
-/// Where the schema and the resolvers are.
+/// The directory of the schema and the resolvers.
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../infra/appsync");
 
 pub(super) struct Mesh;
@@ -30,7 +30,7 @@ fn api_key(ground: &Ground) -> String {
     ground.secrets.get("mesh-api-key")
 }
 
-/// The API of the deployed files, on the platform's table and function.
+/// The API of the deployed files, with the platform's table and function.
 fn api(platform: &Platform) -> Result<Api, Box<dyn std::error::Error>> {
     let store = platform.store().faulty().clone();
     let aws = Aws::at(&platform.ground().url).with_dynamodb_http(dynamodb::http_client(store, Outside::new()));
@@ -44,7 +44,7 @@ fn api(platform: &Platform) -> Result<Api, Box<dyn std::error::Error>> {
             let platform = caller.clone();
             async move {
                 let function = platform.functions().find("mesh-resolver");
-                let function = function.ok_or_else(|| LambdaError::new("mesh-resolver is not here"))?;
+                let function = function.ok_or_else(|| LambdaError::new("the function mesh-resolver does not exist"))?;
                 let invoked = platform.invoke(&function, payload, None).await;
                 invoked.outcome.map_err(|failure| LambdaError::new(failure.body().to_string()))
             }
@@ -54,7 +54,8 @@ fn api(platform: &Platform) -> Result<Api, Box<dyn std::error::Error>> {
     Ok(api)
 }
 
-/// A variable of the person's own applies to the resolvers as it does to the function: `HOST_HEARTBEAT_SECONDS=2 make dev`.
+/// Lets a variable of the process's environment apply to the resolvers, as it does to the function:
+/// `HOST_HEARTBEAT_SECONDS=2 make dev`.
 fn overridden(builder: Builder, person: impl Fn(&str) -> Option<String>) -> Result<Builder, template::Error> {
     let declared = template::Template::read(TEMPLATE, &BTreeMap::new())?;
     let variables =
@@ -67,7 +68,7 @@ fn overridden(builder: Builder, person: impl Fn(&str) -> Option<String>) -> Resu
     }))
 }
 
-/// The front door of AppSync knows who calls; here it is the listener that does.
+/// Passes the caller's address from the listener to AppSync.
 async fn introduce(mut request: Request, next: Next) -> impl IntoResponse {
     if let Some(Peer(address)) = request.extensions().get::<Peer>() {
         let address = ConnectInfo(*address);
@@ -99,7 +100,7 @@ impl Tenant for Mesh {
         match api(platform) {
             Ok(api) => Some(router.merge(api.router().layer(from_fn(introduce)))),
             Err(error) => {
-                tracing::error!(error = %error, "the mesh has no API");
+                tracing::error!(error = %error, "the mesh has no GraphQL API: its schema or a resolver cannot be used");
                 Some(router)
             }
         }

@@ -1,7 +1,7 @@
-//! How an application moves in: one small registration.
+//! The applications that run here, one file each. To add one, write its file and add it to [`all`].
 //!
-//! A tenant brings its template, its functions and what it needs around them. The platform does the rest: tables, queues,
-//! schedules, routes and alarms come from the template; the functions get the template's variables.
+//! A [`Tenant`] names its template, its functions and what they need around them. The platform does the rest: it takes tables,
+//! queues, schedules, routes and alarms from the template, and gives the functions the variables of the template.
 
 mod feeds;
 mod mesh;
@@ -20,7 +20,7 @@ use crate::platform::data::Secrets;
 use crate::platform::options::Options;
 use crate::standins::StandIn;
 
-/// The ground on which a tenant is built: what is known before anything runs.
+/// What a tenant is told before anything runs: addresses, secrets and options.
 #[derive(Clone, Debug)]
 pub struct Ground {
     /// `http://127.0.0.1:8787`
@@ -29,68 +29,68 @@ pub struct Ground {
     pub dynamodb_url: String,
     /// `https://127.0.0.1:8789`
     pub tls_url: String,
-    /// The same in every start of this data directory.
+    /// The secrets of this data directory; they are the same after a restart.
     pub secrets: Secrets,
     pub options: Options,
 }
 
 impl Ground {
-    /// Where a stand-in is reached: `http://127.0.0.1:8787/standins/slack`.
+    /// The address of a stand-in: `http://127.0.0.1:8787/standins/slack`.
     pub fn stand_in(&self, name: &str) -> String {
         format!("{}/standins/{name}", self.url)
     }
 }
 
-/// A panel of the console: an ES module, see `console/panels/README` in this crate's README.
+/// A panel of the console: an ES module, described in this crate's README under "A panel".
 #[derive(Clone, Copy, Debug)]
 pub struct Panel {
-    /// What the tab says.
+    /// The title of its tab.
     pub title: &'static str,
-    /// The module's text.
+    /// The text of the module.
     pub script: &'static str,
 }
 
-/// An application. Everything but its name has a default.
+/// An application. Only its name has no default.
 pub trait Tenant: Send + Sync + 'static {
-    /// Its name, which is its crate's: `slack`.
+    /// Its name, which is the name of its crate: `slack`.
     fn name(&self) -> &'static str;
 
-    /// Its templates' text: `include_str!("../../../../infra/templates/slack.yaml")`.
+    /// The texts of its templates: `include_str!("../../../../infra/templates/slack.yaml")`.
     fn templates(&self) -> Vec<&'static str> {
         Vec::new()
     }
 
-    /// Parameters of its templates that are not their defaults: where stand-ins are.
+    /// Parameters of its templates that differ from their defaults, such as the addresses of stand-ins.
     fn parameters(&self, _ground: &Ground) -> Vec<(&'static str, Value)> {
         Vec::new()
     }
 
-    /// Its functions, by the names that the template gives them.
+    /// Its functions. Their names must be those in the template.
     fn functions(&self) -> Vec<Definition> {
         Vec::new()
     }
 
-    /// Variables of its functions that no template has, because they make sense on this machine only.
+    /// Variables of its functions that no template sets, because they make sense only on this machine.
     fn variables(&self, _ground: &Ground) -> Vec<(&'static str, String)> {
         Vec::new()
     }
 
-    /// SSM parameters by name.
+    /// Names and values of its SSM parameters.
     fn secrets(&self, _ground: &Ground) -> Vec<(String, String)> {
         Vec::new()
     }
 
-    /// What clients need to know: members of `/_local/config`.
+    /// Members of `/_local/config`: what clients need to know.
     fn config(&self, _ground: &Ground) -> Map<String, Value> {
         Map::new()
     }
 
-    /// The outside APIs that it talks to.
+    /// Stand-ins for the outside APIs that it calls.
     fn stand_ins(&self, _ground: &Ground) -> Vec<Arc<dyn StandIn>> {
         Vec::new()
     }
 
-    /// Paths that no template routes: a GraphQL API, a sample feed.
+    /// Paths that no template routes, such as a GraphQL API or a sample feed.
     fn router(&self, _platform: &Platform) -> Option<Router> {
         None
     }
@@ -100,19 +100,18 @@ pub trait Tenant: Send + Sync + 'static {
         None
     }
 
-    /// Sample data and whatever moves by itself; runs once everything serves, unless `--no-demo`. It may run for ever;
-    /// it is stopped with the platform.
+    /// Makes sample data. It starts when everything serves, unless `--no-demo` is given, and may run until the platform stops.
     fn demo(&self, _platform: Platform) -> BoxFuture<'static, ()> {
         Box::pin(async {})
     }
 
-    /// One command that tries it, printed at the start.
+    /// A shell command to try the application, printed at the start.
     fn try_it(&self, _ground: &Ground) -> Option<String> {
         None
     }
 }
 
-/// Everybody, in the order of the console's tabs.
+/// All tenants, in the order of the console's tabs.
 pub fn all() -> Vec<Arc<dyn Tenant>> {
     vec![
         Arc::new(slack::Slack),

@@ -1,4 +1,4 @@
-//! sessync has no function here, only its destination: BigQuery's stand-in, and a panel that shows rows arriving.
+//! sessync, which is a command and has no function: only the stand-in for BigQuery, and a panel that shows the rows.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Tenant for Sessync {
     fn try_it(&self, ground: &Ground) -> Option<String> {
         let host = ground.url.trim_start_matches("http://");
         Some(format!(
-            "export BIGQUERY_EMULATOR_HOST={host}  # then as crates/sessync/README.md shows: sessync uploads to the stand-in"
+            "export BIGQUERY_EMULATOR_HOST={host}  # sessync then uploads to the stand-in; see crates/sessync/README.md"
         ))
     }
 }

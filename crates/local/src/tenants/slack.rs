@@ -1,4 +1,4 @@
-//! Slack events on the local platform.
+//! The Slack application: its functions, its secrets, and the stand-in for Slack's Web API.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::standins;
 use crate::standins::StandIn;
 use crate::tenants::{Ground, Panel, Tenant};
 
-/// The bot of the local workspace: what the template's defaults say.
+/// The bot of the local workspace, as in the defaults of the template.
 const BOT_ID: &str = "B00000000";
 const BOT_USER_ID: &str = "U00000000";
 

@@ -1,4 +1,4 @@
-//! The token API on the local platform: a development issuer, three accounts and an operator.
+//! The token API, with a development issuer, three sample accounts and an operator.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,13 +8,13 @@ use emulator::issuer::{self, Issuer};
 use function::http::Request;
 use function::{BoxFuture, Definition};
 use serde_json::{Map, Value, json};
-use tokens::did::Did;
-use tokens::jwt::OPERATOR_SCOPE;
+use tokens::identity::did::Did;
+use tokens::identity::jwt::OPERATOR_SCOPE;
 
 use crate::platform::Platform;
 use crate::tenants::{Ground, Panel, Tenant};
 
-/// The template's defaults.
+/// As in the defaults of the template.
 const ISSUER: &str = "https://issuer.localhost";
 const AUDIENCE: &str = "tokens";
 const KEYS_PARAMETER: &str = "/ichido/local/tokens/jwt-keys";
@@ -22,12 +22,12 @@ const KEYS_PARAMETER: &str = "/ichido/local/tokens/jwt-keys";
 const ACCOUNTS: [&str; 3] = ["did:example:alice", "did:example:bob", "did:example:carol"];
 const OPERATOR: &str = "did:example:operator";
 
-/// How long the tokens of a start are good.
+/// How long the tokens that a start issues are valid.
 const TOKEN_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 pub(super) struct Tokens;
 
-/// An issuer with the key of this data directory, so that tokens stay good over a restart.
+/// An issuer with the key of this data directory, so that tokens stay valid after a restart.
 fn issuer(ground: &Ground) -> Result<Issuer, issuer::Error> {
     let new_key = || Issuer::new_key().map(|key| STANDARD.encode(key)).unwrap_or_default();
     let kept = ground.secrets.get_or_make("tokens-issuer-key", new_key);
@@ -41,12 +41,12 @@ fn token(issuer: &Issuer, did: &str, operator: bool) -> Option<String> {
     if operator { issuer.scoped_token(&did, OPERATOR_SCOPE, expires) } else { issuer.token(&did, expires) }.ok()
 }
 
-/// What is made of the issuer, or nothing and a line in the log: without it the API refuses everybody.
+/// Calls `make` with the issuer. Without an issuer it logs an error and returns the default: the API then refuses everybody.
 fn with_issuer<T: Default>(ground: &Ground, make: impl FnOnce(&Issuer) -> T) -> T {
     match issuer(ground) {
         Ok(issuer) => make(&issuer),
         Err(error) => {
-            tracing::error!(error = %error, "the token API has no issuer; remove tokens-issuer-key from secrets.json");
+            tracing::error!(error = %error, "the token API has no issuer and refuses every token; remove tokens-issuer-key from secrets.json and start again");
             T::default()
         }
     }
@@ -84,7 +84,7 @@ impl Tenant for Tokens {
         Some(Panel { title: "Tokens", script: include_str!("../console/web/panels/tokens.js") })
     }
 
-    /// Opens the three accounts, through the function itself; opening again changes nothing.
+    /// Opens the three accounts through the function. Opening an open account changes nothing.
     fn demo(&self, platform: Platform) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let Some(function) = platform.functions().find("tokens-api") else { return };

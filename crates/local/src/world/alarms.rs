@@ -1,17 +1,17 @@
-//! The templates' alarms, evaluated over what CloudWatch would have been sent.
+//! The alarms of the templates, evaluated over the metrics that CloudWatch would have received.
 //!
-//! [`evaluate`] is a pure function of an alarm, the datapoints in its evaluation range and the state before; it decides
-//! as CloudWatch documents it:
-//! - More datapoints are fetched than the alarm has evaluation periods. If at least that many are real, the newest real
-//!   ones decide, and how missing data is treated does not matter.
-//! - Otherwise all real ones count, and as few missing ones as possible are filled in, as the alarm says.
-//! - `missing` rings before there are enough datapoints if all that there are breach and the oldest is old enough.
-//! - `ignore` keeps the state before in that case and in silence: [`Alarms`] remembers it between evaluations. So does
-//!   every alarm on a metric of DynamoDB, whatever it says.
+//! [`evaluate`] decides from an alarm, the datapoints in its evaluation range and its previous state. It follows
+//! CloudWatch's documentation:
+//! - More datapoints are fetched than the alarm has evaluation periods. If there is data for at least that many periods, the
+//!   newest datapoints decide, and the treatment of missing data does not matter.
+//! - Otherwise all existing datapoints count, and the missing periods are filled in as the alarm says.
+//! - `missing` rings before there are enough datapoints if all existing ones breach and the oldest is old enough.
+//! - `ignore` keeps the previous state in that case, and also when there is no data at all. [`Alarms`] remembers the state
+//!   between evaluations. Every alarm on a metric of DynamoDB behaves like this, whatever it declares.
 //!
-//! Two things are ours. CloudWatch does not say how many datapoints it fetches: here it is [`EXTRA`] more than the
-//! evaluation periods, as in its own examples. And the minute under way counts, so that an alarm is seen to ring while
-//! one watches; windows move by the minute.
+//! Two things differ from CloudWatch. CloudWatch does not document how many datapoints it fetches; here it is [`EXTRA`] more
+//! than the evaluation periods, as in its own examples. And the current minute counts, so that a person sees an alarm ring
+//! at once; windows move by the minute.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,7 @@ const MS_PER_MINUTE: u64 = 60_000;
 /// Datapoints that are fetched beyond the evaluation periods, in case some of those are missing.
 const EXTRA: u32 = 2;
 
-/// What an alarm says.
+/// The state of an alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Ok,
@@ -45,7 +45,7 @@ impl State {
     }
 }
 
-/// How an alarm takes a period without data.
+/// How an alarm treats a period without data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Silence {
     Breaching,
@@ -57,7 +57,7 @@ enum Silence {
 impl Silence {
     fn of(alarm: &Alarm) -> Self {
         match alarm.missing_data.as_str() {
-            // CloudWatch's own rule: its metrics come and go.
+            // CloudWatch's own rule, because these metrics are not always sent.
             _ if alarm.namespace == "AWS/DynamoDB" => Self::Ignore,
             "breaching" => Self::Breaching,
             "notBreaching" => Self::NotBreaching,
@@ -72,8 +72,8 @@ pub fn evaluation_range(alarm: &Alarm) -> u32 {
     alarm.evaluation_periods.saturating_add(EXTRA)
 }
 
-/// The state of an alarm whose datapoints in the evaluation range, newest first, are these; `None` is a period without
-/// data. `before` is its state until now.
+/// The new state of an alarm. `range` has the datapoints of its evaluation range, newest first; `None` is a period without
+/// data. `before` is the previous state.
 pub fn evaluate(alarm: &Alarm, range: &[Option<f64>], before: State) -> State {
     let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
     let (periods, to_alarm) = (count(alarm.evaluation_periods), count(alarm.datapoints_to_alarm));
@@ -97,10 +97,10 @@ pub fn evaluate(alarm: &Alarm, range: &[Option<f64>], before: State) -> State {
         Silence::Breaching => decided(breaching + filled >= to_alarm),
         Silence::NotBreaching => decided(breaching >= to_alarm),
         _ if breaching >= to_alarm || breaching < real.len() => decided(breaching >= to_alarm),
-        // Too few, and all of them breach.
+        // There are too few datapoints, and all of them breach.
         Silence::Ignore => before,
         Silence::Unknown => {
-            // How many periods ago the oldest one was, the newest counting as one.
+            // The age of the oldest datapoint in periods; the newest period counts as one.
             let age = range.iter().rposition(Option::is_some).map_or(0, |at| at + 1);
             decided(age >= to_alarm)
         }
@@ -117,7 +117,7 @@ fn breaches(alarm: &Alarm, value: f64) -> bool {
     }
 }
 
-/// The value of one period; `None` without data.
+/// The value of one period; `None` if it has no data.
 fn datapoint(statistic: &str, minutes: &[Minute]) -> Option<f64> {
     let count: u64 = minutes.iter().map(|minute| minute.count).sum();
     if count == 0 {
@@ -139,7 +139,7 @@ fn datapoint(statistic: &str, minutes: &[Minute]) -> Option<f64> {
     }
 }
 
-/// The datapoints in an alarm's evaluation range, newest first. Only the series with exactly its dimensions counts.
+/// The datapoints in the evaluation range of an alarm, newest first. Only the series with exactly its dimensions counts.
 pub fn datapoints(alarm: &Alarm, metrics: &Metrics, now_ms: u64) -> Vec<Option<f64>> {
     let id =
         Id { namespace: alarm.namespace.clone(), name: alarm.metric.clone(), dimensions: alarm.dimensions.clone() };
@@ -153,7 +153,7 @@ pub fn datapoints(alarm: &Alarm, metrics: &Metrics, now_ms: u64) -> Vec<Option<f
         .collect()
 }
 
-/// What a budget's notification says when this much was spent, and this much is forecast for its month.
+/// Whether a notification of a budget is sent when `actual` was spent and `forecast` is forecast for the month.
 pub fn budget_rings(budget: &Value, notification: &Value, actual: f64, forecast: f64) -> bool {
     let number = |value: &Value| value.as_f64().or_else(|| value.as_str()?.parse().ok()).unwrap_or(f64::NAN);
     let spent = if notification["NotificationType"] == "FORECASTED" { forecast } else { actual };
@@ -169,24 +169,24 @@ pub fn budget_rings(budget: &Value, notification: &Value, actual: f64, forecast:
     }
 }
 
-/// An alarm as it stands.
+/// An alarm and its present state.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct Status {
     pub alarm: Alarm,
     pub state: State,
-    /// Since when, in the time of metrics.
+    /// When it entered this state, in the time of metrics.
     pub since_ms: u64,
-    /// Its evaluation range, newest first.
+    /// The datapoints of its evaluation range, newest first.
     pub datapoints: Vec<Option<f64>>,
-    /// The state before, if this very look changed it.
+    /// The previous state, if this evaluation changed it.
     pub was: Option<State>,
 }
 
-/// All alarms, and what each said last.
+/// All alarms, with the state of each.
 #[derive(Debug)]
 pub struct Alarms {
     alarms: Vec<Alarm>,
-    /// By name; a look is short, and one at a time, so that each change is seen once.
+    /// State and start of the state, by name. Locked during an evaluation, so that each change is reported once.
     states: Mutex<BTreeMap<String, (State, u64)>>,
 }
 
@@ -195,21 +195,21 @@ impl Alarms {
         Self { alarms, states: Mutex::default() }
     }
 
-    /// Evaluates all alarms at `now_ms` and remembers what they say.
-    pub fn look(&self, metrics: &Metrics, now_ms: u64) -> Vec<Seen> {
+    /// Evaluates all alarms at `now_ms` and remembers their states.
+    pub fn evaluate_all(&self, metrics: &Metrics, now_ms: u64) -> Vec<Status> {
         let mut states = self.lock();
-        let look = |alarm: &Alarm| {
+        let evaluate_one = |alarm: &Alarm| {
             let datapoints = datapoints(alarm, metrics, now_ms);
-            // A new alarm has no data yet, on AWS as well.
+            // As on AWS, a new alarm begins without data.
             let known = states.get(&alarm.name).copied();
             let before = known.map_or(State::InsufficientData, |(state, _)| state);
             let state = evaluate(alarm, &datapoints, before);
             let since_ms = known.filter(|_| state == before).map_or(now_ms, |(_, since)| since);
             let was = (state != before).then_some(before);
             states.insert(alarm.name.clone(), (state, since_ms));
-            Seen { alarm: alarm.clone(), state, since_ms, datapoints, was }
+            Status { alarm: alarm.clone(), state, since_ms, datapoints, was }
         };
-        self.alarms.iter().map(look).collect()
+        self.alarms.iter().map(evaluate_one).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, (State, u64)>> {
@@ -217,13 +217,13 @@ impl Alarms {
     }
 }
 
-impl Seen {
-    /// Where its page is.
+impl Status {
+    /// The path of its runbook.
     pub fn runbook(&self) -> Option<&str> {
         self.alarm.description.split_once("Runbook ").map(|(_, path)| path.trim_end_matches('.'))
     }
 
-    /// Why, in CloudWatch's manner.
+    /// Why it is in this state, for people.
     pub fn reason(&self) -> String {
         let real = self.datapoints.iter().flatten().count();
         let shown: Vec<String> = self
@@ -233,13 +233,13 @@ impl Seen {
             .collect();
         let Alarm { datapoints_to_alarm, evaluation_periods, comparison, threshold, missing_data, .. } = &self.alarm;
         format!(
-            "{real} datapoints [{}], newest first; {datapoints_to_alarm} of {evaluation_periods} must be \
-             {comparison} {threshold}; missing data is {missing_data}",
+            "{real} datapoints, newest first: [{}]; the alarm rings when {datapoints_to_alarm} of {evaluation_periods} are \
+             {comparison} {threshold}; missing data: {missing_data}",
             shown.join(" ")
         )
     }
 
-    /// As `/_local/alarms` shows it.
+    /// What `/_local/alarms` shows.
     pub fn shown(&self) -> Value {
         let alarm = &self.alarm;
         json!({
@@ -297,7 +297,8 @@ mod tests {
         points
     }
 
-    /// What the four ways to treat missing data come to, before being `InsufficientData` so that "retain" shows.
+    /// The states under the four treatments of missing data. The previous state is `InsufficientData`, so that a retained state
+    /// is visible.
     fn all_four(to_alarm: u32, points: &str) -> [State; 4] {
         ["missing", "ignore", "breaching", "notBreaching"]
             .map(|missing| evaluate(&alarm(3, to_alarm, missing), &range(points), State::InsufficientData))
@@ -354,7 +355,7 @@ mod tests {
     #[test]
     fn an_alarm_rings_and_stops_as_time_passes() {
         let (metrics, alarms) = (Metrics::default(), Alarms::new(vec![alarm(3, 2, "notBreaching")]));
-        let state = |minute| alarms.look(&metrics, minute * MINUTE)[0].state;
+        let state = |minute| alarms.evaluate_all(&metrics, minute * MINUTE)[0].state;
         metrics.put(&id(&[]), "Count", 100 * MINUTE, Some(3.0));
         assert_eq!(state(100), OK, "one period does not ring");
         metrics.put(&id(&[]), "Count", 106 * MINUTE, Some(3.0));
@@ -366,7 +367,7 @@ mod tests {
     #[test]
     fn ignored_silence_keeps_the_state_that_was_remembered() {
         let (metrics, alarms) = (Metrics::default(), Alarms::new(vec![alarm(1, 1, "ignore")]));
-        let look = |minute| alarms.look(&metrics, minute * MINUTE).remove(0);
+        let look = |minute| alarms.evaluate_all(&metrics, minute * MINUTE).remove(0);
         assert_eq!(look(1).state, State::InsufficientData, "nothing is known of a new alarm");
         metrics.put(&id(&[]), "Count", 10 * MINUTE, Some(3.0));
         let rings = look(10);

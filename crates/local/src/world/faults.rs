@@ -1,6 +1,6 @@
-//! What goes wrong on purpose: the store's faults and the stand-ins', as `/_local/faults` shows and takes them.
+//! The faults of the store and of the stand-ins, as `/_local/faults` shows and takes them.
 //!
-//! They affect the handlers, never the tools. `PUT` replaces all of them at once; what is not understood changes nothing.
+//! Faults affect handlers, never tools. A `PUT` replaces all faults at once; if any part of it is wrong, nothing changes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,48 +10,48 @@ use emulator::dynamodb::faults::{Faults as StoreFaults, Lag, Mode as StoreMode, 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The name of the store among the faults.
+/// The store's name among the faults.
 const STORE: &str = "dynamodb";
 
-/// Why faults are not what `PUT` may say.
+/// Why a `PUT` of faults is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("faults are a JSON object, from names to what goes wrong there")]
+    #[error("faults are a JSON object from names to faults, such as {{\"slack\": {{\"mode\": \"refuse\"}}}}")]
     NotAnObject,
-    #[error("there is nothing called {name:?} to go wrong; there are {known}")]
+    #[error("there is nothing called {name:?} to break; choose one of {known}")]
     Unknown { name: String, known: String },
-    #[error("{name}: {source}")]
+    #[error("the fault of {name} is wrong: {source}")]
     Invalid { name: String, source: serde_json::Error },
-    #[error("{name}: rate is a number from 0 to 1")]
+    #[error("the fault of {name} is wrong: rate must be a number from 0 to 1")]
     Rate { name: String },
 }
 
-/// How a stand-in goes wrong.
+/// What a broken stand-in does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Answers with an error status; nothing happens.
+    /// It answers with an error status and does nothing else.
     Refuse,
-    /// Never answers; nothing happens.
+    /// It does not answer and does nothing.
     Hang,
-    /// Does it, and the answer is lost with the connection.
+    /// It does its work and then closes the connection without an answer.
     AcceptThenLose,
-    /// Does it after `ms`.
+    /// It does its work after `ms`.
     Slow,
 }
 
-/// What goes wrong at a stand-in.
+/// The fault of a stand-in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     pub mode: Mode,
-    /// What a refusal answers.
+    /// The status of a refusal.
     #[serde(default = "Spec::default_status")]
     pub status: u16,
-    /// How slow.
+    /// How many milliseconds `slow` waits.
     #[serde(default = "Spec::default_ms")]
     pub ms: u64,
-    /// For which share of the requests.
+    /// The share of the requests that the fault affects.
     #[serde(default = "Spec::default_rate")]
     pub rate: f64,
 }
@@ -74,7 +74,7 @@ impl Spec {
 #[derive(Debug)]
 pub struct Faults {
     store: StoreFaults,
-    /// The stand-ins that there are.
+    /// The names of all stand-ins.
     known: Vec<&'static str>,
     state: Mutex<State>,
 }
@@ -82,7 +82,7 @@ pub struct Faults {
 #[derive(Debug, Default)]
 struct State {
     stand_ins: BTreeMap<String, Spec>,
-    /// As they were put: what `GET` answers.
+    /// The faults as they were put, for `GET`.
     shown: serde_json::Map<String, Value>,
 }
 
@@ -91,7 +91,7 @@ impl Faults {
         Self { store, known, state: Mutex::default() }
     }
 
-    /// What is wrong now.
+    /// The present faults, as `/_local/faults` shows them.
     pub fn shown(&self) -> Value {
         Value::Object(self.lock().shown.clone())
     }
@@ -134,7 +134,7 @@ impl Faults {
         Ok(())
     }
 
-    /// What happens to this request to a stand-in.
+    /// The fault that this request to a stand-in meets, if any.
     pub fn strike(&self, stand_in: &str) -> Option<Spec> {
         let state = self.lock();
         let spec = state.stand_ins.get(stand_in)?;
@@ -148,13 +148,15 @@ impl Faults {
 
 #[cfg(test)]
 mod tests {
+    use emulator::dynamodb::Engine;
+    use emulator::dynamodb::faults::Faulty;
     use serde_json::json;
-    use testkit::Dynamo;
 
     use super::*;
 
     fn faults() -> Faults {
-        Faults::new(Dynamo::empty().faults().clone(), vec!["slack", "mastodon"])
+        let store = Faulty::new(Engine::in_memory().expect("a store"), ichido::SystemClock, 0);
+        Faults::new(store.faults().clone(), vec!["slack", "mastodon"])
     }
 
     #[test]
@@ -176,10 +178,13 @@ mod tests {
         for (wrong, why) in [
             (
                 json!({"slakc": {"mode": "hang"}}),
-                r#"there is nothing called "slakc" to go wrong; there are dynamodb, slack, mastodon"#,
+                r#"there is nothing called "slakc" to break; choose one of dynamodb, slack, mastodon"#,
             ),
-            (json!({"slack": {"mode": "explode"}}), "slack: unknown variant `explode`"),
-            (json!({"dynamodb": {"mode": "down", "rate": 2.0}}), "dynamodb: rate is a number from 0 to 1"),
+            (json!({"slack": {"mode": "explode"}}), "the fault of slack is wrong: unknown variant `explode`"),
+            (
+                json!({"dynamodb": {"mode": "down", "rate": 2.0}}),
+                "the fault of dynamodb is wrong: rate must be a number from 0 to 1",
+            ),
             (json!([]), "faults are a JSON object"),
         ] {
             let error = faults.put(&wrong).expect_err("refused").to_string();

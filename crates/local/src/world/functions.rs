@@ -1,5 +1,5 @@
-//! Lambda, as far as a handler can tell: a context with a deadline, a timeout that ends it, a panic that costs one
-//! invocation, limits on what goes in and out, and AWS's own metrics.
+//! Runs handlers as Lambda does: with a deadline in the context, a timeout, limits on the size of answers, and Lambda's
+//! own metrics. A panic fails only the invocation in which it happens.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -14,14 +14,14 @@ use telemetry::trace::Trace;
 use template::{self, Function as Declared};
 use tokio::sync::Mutex;
 
-use crate::platform::clock::now_ms;
+use crate::platform::clock::{now_ms, whole_ms};
 use crate::world::metrics::Metrics;
 
-/// What a synchronous invocation takes and returns at most.
+/// The largest payload and answer of a synchronous invocation.
 pub(crate) const MAX_SYNC_PAYLOAD: usize = 6 * 1024 * 1024;
-/// What an asynchronous invocation takes at most.
+/// The largest payload of an asynchronous invocation.
 pub(crate) const MAX_ASYNC_PAYLOAD: usize = 1024 * 1024;
-/// Lambda says this number, not the limit itself, when an answer is too large.
+/// The number in Lambda's message about an answer that is too large. It is not the limit itself.
 const SAID_RESPONSE_LIMIT: usize = 6_291_556;
 
 /// A function that runs here.
@@ -30,7 +30,7 @@ pub struct Function {
     definition: Definition,
     env: Env,
     aws: Aws,
-    /// The running instance; gone after a panic or a timeout, as on AWS, and made anew by the next invocation.
+    /// The running instance. A panic or a timeout removes it, as on AWS, and the next invocation starts a new one.
     instance: Mutex<Option<Handler>>,
     config: Arc<lambda_runtime::Config>,
 }
@@ -62,11 +62,11 @@ impl std::fmt::Debug for SinkHolder {
 pub struct Invoked {
     pub request_id: String,
     pub duration: Duration,
-    /// The answer, or what Lambda reports of a failure.
+    /// The answer, or the failure as Lambda reports it.
     pub outcome: Result<Value, Failure>,
 }
 
-/// What Lambda reports of a failure.
+/// What Lambda reports about a failed invocation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     /// `errorType`
@@ -95,7 +95,7 @@ impl Functions {
         Self { by_name: BTreeMap::new(), metrics, sink: SinkHolder(sink) }
     }
 
-    /// Takes a function in.
+    /// Adds a function.
     pub fn add(&mut self, declared: Declared, definition: Definition, env: Env, aws: Aws) {
         let config = lambda_runtime::Config {
             function_name: declared.name.clone(),
@@ -109,7 +109,7 @@ impl Functions {
         self.by_name.insert(function.declared.name.clone(), Arc::new(function));
     }
 
-    /// Starts all functions, so that what is wrong with their environment is said now.
+    /// Starts all functions, so that an error in their environment is reported now.
     pub async fn start(&self) -> Result<(), DoesNotStart> {
         for function in self.by_name.values() {
             telemetry::scoped(self.sink.0.clone(), function.instance())
@@ -119,7 +119,7 @@ impl Functions {
         Ok(())
     }
 
-    /// A function by its name, its ARN, or either with `:live`.
+    /// Finds a function by its name or its ARN, with or without `:live`.
     pub fn find(&self, reference: &str) -> Option<Arc<Function>> {
         self.by_name.get(&template::function_name(&Value::from(reference))).cloned()
     }
@@ -128,7 +128,7 @@ impl Functions {
         self.by_name.values()
     }
 
-    /// Runs a function once, in a task of its own: a caller that goes away does not end it, as on AWS.
+    /// Runs a function once. It runs in its own task, so it goes on when the caller goes away, as on AWS.
     pub async fn invoke(
         &self,
         function: &Arc<Function>,
@@ -188,12 +188,11 @@ impl Function {
         })?;
         let mut context = Context::default();
         context.request_id.clone_from(&request_id);
-        let timeout_ms = u64::try_from(self.declared.timeout.as_millis()).unwrap_or(u64::MAX);
-        context.deadline = now_ms().saturating_add(timeout_ms);
+        context.deadline = now_ms().saturating_add(whole_ms(self.declared.timeout));
         context.invoked_function_arn = template::arn("lambda", &format!("function:{}:live", self.declared.name));
         context.xray_trace_id = Some(trace.header().to_owned());
         context.env_config = self.config.clone();
-        // A panic may come from making the future as well as from running it.
+        // Creating the future can panic as well as running it.
         let work = async move { handler(LambdaEvent::new(payload, context)).await };
         match AssertUnwindSafe(work).catch_unwind().await {
             Ok(Ok(answer)) if answer.to_string().len() > MAX_SYNC_PAYLOAD => Err(Failure {
@@ -211,7 +210,13 @@ impl Function {
                 self.forget().await;
                 let what = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
                 let what = what.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-                tracing::error!(target: "local", function = self.declared.name, panic = what, "the handler panicked");
+                tracing::error!(
+                    target: "local",
+                    function = self.declared.name,
+                    request_id,
+                    error = what,
+                    "the handler of {} panicked in request {request_id}", self.declared.name
+                );
                 Err(Failure {
                     kind: "Runtime.ExitError".to_owned(),
                     message: format!("RequestId: {request_id} Error: Runtime exited with error: signal: aborted"),

@@ -1,13 +1,14 @@
-//! Asynchronous invocations: accepted once, carried out though the process dies, retried as Lambda does.
+//! Asynchronous invocations, carried out and retried as Lambda does.
 //!
-//! Promise: an invocation for which [`Invocations::accept`] returned is run until it succeeds, or until its retries or its age
-//! are used up and it has gone to its on-failure destination. Kill -9 at any point loses none; an attempt that was
-//! under way is made again.
+//! Promise: when [`Invocations::accept`] has returned, the function runs until it succeeds. If its retries or its maximum
+//! age are used up, the event goes to the function's on-failure queue. Kill -9 at any point loses no invocation; an attempt
+//! that it interrupted is made again.
 //!
-//! Lambda waits one and two minutes before its retries. Here they are shorter by `--retry-scale`, with two exceptions
-//! that keep the relation between retries and leases which holds on AWS: a failure of kind `InFlight` is retried only
-//! when the attempt that may hold the claim must be over, and an attempt that a restart interrupted is repeated at once
-//! without counting, and once more after its own deadline.
+//! Lambda waits one minute before the first retry and two minutes before the second. Here `--retry-scale` shortens the
+//! waits. On AWS a lease has ended before Lambda retries; two rules keep that true here:
+//! - After a failure of kind `InFlight`, the retry waits until the attempt that may hold the claim must be over.
+//! - An attempt that a restart interrupted is repeated at once. If that fails too, it is not counted, and the next attempt
+//!   waits for the deadline of the interrupted one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +21,7 @@ use telemetry::trace::Trace;
 
 use tokio::sync::Semaphore;
 
-use crate::platform::clock::{now_ms, rfc3339};
+use crate::platform::clock::{now_ms, rfc3339, shown_ms, whole_ms};
 use crate::platform::journal::{self, Journal};
 use crate::world::functions::{Failure, Function, Functions};
 use crate::world::live::Live;
@@ -28,12 +29,12 @@ use crate::world::queues::Queues;
 
 /// Lambda's waits before the first and the second retry.
 const WAITS: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(120)];
-/// Invocations under way at once; more wait their turn, in memory and on disk.
+/// How many invocations run at once. Others wait, in memory and on disk.
 const AT_ONCE: usize = 100;
-/// So long after an attempt's deadline its lease is over for everybody: leases reach a little beyond the deadline, and
-/// clocks may differ by the library's bound.
+/// How long after the deadline of an attempt its lease has ended for everybody. Leases are a little longer than the
+/// deadline, and clocks may differ by the library's bound.
 const GRACE: Duration = Duration::from_secs(2 * ichido::MAX_CLOCK_SKEW.as_secs() + 1);
-/// The kind of failure that says: somebody else is at it.
+/// The kind of failure that says that another invocation is working on the event.
 const IN_FLIGHT: &str = "InFlight";
 
 /// An accepted invocation.
@@ -53,7 +54,7 @@ struct Accepted {
     /// When the next attempt is due.
     #[serde(default)]
     due_ms: u64,
-    /// Until when an attempt that never ended may hold a claim.
+    /// The deadline of an attempt that a restart interrupted; it may hold a claim until then.
     #[serde(default)]
     interrupted_until_ms: Option<u64>,
 }
@@ -66,9 +67,9 @@ enum Record {
     Ended { id: String },
 }
 
-/// The queue. Clones are the same one.
+/// All asynchronous invocations. All clones are the same.
 #[derive(Clone)]
-pub struct Invocations(Arc<Inner>);
+pub(crate) struct Invocations(Arc<Inner>);
 
 struct Inner {
     journal: Journal,
@@ -85,13 +86,13 @@ impl std::fmt::Debug for Invocations {
     }
 }
 
-/// What the queue still owed when it was opened; see [`Invocations::resume`].
+/// Invocations that were accepted before a restart and have not ended; see [`Invocations::resume`].
 #[derive(Debug)]
-pub struct Pending(Vec<Accepted>);
+pub(crate) struct Pending(Vec<Accepted>);
 
 impl Invocations {
-    /// Opens the queue with what is still owed.
-    pub fn open(
+    /// Opens the list with the invocations that have not ended.
+    pub(crate) fn open(
         path: Option<&Path>,
         functions: Arc<Functions>,
         queues: Arc<Queues>,
@@ -107,15 +108,21 @@ impl Invocations {
         Ok((Self(Arc::new(inner)), Pending(owed)))
     }
 
-    /// Goes on with what was accepted before a restart.
-    pub fn resume(&self, pending: Pending) {
+    /// Goes on with the invocations that were accepted before a restart.
+    pub(crate) fn resume(&self, pending: Pending) {
         for accepted in pending.0 {
             self.drive(accepted);
         }
     }
 
-    /// Accepts an invocation; when this returns it will be carried out.
-    pub fn accept(&self, function: &Function, payload: Value, id: String, trace: &Trace) -> Result<(), journal::Error> {
+    /// Accepts an invocation. When this has returned, it will be carried out.
+    pub(crate) fn accept(
+        &self,
+        function: &Function,
+        payload: Value,
+        id: String,
+        trace: &Trace,
+    ) -> Result<(), journal::Error> {
         let accepted = Accepted {
             id,
             function: function.declared.name.clone(),
@@ -133,26 +140,37 @@ impl Invocations {
     }
 
     fn drive(&self, accepted: Accepted) {
-        let queue = self.clone();
+        let invocations = self.clone();
         tokio::spawn(async move {
-            let id = accepted.id.clone();
-            if let Err(error) = queue.carry_out(accepted).await {
-                // The journal is unwritable: what is owed is still in it, and the next start goes on.
-                tracing::error!(target: "local", request_id = id, error = %error, "an asynchronous invocation stopped");
+            let (id, function) = (accepted.id.clone(), accepted.function.clone());
+            if let Err(error) = invocations.carry_out(accepted).await {
+                // The journal cannot be written, but it still has the invocation: the next start goes on with it.
+                tracing::error!(
+                    target: "local",
+                    request_id = id,
+                    function,
+                    error = %error,
+                    "stopped the asynchronous invocation {id} of {function}; the next start of ichido-local continues it"
+                );
             }
         });
     }
 
     async fn carry_out(&self, mut accepted: Accepted) -> Result<(), journal::Error> {
         let Some(function) = self.0.functions.find(&accepted.function) else {
-            tracing::warn!(target: "local", function = accepted.function, "an accepted invocation is of a function that is no longer there");
+            let Accepted { id, function, .. } = &accepted;
+            tracing::warn!(
+                target: "local",
+                request_id = id,
+                function,
+                "dropped the asynchronous invocation {id}: the function {function} no longer exists"
+            );
             return self.end(&accepted);
         };
         loop {
             sleep_until(accepted.due_ms).await;
             let permit = self.0.at_once.acquire().await;
-            let timeout = u64::try_from(function.declared.timeout.as_millis()).unwrap_or(u64::MAX);
-            let deadline_ms = now_ms().saturating_add(timeout);
+            let deadline_ms = now_ms().saturating_add(whole_ms(function.declared.timeout));
             self.0.journal.append(&Record::Started { id: accepted.id.clone(), deadline_ms })?;
             let trace = Trace::from_header(&accepted.trace);
             let invoked =
@@ -163,7 +181,7 @@ impl Invocations {
                 "invocation",
                 json!({
                     "function": accepted.function, "type": "Event", "requestId": accepted.id, "attempt": accepted.failed + 1,
-                    "ms": millis(invoked.duration), "error": failure.map(|failure| failure.kind.clone()),
+                    "ms": shown_ms(invoked.duration), "error": failure.map(|failure| failure.kind.clone()),
                     "message": failure.map(|failure| failure.message.clone()),
                     "traceId": Trace::from_header(&accepted.trace).map(|trace| trace.id().to_owned()),
                 }),
@@ -171,8 +189,8 @@ impl Invocations {
             let Some(failure) = failure else { return self.end(&accepted) };
             accepted.failure = Some((failure.kind.clone(), failure.message.clone()));
             match accepted.interrupted_until_ms.take() {
-                // Not counted: on AWS the claim of the interrupted attempt would be over by now.
-                Some(until) => accepted.due_ms = until.saturating_add(u64::try_from(GRACE.as_millis()).unwrap_or(0)),
+                // Not counted: on AWS the claim of the interrupted attempt would have ended before this attempt.
+                Some(until) => accepted.due_ms = until.saturating_add(whole_ms(GRACE)),
                 None => {
                     accepted.failed += 1;
                     let age = Duration::from_millis(now_ms().saturating_sub(accepted.at_ms));
@@ -183,7 +201,7 @@ impl Invocations {
                         return self.end(&accepted);
                     }
                     let wait = wait(accepted.failed, failure, function.declared.timeout, self.0.scale);
-                    accepted.due_ms = now_ms().saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+                    accepted.due_ms = now_ms().saturating_add(whole_ms(wait));
                 }
             }
             self.0.journal.append(&Record::Failed {
@@ -196,7 +214,8 @@ impl Invocations {
         }
     }
 
-    /// Sends what is given up to its destination, worded as Lambda words it. Before the end is noted: rather twice than never.
+    /// Sends an event that is given up to the on-failure queue, in Lambda's format. The caller records the end afterwards, so
+    /// a crash in between sends the event twice rather than never.
     fn give_up(
         &self,
         function: &Function,
@@ -204,7 +223,15 @@ impl Invocations {
         failure: &Failure,
         condition: &str,
     ) -> Result<(), journal::Error> {
-        tracing::error!(target: "local", function = accepted.function, request_id = accepted.id, kind = failure.kind, "an asynchronous invocation was given up");
+        let Accepted { id, function: name, failed, .. } = accepted;
+        tracing::error!(
+            target: "local",
+            request_id = id,
+            function = name,
+            attempts = failed,
+            error = failure.kind,
+            "gave up the asynchronous invocation {id} of {name} after {failed} failed attempts"
+        );
         let Some(destination) = &function.declared.on_failure else { return Ok(()) };
         let record = json!({
             "version": "1.0",
@@ -227,7 +254,13 @@ impl Invocations {
                 json!({"queue": queue, "function": accepted.function, "requestId": accepted.id, "error": failure.kind}),
             );
         } else {
-            tracing::error!(target: "local", destination, "there is no such destination here");
+            tracing::error!(
+                target: "local",
+                request_id = id,
+                function = name,
+                destination,
+                "lost the event of the asynchronous invocation {id}: there is no queue {destination}"
+            );
         }
         Ok(())
     }
@@ -237,7 +270,7 @@ impl Invocations {
     }
 }
 
-/// How long to wait after the `failed`-th failure.
+/// How long to wait after this many failures.
 fn wait(failed: u32, failure: &Failure, timeout: Duration, scale: f64) -> Duration {
     let lambda = WAITS[usize::try_from(failed.saturating_sub(1)).unwrap_or(usize::MAX).min(WAITS.len() - 1)];
     let scaled = lambda.mul_f64(scale);
@@ -251,10 +284,7 @@ async fn sleep_until(due_ms: u64) {
     }
 }
 
-fn millis(duration: Duration) -> f64 {
-    (duration.as_secs_f64() * 1e5).round() / 1e2
-}
-
+/// The invocations that have not ended, in the order in which they were accepted.
 fn fold(records: Vec<Record>) -> Vec<Accepted> {
     let mut owed: BTreeMap<String, (usize, Accepted)> = BTreeMap::new();
     for (at, record) in records.into_iter().enumerate() {

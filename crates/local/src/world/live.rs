@@ -1,6 +1,6 @@
-//! What is happening, as it happens: the console's stream of events, and the functions' last log lines.
+//! What is happening now: the console's stream of events, and the last log lines of the functions.
 //!
-//! Both are bounded: somebody who looks away for too long misses the oldest, and the stream says how many.
+//! Both are bounded. A reader of the stream that falls too far behind misses the oldest events, and the stream says how many.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,11 +11,11 @@ use tokio::sync::broadcast;
 
 use crate::platform::clock::{now_ms, rfc3339};
 
-/// Events that a newcomer to the console sees of the past.
+/// Past events that are kept for a console that connects.
 const KEPT_EVENTS: usize = 500;
-/// Events that a slow reader may be behind.
+/// How many events a slow reader may be behind.
 const BEHIND: usize = 1_024;
-/// Bytes of log lines kept for `/_local/log`.
+/// Bytes of log lines that are kept for `/_local/log` and `FilterLogEvents`.
 const KEPT_LOG_BYTES: usize = 4 * 1024 * 1024;
 
 /// Something that happened.
@@ -24,13 +24,14 @@ pub struct Event {
     pub id: u64,
     /// RFC 3339.
     pub at: String,
-    /// `request`, `invocation`, `decision`, `outbox`, `log`, `faults`, `schedule`, or an application's own.
+    /// `request`, `invocation`, `decision`, `outbox`, `hang`, `dead-letter`, `schedule`, `faults`, `alarm`, `log`, or a
+    /// tenant's own kind.
     pub kind: &'static str,
     #[serde(flatten)]
     pub what: Value,
 }
 
-/// The stream.
+/// The stream and the log lines.
 #[derive(Debug)]
 pub struct Live {
     kept: Mutex<Kept>,
@@ -49,7 +50,7 @@ struct Kept {
 /// A log line of a function.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Counts from one.
+    /// Its number, from 1.
     pub id: u64,
     /// When it was written, in epoch milliseconds.
     pub at_ms: u64,
@@ -64,7 +65,7 @@ impl Default for Live {
 }
 
 impl Live {
-    /// Tells everybody; `what` is an object.
+    /// Sends an event to every reader; `what` is an object.
     pub fn tell(&self, kind: &'static str, what: Value) {
         let mut kept = self.lock();
         kept.next += 1;
@@ -73,20 +74,20 @@ impl Live {
             kept.events.pop_front();
         }
         kept.events.push_back(event.clone());
-        // Under the lock, so that whoever follows sees ids in order. Nobody listening is fine.
+        // Sent under the lock, so that readers see ids in order. An error means that nobody listens.
         let _ = self.sender.send(event);
     }
 
-    /// What is kept after an id, and everything from now on: nothing between the two is missed.
+    /// The kept events after an id, and a receiver for all later ones. No event between the two is missed.
     pub fn follow(&self, after: u64) -> (Vec<Event>, broadcast::Receiver<Event>) {
         let kept = self.lock();
-        // An id from before a restart is of another counting.
+        // A larger id is from before a restart, when ids were counted anew.
         let after = if after > kept.next { 0 } else { after };
         let past = kept.events.iter().filter(|event| event.id > after).cloned().collect();
         (past, self.sender.subscribe())
     }
 
-    /// Keeps a log line of a function, and tells what is worth telling.
+    /// Keeps a log line of a function. Decisions of the library, warnings and errors also become events.
     pub fn line(&self, line: &str, read: &Value) {
         {
             let mut kept = self.lock();
@@ -120,14 +121,14 @@ impl Live {
         }
     }
 
-    /// The log lines that hold `text`, oldest first.
+    /// The log lines that contain `text`, oldest first.
     pub fn lines(&self, text: &str) -> Vec<Value> {
         let kept = self.lock();
         let matching = kept.lines.iter().filter(|line| line.text.contains(text));
         matching.filter_map(|line| serde_json::from_str(&line.text).ok()).collect()
     }
 
-    /// The first `most` of the log lines that match, oldest first.
+    /// The first `most` log lines that match, oldest first.
     pub fn find_lines(&self, matches: impl Fn(&Line) -> bool, most: usize) -> Vec<Line> {
         self.lock().lines.iter().filter(|line| matches(line)).take(most).cloned().collect()
     }

@@ -1,10 +1,10 @@
-//! What CloudWatch would have been sent: our own metrics, from the very EMF lines that the handlers write, and those that
-//! AWS's services send of themselves.
+//! The metrics that CloudWatch would have received: ours, from the EMF lines that the handlers write, and those that AWS's
+//! services send.
 //!
-//! Bounded: values are kept by the minute for a few hours, percentiles come from the last values of a series.
+//! Memory is bounded: values are kept by the minute for three hours, and percentiles come from the last values of a series.
 //!
-//! Metrics have a time of their own, which a person may move forward ([`Metrics::advance`]): an alarm that looks at
-//! fifteen minutes rings and stops in seconds. Nothing else lives in that time: no schedule fires, no lease ends sooner.
+//! Metrics have their own time, which a person can move forward ([`Metrics::advance`]). So a person can see an alarm over
+//! fifteen minutes ring and stop within seconds. Only metrics and alarms use this time; schedules, leases and retries do not.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,19 +13,19 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::platform::clock::now_ms;
+use crate::platform::clock::{now_ms, whole_ms};
 
-/// Minutes kept for alarms: three periods of an hour.
+/// Minutes that are kept for alarms: three periods of one hour.
 const MINUTES: usize = 180;
-/// Values kept of a minute, for its percentiles.
-const VALUES_A_MINUTE: usize = 500;
-/// Values kept of a series, for its percentiles.
+/// Values that are kept per minute, for percentiles.
+const VALUES_PER_MINUTE: usize = 500;
+/// Values that are kept per series, for percentiles.
 const LAST_VALUES: usize = 1_000;
-/// Series kept at all: a handler that makes up dimensions does not eat the memory.
+/// The largest number of series. It bounds the memory if a handler invents dimensions.
 const MAX_SERIES: usize = 5_000;
 const MS_PER_MINUTE: u64 = 60_000;
 
-/// Namespace, name and dimensions.
+/// What identifies a series: namespace, name and dimensions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Id {
     pub namespace: String,
@@ -53,7 +53,7 @@ pub struct Minute {
     pub sum: f64,
     pub min: f64,
     pub max: f64,
-    /// As many as are kept.
+    /// The values, as many as are kept.
     pub values: Vec<f64>,
 }
 
@@ -71,9 +71,9 @@ impl Metrics {
         self.moved(now_ms())
     }
 
-    /// Moves the time of metrics forward, and answers how far it is ahead of the clock by now.
+    /// Moves the time of metrics forward, and returns how far it is now ahead of the clock.
     pub fn advance(&self, by: Duration) -> Duration {
-        let by = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        let by = whole_ms(by);
         let before = self.ahead_ms.fetch_add(by, Ordering::Relaxed);
         Duration::from_millis(before.saturating_add(by))
     }
@@ -82,7 +82,7 @@ impl Metrics {
         at_ms.saturating_add(self.ahead_ms.load(Ordering::Relaxed))
     }
 
-    /// Takes an EMF line; false if it is none.
+    /// Takes a line if it is an EMF line; returns false if it is not.
     pub fn line(&self, line: &Value) -> bool {
         let Some(directives) = line["_aws"]["CloudWatchMetrics"].as_array() else { return false };
         let at_ms = self.moved(line["_aws"]["Timestamp"].as_u64().unwrap_or_else(now_ms));
@@ -109,12 +109,12 @@ impl Metrics {
         true
     }
 
-    /// What Lambda itself reports of an invocation.
+    /// Records what Lambda reports about an invocation.
     pub fn invocation(&self, function: &str, took: Duration, failed: bool) {
         self.invocation_at(function, took, failed, self.now_ms());
     }
 
-    /// The same at a time of the caller's.
+    /// The same at a given time.
     pub fn invocation_at(&self, function: &str, took: Duration, failed: bool, at_ms: u64) {
         let alias = ("Resource".to_owned(), format!("{function}:live"));
         let name = ("FunctionName".to_owned(), function.to_owned());
@@ -130,12 +130,12 @@ impl Metrics {
         }
     }
 
-    /// What API Gateway reports of a request.
+    /// Records what API Gateway reports about a request.
     pub fn request(&self, api: &str, status: u16, took: Duration) {
         self.request_at(api, status, took, self.now_ms());
     }
 
-    /// The same at a time of the caller's.
+    /// The same at a given time.
     pub fn request_at(&self, api: &str, status: u16, took: Duration, at_ms: u64) {
         let dimensions = BTreeMap::from([("ApiId".to_owned(), api.to_owned())]);
         let id = |metric: &str| Id {
@@ -149,12 +149,12 @@ impl Metrics {
         self.put(&id("Latency"), "Milliseconds", at_ms, Some(took.as_secs_f64() * 1e3));
     }
 
-    /// What SQS reports of a queue.
+    /// Records what SQS reports about a queue.
     pub fn queue(&self, queue: &str, visible: usize) {
         self.queue_at(queue, visible, self.now_ms());
     }
 
-    /// The same at a time of the caller's.
+    /// The same at a given time.
     pub fn queue_at(&self, queue: &str, visible: usize, at_ms: u64) {
         let id = Id {
             namespace: "AWS/SQS".into(),
@@ -164,7 +164,7 @@ impl Metrics {
         self.put(&id, "Count", at_ms, Some(visible as f64));
     }
 
-    /// Adds values.
+    /// Adds values to a series.
     pub fn put(&self, id: &Id, unit: &str, at_ms: u64, values: impl IntoIterator<Item = f64>) {
         let mut all = self.lock();
         if !all.contains_key(id) && all.len() >= MAX_SERIES {
@@ -179,14 +179,14 @@ impl Metrics {
         }
     }
 
-    /// The minutes of a series in which something was measured, from `from` to `to` (epoch minutes, `to` excluded).
+    /// The minutes of a series that have values, from `from` to `to` (epoch minutes, `to` excluded).
     pub fn minutes(&self, id: &Id, from: u64, to: u64) -> Vec<Minute> {
         let all = self.lock();
         let minutes = all.get(id).into_iter().flat_map(|series| &series.minutes);
         minutes.filter(|minute| (from..to).contains(&minute.minute)).cloned().collect()
     }
 
-    /// Everything, for `/_local/metrics`.
+    /// All series, for `/_local/metrics`.
     pub fn shown(&self) -> Value {
         let all = self.lock();
         all.iter()
@@ -227,13 +227,13 @@ impl Series {
             }
             self.minutes.push_back(Minute { minute, min: value, max: value, ..Minute::default() });
         }
-        // A late line belongs to its own minute, if that is still kept.
+        // A late value belongs to its own minute, if that minute is still kept.
         if let Some(of) = self.minutes.iter_mut().rev().find(|of| of.minute <= minute) {
             of.count += 1;
             of.sum += value;
             of.min = of.min.min(value);
             of.max = of.max.max(value);
-            if of.values.len() < VALUES_A_MINUTE {
+            if of.values.len() < VALUES_PER_MINUTE {
                 of.values.push(value);
             }
         }

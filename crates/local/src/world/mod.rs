@@ -1,4 +1,16 @@
-//! What surrounds the functions on AWS, as far as they and their operators can tell.
+//! What surrounds the functions: everything that AWS would give them and that this platform has to play or record.
+//!
+//! | module | plays or records |
+//! |---|---|
+//! | `functions` | Lambda: one invocation of a handler |
+//! | `invocations` | Lambda's asynchronous invocations and their retries |
+//! | `store` | DynamoDB, with faults for handlers and without for tools |
+//! | `queues` | SQS |
+//! | `schedules` | EventBridge Scheduler |
+//! | [`metrics`], [`alarms`] | CloudWatch |
+//! | `live` | events for the console, and the functions' log lines |
+//! | `faults` | what is broken on purpose |
+//! | `outbox` | requests with an effect that stand-ins received |
 
 pub mod alarms;
 pub(crate) mod faults;

@@ -1,7 +1,7 @@
-//! The outbox: every request with an effect that left the system, as the stand-ins saw it.
+//! The outbox: every request with an effect that a stand-in received.
 //!
-//! It is kept before the stand-in answers, so that what a caller was told is there after kill -9; stand-ins rebuild
-//! their state from it.
+//! An entry is on disk before the stand-in answers, so it is still there after kill -9. Stand-ins rebuild their state from
+//! the outbox.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::platform::clock::{now_ms, rfc3339};
 use crate::platform::journal::{self, Journal};
 
-/// Entries kept, and their bytes; beyond that the oldest leave.
+/// How many entries are kept, and how many bytes of requests. Beyond that the oldest are dropped.
 const KEPT: usize = 20_000;
 const KEPT_BYTES: usize = 256 * 1024 * 1024;
 
@@ -31,9 +31,9 @@ pub struct Entry {
     pub request: Value,
     /// The HTTP status of the answer, whether or not it arrived.
     pub status: u16,
-    /// False for what was refused.
+    /// False if the request was refused.
     pub accepted: bool,
-    /// What the stand-in needs to remember besides: the id it gave, an idempotency key.
+    /// What the stand-in must remember besides the request: the id that it gave, an idempotency key.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub note: Value,
 }
@@ -45,7 +45,7 @@ impl Entry {
     }
 }
 
-/// The list.
+/// All entries.
 #[derive(Debug)]
 pub struct Outbox {
     journal: Journal,
@@ -55,7 +55,7 @@ pub struct Outbox {
 #[derive(Debug, Default)]
 struct Entries {
     next: u64,
-    /// With their sizes.
+    /// Oldest first, with their sizes.
     list: VecDeque<(Entry, usize)>,
     bytes: usize,
 }
@@ -73,7 +73,7 @@ impl Entries {
 }
 
 impl Outbox {
-    /// Opens it with what was kept.
+    /// Opens the outbox with the kept entries.
     pub fn open(path: Option<&Path>) -> Result<Self, journal::Error> {
         let last = |all: Vec<Entry>| {
             let mut entries = Entries { next: all.last().map_or(0, |entry| entry.id), ..Entries::default() };
@@ -87,7 +87,7 @@ impl Outbox {
         Ok(Self { journal, entries: Mutex::new(entries) })
     }
 
-    /// Adds an entry; when this returns it is kept.
+    /// Adds an entry. When this has returned, the entry is kept.
     pub fn add(
         &self,
         sink: &str,
@@ -114,7 +114,7 @@ impl Outbox {
         Ok(entry)
     }
 
-    /// Entries, oldest first.
+    /// The entries of one stand-in or of all, oldest first.
     pub fn list(&self, sink: Option<&str>, refused_too: bool) -> Vec<Entry> {
         let entries = self.lock();
         let wanted = |entry: &&Entry| (refused_too || entry.accepted) && sink.is_none_or(|sink| entry.sink == sink);

@@ -1,6 +1,6 @@
-//! SQS, as far as on-failure queues need it: send, receive with a visibility timeout, delete, count.
+//! The parts of SQS that on-failure queues need: send, receive with a visibility timeout, delete, count.
 //!
-//! A message is kept before its sender learns that it was accepted, until it is deleted or its queue's retention is over.
+//! A message is on disk before its sender gets an answer. It stays until it is deleted or its queue's retention is over.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,15 +10,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use template::Queue;
 
-use crate::platform::clock::now_ms;
+use crate::platform::clock::{now_ms, whole_ms};
 use crate::platform::journal::{self, Journal};
 
-/// What SQS does unless told otherwise.
+/// The default visibility timeout of SQS.
 const VISIBILITY: Duration = Duration::from_secs(30);
 
 /// A message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Message {
+pub(crate) struct Message {
     pub queue: String,
     pub id: String,
     pub body: String,
@@ -41,15 +41,15 @@ enum Record {
 
 /// All queues.
 #[derive(Debug)]
-pub struct Queues {
+pub(crate) struct Queues {
     queues: BTreeMap<String, Duration>,
     journal: Journal,
     messages: Mutex<Vec<Message>>,
 }
 
 impl Queues {
-    /// Opens the queues with what they held.
-    pub fn open(path: Option<&Path>, queues: impl IntoIterator<Item = Queue>) -> Result<Self, journal::Error> {
+    /// Opens the queues with their messages.
+    pub(crate) fn open(path: Option<&Path>, queues: impl IntoIterator<Item = Queue>) -> Result<Self, journal::Error> {
         let still_there = |records: Vec<Record>| {
             let mut messages: Vec<Message> = Vec::new();
             for record in records {
@@ -65,20 +65,20 @@ impl Queues {
         Ok(Self { queues, journal, messages: Mutex::new(messages) })
     }
 
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.queues.keys().map(String::as_str)
     }
 
-    pub fn has(&self, queue: &str) -> bool {
+    pub(crate) fn has(&self, queue: &str) -> bool {
         self.queues.contains_key(queue)
     }
 
-    pub fn retention(&self, queue: &str) -> Option<Duration> {
+    pub(crate) fn retention(&self, queue: &str) -> Option<Duration> {
         self.queues.get(queue).copied()
     }
 
-    /// Takes a message; when this returns it is kept.
-    pub fn send(&self, queue: &str, body: String) -> Result<String, journal::Error> {
+    /// Adds a message. When this has returned, the message is kept.
+    pub(crate) fn send(&self, queue: &str, body: String) -> Result<String, journal::Error> {
         let id = uuid::Uuid::new_v4().to_string();
         let message = Message {
             queue: queue.to_owned(),
@@ -96,10 +96,10 @@ impl Queues {
         Ok(id)
     }
 
-    /// Up to `most` messages that nobody else is holding; they are held for `visibility`.
-    pub fn receive(&self, queue: &str, most: usize, visibility: Option<Duration>) -> Vec<Message> {
+    /// Takes up to `most` visible messages. They are invisible to others for `visibility`.
+    pub(crate) fn receive(&self, queue: &str, most: usize, visibility: Option<Duration>) -> Vec<Message> {
         let now = now_ms();
-        let held = u64::try_from(visibility.unwrap_or(VISIBILITY).as_millis()).unwrap_or(u64::MAX);
+        let held = whole_ms(visibility.unwrap_or(VISIBILITY));
         let mut messages = self.lock();
         self.expire(&mut messages, now);
         let free = messages.iter_mut().filter(|message| message.queue == queue && message.visible_ms <= now);
@@ -116,8 +116,8 @@ impl Queues {
             .collect()
     }
 
-    /// Deletes the message of a receipt; as SQS, an old receipt is not an error.
-    pub fn delete(&self, queue: &str, receipt: &str) -> Result<(), journal::Error> {
+    /// Deletes the message of a receipt. As in SQS, an old receipt is not an error.
+    pub(crate) fn delete(&self, queue: &str, receipt: &str) -> Result<(), journal::Error> {
         let mut messages = self.lock();
         let found = messages
             .iter()
@@ -129,9 +129,9 @@ impl Queues {
         Ok(())
     }
 
-    /// Makes a held message free after `visibility` from now.
-    pub fn hold(&self, queue: &str, receipt: &str, visibility: Duration) {
-        let until = now_ms().saturating_add(u64::try_from(visibility.as_millis()).unwrap_or(u64::MAX));
+    /// Makes a received message visible again after `visibility` from now.
+    pub(crate) fn hold(&self, queue: &str, receipt: &str, visibility: Duration) {
+        let until = now_ms().saturating_add(whole_ms(visibility));
         for message in self.lock().iter_mut() {
             if message.queue == queue && message.receipt == receipt {
                 message.visible_ms = until;
@@ -139,8 +139,8 @@ impl Queues {
         }
     }
 
-    /// Deletes everything in a queue.
-    pub fn purge(&self, queue: &str) -> Result<(), journal::Error> {
+    /// Deletes all messages of a queue.
+    pub(crate) fn purge(&self, queue: &str) -> Result<(), journal::Error> {
         let mut messages = self.lock();
         for message in messages.iter().filter(|message| message.queue == queue) {
             self.journal.append(&Record::Deleted(message.id.clone()))?;
@@ -149,8 +149,8 @@ impl Queues {
         Ok(())
     }
 
-    /// How many messages are free, and how many are held.
-    pub fn count(&self, queue: &str) -> (usize, usize) {
+    /// How many messages are visible, and how many were received and are invisible.
+    pub(crate) fn count(&self, queue: &str) -> (usize, usize) {
         let now = now_ms();
         let mut messages = self.lock();
         self.expire(&mut messages, now);
@@ -161,10 +161,7 @@ impl Queues {
 
     fn expire(&self, messages: &mut Vec<Message>, now: u64) {
         messages.retain(|message| {
-            let kept = self
-                .queues
-                .get(&message.queue)
-                .map_or(u64::MAX, |kept| u64::try_from(kept.as_millis()).unwrap_or(u64::MAX));
+            let kept = self.queues.get(&message.queue).map_or(u64::MAX, |kept| whole_ms(*kept));
             message.sent_ms.saturating_add(kept) > now
         });
     }

@@ -1,7 +1,7 @@
-//! The schedules of the templates: they fire, can be listed, paused, changed and run now.
+//! The schedules of the templates. They invoke their functions, and can be listed, paused, changed and run at once.
 //!
-//! Firing is an asynchronous invocation, as EventBridge Scheduler's is: it is retried and its failures go where the
-//! function's failures go. What a person changed (paused, another rate) survives a restart.
+//! A schedule invokes its function asynchronously, as EventBridge Scheduler does. So the invocation is retried, and a failed
+//! one goes to the function's on-failure queue. A change (pause, another rate) survives a restart.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use template::Schedule as Declared;
 
-use crate::platform::clock::{now_ms, rfc3339};
+use crate::platform::clock::{now_ms, rfc3339, whole_ms};
 
-/// A schedule and where it stands.
+/// A schedule and its present state.
 #[derive(Clone, Debug)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     pub declared: Declared,
     pub expression: String,
     pub enabled: bool,
@@ -24,7 +24,7 @@ pub struct Schedule {
     pub last_ms: Option<u64>,
 }
 
-/// What a person changed.
+/// What a person changed about a schedule.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Change {
     expression: String,
@@ -33,25 +33,27 @@ struct Change {
 
 /// All schedules.
 #[derive(Debug)]
-pub struct Schedules {
+pub(crate) struct Schedules {
     path: Option<PathBuf>,
     list: Mutex<Vec<Schedule>>,
-    /// Told when something changed, so that whoever waits for the next one looks again.
+    /// Wakes whoever waits for the next schedule after a change.
     changed: tokio::sync::Notify,
 }
 
-/// Why a schedule cannot be what it is asked to be.
+/// Why a schedule cannot be found or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{0:?} is not a rate that this platform knows: rate(5 minutes), rate(1 hour), rate(1 day)")]
+    #[error(
+        "the schedule expression {0:?} is not supported; ichido-local knows rates such as rate(5 minutes), rate(1 hour) and rate(1 day)"
+    )]
     Expression(String),
     #[error("there is no schedule {0:?}")]
     Unknown(String),
 }
 
 impl Schedules {
-    /// The templates' schedules with a person's changes.
-    pub fn new(declared: Vec<Declared>, path: Option<PathBuf>) -> Result<Self, Error> {
+    /// The schedules of the templates, with the changes that were kept.
+    pub(crate) fn new(declared: Vec<Declared>, path: Option<PathBuf>) -> Result<Self, Error> {
         let changes: BTreeMap<String, Change> = path
             .as_ref()
             .and_then(|path| std::fs::read(path).ok())
@@ -64,26 +66,31 @@ impl Schedules {
             let expression = change.map_or(&declared.expression, |change| &change.expression).clone();
             let enabled = change.map_or(declared.enabled, |change| change.enabled);
             let rate = rate(&expression)?;
-            let next_ms = enabled.then(|| now + millis(rate));
+            let next_ms = enabled.then(|| now + whole_ms(rate));
             list.push(Schedule { declared, expression, enabled, next_ms, last_ms: None });
         }
         Ok(Self { path, list: Mutex::new(list), changed: tokio::sync::Notify::new() })
     }
 
-    /// All of them.
-    pub fn list(&self) -> Vec<Schedule> {
+    /// All schedules.
+    pub(crate) fn list(&self) -> Vec<Schedule> {
         self.lock().clone()
     }
 
-    /// One by its function's name or by its own.
-    pub fn find(&self, name: &str) -> Result<Schedule, Error> {
+    /// Finds a schedule by its function's name or by its own.
+    pub(crate) fn find(&self, name: &str) -> Result<Schedule, Error> {
         let list = self.lock();
         let found = list.iter().find(|schedule| schedule.declared.function == name || schedule.declared.name == name);
         found.cloned().ok_or_else(|| Error::Unknown(name.to_owned()))
     }
 
-    /// Pauses, resumes or changes one.
-    pub fn change(&self, name: &str, enabled: Option<bool>, expression: Option<&str>) -> Result<Schedule, Error> {
+    /// Pauses, resumes or changes a schedule.
+    pub(crate) fn change(
+        &self,
+        name: &str,
+        enabled: Option<bool>,
+        expression: Option<&str>,
+    ) -> Result<Schedule, Error> {
         let mut list = self.lock();
         let found =
             list.iter_mut().find(|schedule| schedule.declared.function == name || schedule.declared.name == name);
@@ -93,7 +100,7 @@ impl Schedules {
             expression.clone_into(&mut schedule.expression);
         }
         schedule.enabled = enabled.unwrap_or(schedule.enabled);
-        schedule.next_ms = schedule.enabled.then(|| now_ms() + millis(every));
+        schedule.next_ms = schedule.enabled.then(|| now_ms() + whole_ms(every));
         let changed = schedule.clone();
         self.keep(&list);
         drop(list);
@@ -114,12 +121,12 @@ impl Schedules {
             })
             .collect();
         if let Err(error) = crate::platform::data::write_private(path, &json!(changes).to_string()) {
-            tracing::warn!(target: "local", error = %error, "the changed schedule is forgotten at the next start");
+            tracing::warn!(target: "local", error = %error, "could not write schedules.json; the next start forgets the changed schedules");
         }
     }
 
-    /// Waits for the next ones that are due, and moves them on.
-    pub async fn due(&self) -> Vec<Schedule> {
+    /// Waits until schedules are due, sets their next time, and returns them.
+    pub(crate) async fn due(&self) -> Vec<Schedule> {
         loop {
             let changed = self.changed.notified();
             let next = self.lock().iter().filter_map(|schedule| schedule.next_ms).min();
@@ -142,15 +149,15 @@ impl Schedules {
         let due = list.iter_mut().filter(|schedule| schedule.next_ms.is_some_and(|next| next <= now));
         due.map(|schedule| {
             schedule.last_ms = Some(now);
-            // From now, not from when it was due: a machine that slept owes one run, not all of them.
-            schedule.next_ms = rate(&schedule.expression).ok().map(|every| now + millis(every));
+            // Counted from now: a machine that slept makes up for one run, not for all of them.
+            schedule.next_ms = rate(&schedule.expression).ok().map(|every| now + whole_ms(every));
             schedule.clone()
         })
         .collect()
     }
 
-    /// Notes that one was run by hand.
-    pub fn ran(&self, name: &str) {
+    /// Records that a schedule was run by hand.
+    pub(crate) fn ran(&self, name: &str) {
         for schedule in self.lock().iter_mut().filter(|schedule| schedule.declared.name == name) {
             schedule.last_ms = Some(now_ms());
         }
@@ -163,7 +170,7 @@ impl Schedules {
 
 impl Schedule {
     /// What `/_local/schedules` shows.
-    pub fn shown(&self) -> Value {
+    pub(crate) fn shown(&self) -> Value {
         json!({
             "name": self.declared.function, "schedule": self.declared.name, "expression": self.expression,
             "state": if self.enabled { "ENABLED" } else { "DISABLED" }, "enabled": self.enabled,
@@ -172,7 +179,7 @@ impl Schedule {
     }
 }
 
-/// `rate(5 minutes)`.
+/// The interval of `rate(5 minutes)`.
 fn rate(expression: &str) -> Result<Duration, Error> {
     let parse = || {
         let inside = expression.trim().strip_prefix("rate(")?.strip_suffix(')')?;
@@ -187,10 +194,6 @@ fn rate(expression: &str) -> Result<Duration, Error> {
         Some(Duration::from_secs(number.checked_mul(seconds)?))
     };
     parse().ok_or_else(|| Error::Expression(expression.to_owned()))
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The store: an embedded DynamoDB with the templates' tables, a way in for handlers with faults in it, and one for tools without.
+//! The store: an embedded DynamoDB with the tables of the templates. Handlers reach it through faults, tools directly.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use template::Table;
 
 use crate::platform::data::Data;
 
-/// How often expired items are removed. DynamoDB takes its time too.
+/// How often expired items are removed. DynamoDB also removes them late.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
-/// Why the store cannot be had.
+/// Why the store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the store cannot be opened: {0}")]
+    #[error("the database cannot be opened: {0}; choose another directory with --data, or start with --memory")]
     Open(dynamodb::Error),
-    #[error("the table {table} cannot be made: {source}")]
+    #[error("the table {table} cannot be created: {source}")]
     Table { table: String, source: dynamodb::Error },
 }
 
-/// The embedded DynamoDB. Clones are the same one.
+/// The embedded DynamoDB. All clones are the same database.
 #[derive(Clone, Debug)]
 pub struct Store {
     engine: Engine,
@@ -30,33 +30,34 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the database of the data directory, or one that forgets.
+    /// Opens the database of the data directory, or one in memory.
     pub fn open(data: &Data) -> Result<Self, Error> {
         let opened = match data.file("dynamodb.db") {
             Some(path) => Engine::open(&path),
             None => Engine::in_memory(),
         };
         let engine = opened.map_err(Error::Open)?;
-        let faulty = Faulty::new(Elsewhere(engine.clone()), ichido::SystemClock, fastrand::u64(..));
+        let faulty = Faulty::new(OnBlockingThread(engine.clone()), ichido::SystemClock, fastrand::u64(..));
         Ok(Self { engine, faulty })
     }
 
-    /// Makes a table as its template says, unless it is there. One that is there keeps its keys: they cannot change on AWS either.
+    /// Creates a table as its template says, unless it exists. An existing table keeps its keys, which cannot change on AWS
+    /// either.
     pub fn make(&self, table: &Table) -> Result<(), Error> {
         self.engine.ensure_table(table).map_err(|source| Error::Table { table: table.name.clone(), source })
     }
 
-    /// One operation for a tool: no faults.
+    /// Performs one operation for a tool, without faults.
     pub async fn call(&self, operation: String, body: Bytes) -> Answer {
-        Elsewhere(self.engine.clone()).dispatch(Call { operation, body }).await
+        OnBlockingThread(self.engine.clone()).dispatch(Call { operation, body }).await
     }
 
-    /// The way in for handlers, and what goes wrong on it.
+    /// The store as handlers reach it: with faults.
     pub fn faulty(&self) -> &Faulty {
         &self.faulty
     }
 
-    /// Removes expired items now and then, for ever.
+    /// Removes expired items every minute; never returns.
     pub async fn sweep(self) {
         loop {
             tokio::time::sleep(SWEEP_EVERY).await;
@@ -64,14 +65,14 @@ impl Store {
         }
     }
 
-    /// Removes what is expired; answers how many items that were.
+    /// Removes expired items and returns how many there were.
     async fn sweep_once(&self) -> usize {
         let engine = self.engine.clone();
         let swept = tokio::task::spawn_blocking(move || engine.sweep()).await;
         match swept {
             Ok(Ok(count)) => count,
             Ok(Err(error)) => {
-                tracing::warn!(error = %error, "expired items could not be removed");
+                tracing::warn!(error = %error, "could not remove expired items from the store; trying again in a minute");
                 0
             }
             Err(_) => 0,
@@ -79,11 +80,11 @@ impl Store {
     }
 }
 
-/// The engine on a thread for blocking work: SQLite waits for the disk, and requests should not wait for SQLite.
+/// Runs the engine on a thread for blocking work: SQLite waits for the disk, and other requests should not wait for SQLite.
 #[derive(Clone, Debug)]
-struct Elsewhere(Engine);
+struct OnBlockingThread(Engine);
 
-impl Dispatch for Elsewhere {
+impl Dispatch for OnBlockingThread {
     fn dispatch(&self, call: Call) -> BoxFuture<'static, Answer> {
         let engine = self.0.clone();
         Box::pin(async move {

@@ -1,4 +1,4 @@
-//! AWS's own clients: the SDK, and the CLI where there is one.
+//! AWS's own clients: the SDK, and the CLI if it is installed.
 
 use std::process::Command;
 
@@ -35,7 +35,7 @@ async fn secrets_are_parameters() {
 }
 
 #[tokio::test]
-async fn a_queue_takes_gives_and_deletes() {
+async fn a_queue_sends_receives_and_deletes() {
     let local = Local::start();
     let sqs = sqs(&local.url);
     let urls = sqs.list_queues().send().await.expect("queues");
@@ -44,13 +44,13 @@ async fn a_queue_takes_gives_and_deletes() {
     let received = sqs.receive_message().queue_url(&url).send().await.expect("received");
     assert_eq!(received.messages()[0].body(), Some("héllo"));
     let again = sqs.receive_message().queue_url(&url).send().await.expect("an answer");
-    assert!(again.messages().is_empty(), "it is held");
+    assert!(again.messages().is_empty(), "somebody has received it");
     sqs.purge_queue().queue_url(&url).send().await.expect("purged");
     let unknown = sqs.get_queue_url().queue_name("nothing").send().await.expect_err("unknown");
     assert!(unknown.into_service_error().is_queue_does_not_exist());
 }
 
-/// The header by which a REST service is known.
+/// The header that names the service of a REST call.
 fn signed(service: &str) -> String {
     format!(
         "AWS4-HMAC-SHA256 Credential=local/20260101/ap-northeast-1/{service}/aws4_request, SignedHeaders=host, Signature=0"
@@ -58,7 +58,7 @@ fn signed(service: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_update_replaces_the_whole_schedule_and_one_that_was_not_read_first_is_found_out() {
+async fn an_update_replaces_the_whole_schedule_and_fails_if_the_schedule_was_not_read_first() {
     let local = Local::start();
     let url = format!("{}/schedules/workshop-note-schedule", local.url);
     let get = || http().get(&url).header("authorization", signed("scheduler"));
@@ -117,13 +117,13 @@ async fn the_aws_cli_is_one_of_the_clients() {
     if !version.status.success() {
         return;
     }
-    // The first generation takes payloads as they are, the second has to be told to.
+    // Version 1 takes payloads as they are; version 2 needs an option for that.
     let first = String::from_utf8_lossy(&version.stdout).starts_with("aws-cli/1.");
     let raw: &[&str] = if first { &[] } else { &["--cli-binary-format", "raw-in-base64-out"] };
     let local = Local::start();
     let cli = |arguments: &[&str]| -> Value {
         let output = Command::new("aws")
-            // Said twice: the first generation's SQS does not listen to the variable.
+            // Both as an option and as a variable, because SQS in version 1 ignores the variable.
             .args(["--endpoint-url", local.url.as_str()])
             .args(arguments)
             .envs([

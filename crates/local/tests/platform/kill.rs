@@ -1,4 +1,4 @@
-//! kill -9 under load: nothing that was acknowledged is missing, and what was accepted is carried out.
+//! kill -9 under load: no acknowledged write is missing, and every accepted invocation is carried out.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 use crate::support::client::{aws, eventually, http};
 use crate::support::process::Local;
 
-/// Writers at once, and how many acknowledgements of each kind are waited for before the process is killed.
+/// How many writers there are, and how many acknowledgements of each kind there must be before the process is killed.
 const WRITERS: u64 = 8;
 const ENOUGH: usize = 60;
 
@@ -20,7 +20,7 @@ struct Acknowledged {
     accepted: Mutex<BTreeSet<String>>,
 }
 
-/// Writes and hands over, one after the other, until the platform no longer answers.
+/// Invokes synchronously and asynchronously in turn, until the platform no longer answers.
 async fn load(url: String, next: Arc<AtomicU64>, acknowledged: Arc<Acknowledged>) {
     let client = http();
     let invoke = |kind: &'static str, id: String| {
@@ -106,7 +106,7 @@ async fn an_invocation_that_kill_9_interrupted_is_made_again() {
 }
 
 #[tokio::test]
-async fn what_waits_for_its_retry_waits_through_a_restart() {
+async fn an_invocation_that_waits_for_its_retry_survives_a_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let local = Local::keeping(directory.path(), &["--retry-scale=0.05"]);
     local.invoke("workshop-mischief", "Event", json!({"do": "fail"})).await;

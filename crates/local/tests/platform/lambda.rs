@@ -1,4 +1,4 @@
-//! The Lambda Invoke API, with the AWS SDK and bare HTTP as its clients.
+//! Lambda's Invoke API, used with the AWS SDK and with plain HTTP.
 
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
@@ -56,7 +56,7 @@ async fn a_failed_handler_is_200_with_a_function_error() {
 }
 
 #[tokio::test]
-async fn a_timeout_is_what_lambda_says_and_the_instance_is_gone() {
+async fn a_timeout_has_lambdas_words_and_removes_the_instance() {
     let local = Local::start();
     assert_eq!(local.invoke("workshop-mischief", SYNC, json!({})).await.2, json!({"call": 1}));
     assert_eq!(local.invoke("workshop-mischief", SYNC, json!({})).await.2, json!({"call": 2}));
@@ -69,7 +69,7 @@ async fn a_timeout_is_what_lambda_says_and_the_instance_is_gone() {
 }
 
 #[tokio::test]
-async fn a_panic_costs_that_invocation_not_the_process() {
+async fn a_panic_fails_that_invocation_and_not_the_process() {
     let local = Local::start();
     let (status, error, body) = local.invoke("workshop-mischief", SYNC, json!({"do": "panic"})).await;
     assert_eq!((status, error.as_deref()), (StatusCode::OK, Some("Unhandled")));
@@ -84,7 +84,7 @@ async fn payload_limits_are_those_of_aws() {
     let of = |bytes: usize| json!("x".repeat(bytes - 2));
     for (kind, limit, status) in [(SYNC, 6 * 1024 * 1024, StatusCode::OK), ("Event", 1024 * 1024, StatusCode::ACCEPTED)]
     {
-        // `workshop-mischief` answers briefly, whatever it is given.
+        // The answer of `workshop-mischief` is short for every payload.
         assert_eq!(local.invoke("workshop-mischief", kind, of(limit)).await.0, status, "{kind} at its limit");
         let (status, _, body) = local.invoke("workshop-mischief", kind, of(limit + 1)).await;
         assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE, "{kind} beyond its limit");
@@ -99,7 +99,7 @@ async fn payload_limits_are_those_of_aws() {
 }
 
 #[tokio::test]
-async fn what_is_not_json_and_what_is_not_a_type_is_refused() {
+async fn a_payload_that_is_not_json_and_an_unknown_type_are_refused() {
     let local = Local::start();
     let url = format!("{}/2015-03-31/functions/workshop-echo/invocations", local.url);
     let (status, body) = crate::support::client::answer(crate::support::client::http().post(url).body("{")).await;
@@ -134,7 +134,7 @@ async fn an_asynchronous_invocation_is_accepted_and_carried_out() {
 }
 
 #[tokio::test]
-async fn what_keeps_failing_is_tried_three_times_and_then_in_the_queue_with_its_history() {
+async fn an_event_that_keeps_failing_is_tried_three_times_and_then_in_the_queue_with_its_history() {
     let local = Local::with(&["--memory", "--no-demo", "--retry-scale=0.001"]);
     let (status, _, _) = local.invoke("workshop-mischief", "Event", json!({"do": "fail", "id": 7})).await;
     assert_eq!(status, StatusCode::ACCEPTED);
@@ -154,7 +154,7 @@ async fn what_keeps_failing_is_tried_three_times_and_then_in_the_queue_with_its_
     assert_eq!(record["responsePayload"], json!({"errorType": "Mischief", "errorMessage": "as told"}));
     let alarms = local.get("/_local/alarms").await;
     let ringing = alarms.as_array().expect("alarms").iter().find(|alarm| alarm["name"] == "workshop-dead-letters");
-    // The message is held by this test now; the alarm had seen it when it was free, or sees it when it is free again.
+    // This test has received the message. The alarm saw it before that, or sees it when it is visible again.
     assert!(ringing.is_some());
     let receipt = message.receipt_handle().expect("a receipt");
     sqs.delete_message().queue_url(&url).receipt_handle(receipt).send().await.expect("deleted");

@@ -1,4 +1,4 @@
-//! `/_local/*`, the console's files, TLS, and what moves by itself.
+//! `/_local/*`, the console's files, TLS, schedules and sample data.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn a_schedule_is_listed_run_paused_and_resumed() {
     let post = |action: &str| http().post(format!("{}/_local/schedules/workshop-note/{action}", local.url));
     let (status, ran) = answer(post("run")).await;
     assert_eq!((status, &ran["ok"], &ran["result"]), (StatusCode::OK, &json!(true), &json!({"result": "new"})));
-    assert_eq!(answer(post("run")).await.1["result"], json!({"result": "duplicate"}), "it had run when it answered");
+    assert_eq!(answer(post("run")).await.1["result"], json!({"result": "duplicate"}), "the first run had ended when it answered");
     assert_eq!(answer(post("pause")).await.1["enabled"], false);
     assert_eq!(answer(post("explode")).await.0, StatusCode::NOT_FOUND);
     let unknown = http().post(format!("{}/_local/schedules/nothing/run", local.url));
@@ -57,7 +57,7 @@ async fn an_alarm_rings_when_something_was_given_up() {
 }
 
 #[tokio::test]
-async fn the_time_of_alarms_is_moved_forward_and_nothing_else_is() {
+async fn only_the_time_of_alarms_is_moved_forward() {
     let local = Local::with(&["--memory", "--no-demo", "--retry-scale=0"]);
     let advance = |query: &str| answer(http().post(format!("{}/_local/alarms/advance{query}", local.url)));
     let state = |alarms: &Value| {
@@ -80,7 +80,7 @@ async fn the_time_of_alarms_is_moved_forward_and_nothing_else_is() {
     }
 }
 
-/// The events of a live stream, until `enough`.
+/// The events of the stream, until `enough`.
 async fn events(local: &Local, query: &str, enough: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let mut response = http().get(format!("{}/_local/events{query}", local.url)).send().await.expect("a stream");
     let (mut text, mut seen) = (String::new(), Vec::new());
@@ -116,7 +116,7 @@ async fn the_live_stream_tells_what_arrives_what_is_new_and_what_is_a_duplicate(
     .await;
     let ids: Vec<u64> = seen.iter().map(|event| event["id"].as_u64().expect("an id")).collect();
     assert!(ids.is_sorted(), "{ids:?}");
-    // Whoever comes back goes on where they were.
+    // A reader that comes back continues where it was.
     local.put_faults(json!({"slack": {"mode": "hang"}})).await;
     let last = ids.last().expect("an id");
     let further = events(&local, &format!("?after={last}"), |seen| !seen.is_empty()).await;
@@ -124,13 +124,13 @@ async fn the_live_stream_tells_what_arrives_what_is_new_and_what_is_a_duplicate(
 }
 
 #[tokio::test]
-async fn sample_data_moves_in_unless_it_is_not_wanted() {
+async fn sample_data_is_made_unless_it_is_not_wanted() {
     let local = Local::with(&["--memory"]);
     events(&local, "", |seen| seen.iter().any(|event| event["says"] == "the demo runs")).await;
 }
 
 #[tokio::test]
-async fn the_console_is_small_and_needs_nobody_else() {
+async fn the_console_is_small_and_loads_nothing_from_other_hosts() {
     const MOST: usize = 200 * 1024;
     let local = Local::start();
     let mut size = 0;
@@ -149,7 +149,7 @@ async fn the_console_is_small_and_needs_nobody_else() {
         size += text.len();
     }
     assert!(size < MOST, "{size} bytes");
-    let panels = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/console/panels")).expect("the panels");
+    let panels = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/console/web/panels")).expect("the panels");
     let of_panels: u64 = panels.map(|panel| panel.and_then(|panel| panel.metadata()).expect("a panel").len()).sum();
     assert!(size as u64 + of_panels < MOST as u64, "{size} + {of_panels} bytes");
     let response = http().get(&local.url).send().await.expect("an answer");
@@ -161,8 +161,7 @@ async fn the_same_is_served_over_tls_with_a_certificate_that_can_be_trusted() {
     let directory = tempfile::tempdir().expect("a directory");
     let local = Local::keeping(directory.path(), &[]);
     let certificate = std::fs::read(directory.path().join("cert.pem")).expect("the certificate");
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let trusting = reqwest::Client::builder()
+    let trusting = http_client::builder()
         .no_proxy()
         .tls_certs_only([reqwest::Certificate::from_pem(&certificate).expect("a certificate")])
         .build()

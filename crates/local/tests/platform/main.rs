@@ -1,10 +1,10 @@
-//! The platform as its users meet it: a process of its own, on free ports, in a directory of its own, spoken to over its sockets.
+//! The platform as its users see it: its own process on free ports, with its own data directory, used over its sockets.
 //!
-//! The process is this very test binary ([`workshop_process`]) with the [`support::workshop`] as its tenant, whose functions do on
-//! purpose what an application should not; the real binary is tested in `start`.
+//! The process is this test binary ([`workshop_process`]) with [`support::workshop`] as its only tenant. The functions of the
+//! workshop misbehave on purpose. `start` tests the real binary.
 
 mod aws;
-mod door;
+mod gateway;
 mod kill;
 mod lambda;
 mod local;
@@ -14,7 +14,8 @@ mod strangers;
 #[path = "../support/mod.rs"]
 mod support;
 
-/// Not a test: the process that the tests start. Its arguments are in a variable, because the harness has its own.
+/// Not a test: the process that the tests start. Its arguments come in a variable, because the test harness reads the command
+/// line.
 #[test]
 #[ignore = "the other tests start it as a process"]
 fn workshop_process() {

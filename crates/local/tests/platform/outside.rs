@@ -56,7 +56,7 @@ async fn a_refusal_has_no_effect_and_is_listed_only_when_asked_for() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_a_cut_connection_and_an_effect() {
+async fn a_lost_answer_is_a_closed_connection_and_an_effect() {
     let local = Local::start();
     local.put_faults(json!({"slack": {"mode": "accept_then_lose"}})).await;
     let lost = post(&local, "lost").await.expect_err("no answer");
@@ -84,7 +84,7 @@ async fn faults_that_are_not_understood_are_refused_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn the_stores_faults_hit_handlers_and_spare_tools() {
+async fn faults_of_the_store_affect_handlers_and_not_tools() {
     let local = Local::start();
     for (mode, kind) in [("down", "Store"), ("throttle", "Store"), ("conflict", "Store")] {
         assert_eq!(local.put_faults(json!({"dynamodb": {"mode": mode}})).await.0, StatusCode::OK);
@@ -96,14 +96,14 @@ async fn the_stores_faults_hit_handlers_and_spare_tools() {
     }
     local.put_faults(json!({"dynamodb": {"mode": "lose_answers"}})).await;
     let (_, _, body) = local.invoke("workshop-note", "RequestResponse", json!({"id": "lost"})).await;
-    // The first try wrote it and lost its answer; a further one found it written.
+    // The first try wrote the note and lost its answer; a later try found the note.
     assert!(body["result"] == "duplicate" || body["errorType"] == "Store", "{body}");
     local.put_faults(json!({})).await;
     assert_eq!(local.note("lost").await, json!({"result": "duplicate"}));
 }
 
 #[tokio::test]
-async fn what_went_out_is_still_known_after_kill_9() {
+async fn effects_are_still_known_after_kill_9() {
     let directory = tempfile::tempdir().expect("a directory");
     let local = Local::keeping(directory.path(), &[]);
     post(&local, "before").await.expect("an answer");

@@ -1,4 +1,4 @@
-//! The real binary: how it starts, what it says, how it ends.
+//! The real binary: how it starts, what it prints, how it ends.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ fn real(arguments: &[&str]) -> Local {
     Local::spawned(command)
 }
 
-/// Runs the real binary to its end and answers its exit code and what it said on standard output and standard error.
+/// Runs the real binary to its end, and returns its exit code, standard output and standard error.
 fn run_to_end(arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ichido-local"));
     let mut child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a process");
@@ -32,7 +32,7 @@ async fn it_serves_explains_itself_and_stops_cleanly() {
     }
     assert!(directory.path().join("cert.pem").exists());
     assert_eq!(local.terminate().code(), Some(0));
-    // And again, with what it had kept.
+    // And again, with the data of the first start.
     let again = real(&["--no-demo", &format!("--data={}", directory.path().display())]);
     assert_eq!(again.terminate().code(), Some(0));
 }
@@ -56,7 +56,7 @@ fn help_lists_every_option() {
     }
 }
 
-/// Exit code 1 and one sentence that holds `said`.
+/// Checks for exit code 1 and one sentence that contains `said`.
 fn refused(arguments: &[&str], said: &str) {
     let (code, out, err) = run_to_end(arguments);
     assert_eq!((code, out.as_str(), err.lines().count()), (Some(1), "", 1), "{err}");
@@ -72,7 +72,7 @@ fn what_is_wrong_is_one_sentence_and_exit_code_1() {
     let refused =
         |arguments: Vec<String>, said: &str| refused(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), said);
 
-    refused(vec![format!("--port={port}")], &format!("port {port} is taken"));
+    refused(vec![format!("--port={port}")], &format!("port {port} cannot be opened"));
     refused(vec!["--frobnicate".to_owned()], "--frobnicate");
     refused(vec!["--retry-scale=fast".to_owned()], "a number from 0 to 1");
 
@@ -84,7 +84,7 @@ fn what_is_wrong_is_one_sentence_and_exit_code_1() {
     let newer = directory.path().join("newer");
     std::fs::create_dir(&newer).expect("a directory");
     std::fs::write(newer.join("format"), "999\n").expect("a format");
-    refused(with(&format!("--data={}", newer.display())), "format 999 by a newer version");
+    refused(with(&format!("--data={}", newer.display())), "has format 999 and was written by a newer version");
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn two_processes_do_not_share_a_directory() {
 
 #[tokio::test]
 async fn a_wrong_variable_of_a_function_is_said_at_the_start() {
-    // An empty variable is a missing one.
+    // An empty variable counts as missing.
     let directory = tempfile::tempdir().expect("a directory");
     let mut command = Command::new(std::env::current_exe().expect("this binary"));
     command.args(["--exact", "workshop_process", "--ignored", "--nocapture", "--quiet"]);

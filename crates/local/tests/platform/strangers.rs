@@ -1,4 +1,4 @@
-//! Requests from elsewhere change nothing, on every port.
+//! Foreign requests change nothing, on every port.
 
 use reqwest::StatusCode;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! How tests speak to the platform: plain HTTP and the AWS SDK.
+//! Clients of the platform for tests: plain HTTP and the AWS SDK.
 
 use std::time::Duration;
 
@@ -7,18 +7,17 @@ use serde_json::{Value, json};
 
 use super::process::Local;
 
-/// Waits between looks, and how often a test looks: bounded, and far longer than it takes.
+/// How long a test waits between two looks, and how often it looks at most. Together far longer than needed.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const LOOKS: u32 = 1_200;
 
-/// A client; making one is slow in a debug build, so whoever sends many requests keeps it.
+/// An HTTP client. Making one is slow in a debug build, so a test with many requests should keep it.
 pub(crate) fn http() -> Client {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    // Everything here is plain HTTP: the roots of trust need not be read each time.
-    Client::builder().no_proxy().tls_certs_only([]).timeout(Duration::from_secs(60)).build().expect("a client")
+    // Everything here is plain HTTP, so the root certificates need not be read.
+    http_client::builder().no_proxy().tls_certs_only([]).timeout(Duration::from_secs(60)).build().expect("a client")
 }
 
-/// The AWS configuration of somebody who set `AWS_ENDPOINT_URL`.
+/// The AWS clients of a person who set `AWS_ENDPOINT_URL`.
 pub(crate) fn aws(url: &str) -> function::Aws {
     function::Aws::at(url)
 }
@@ -35,7 +34,7 @@ impl Local {
         answer(request).await
     }
 
-    /// Invokes a function over the wire and answers status, the function error if any, and the body.
+    /// Invokes a function over HTTP, and returns the status, the function error if any, and the body.
     pub(crate) async fn invoke(
         &self,
         function: &str,
@@ -52,7 +51,7 @@ impl Local {
         (status, error, serde_json::from_str(&text).unwrap_or(Value::String(text)))
     }
 
-    /// A note by the workshop's function, `new` or `duplicate`.
+    /// The answer of the workshop's note function: `new` or `duplicate`.
     pub(crate) async fn note(&self, id: &str) -> Value {
         self.invoke("workshop-note", "RequestResponse", json!({ "id": id })).await.2
     }
@@ -65,7 +64,7 @@ pub(crate) async fn answer(request: RequestBuilder) -> (StatusCode, Value) {
     (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
 }
 
-/// Looks until there is something to see.
+/// Looks until `look` returns something.
 pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, look: impl Fn() -> F) -> T {
     for _ in 0..LOOKS {
         if let Some(found) = look().await {

@@ -1,4 +1,4 @@
-//! What the tests share. The tests of `ops` use [`client`] and [`process`] too.
+//! Helpers of the tests. The tests of `crates/ops` use [`client`] and [`process`] too.
 
 pub(crate) mod client;
 pub(crate) mod process;

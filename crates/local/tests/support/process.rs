@@ -1,4 +1,4 @@
-//! A running platform, and how it ends. The operator's tool is tested with it as well (`crates/ops/tests/operator`).
+//! Starts and stops a platform for tests. The tests in `crates/ops/tests/operator` use it too.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -6,9 +6,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How the arguments reach the process: the test harness has its own.
+/// The variable with the arguments of the process. The command line belongs to the test harness.
 pub(crate) const ARGUMENTS: &str = "PLATFORM_ARGUMENTS";
-/// Far longer than it takes: a debug build on a busy machine.
+/// Far longer than needed, even for a debug build on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A platform that is killed when the test is over, however the test ends.
@@ -17,12 +17,12 @@ pub(crate) struct Local {
     pub(crate) url: String,
     pub(crate) dynamodb_url: String,
     pub(crate) tls_url: String,
-    /// What it said when it was ready.
+    /// What it printed when it was ready.
     pub(crate) announcement: String,
 }
 
 impl Local {
-    /// The workshop, keeping nothing, with nothing moving by itself.
+    /// The workshop, without a data directory and without a demo.
     pub(crate) fn start() -> Self {
         Self::with(&["--memory", "--no-demo"])
     }
@@ -37,7 +37,7 @@ impl Local {
         Self::of_test("workshop_process", arguments, variables)
     }
 
-    /// This very test binary, with the test of this name as its process.
+    /// This test binary, with the test of this name as its process.
     pub(crate) fn of_test(test: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("this binary"));
         command.args(["--exact", test, "--ignored", "--nocapture", "--quiet"]);
@@ -54,12 +54,12 @@ impl Local {
         Self::with(&all)
     }
 
-    /// Any command that announces itself like the platform.
+    /// Starts any command that prints the platform's announcement, and waits for it.
     pub(crate) fn spawned(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("a process");
         let stdout = child.stdout.take().expect("its output");
         let (sender, lines) = mpsc::channel();
-        // Reads on for as long as the process lives, so that it never waits for a reader.
+        // Reads until the process ends, so that the process never waits for a reader.
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 let _ = sender.send(line);
@@ -71,7 +71,7 @@ impl Local {
                 Ok(line) => announcement += &format!("{line}\n"),
                 Err(_) => {
                     let _ = child.kill();
-                    panic!("the platform did not start; it said:\n{announcement}");
+                    panic!("the platform did not start; it printed:\n{announcement}");
                 }
             }
         }
@@ -94,7 +94,7 @@ impl Local {
         self.child.wait().expect("gone");
     }
 
-    /// SIGTERM, as an init system or `kill` sends it; answers how the process ended.
+    /// Sends SIGTERM, and returns how the process ended.
     pub(crate) fn terminate(mut self) -> ExitStatus {
         let sent = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill");
         assert!(sent.success());

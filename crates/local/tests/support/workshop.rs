@@ -1,4 +1,4 @@
-//! A tenant whose functions do on purpose what an application should not.
+//! A tenant whose functions misbehave on purpose.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use serde_json::{Map, json};
 
 const TEMPLATE: &str = include_str!("workshop.yaml");
 
-/// Answers with its event and what it knows of its invocation.
+/// Answers with its event and its context.
 const ECHO: Definition = Definition {
     name: "workshop-echo",
     variables: &["GREETING"],
@@ -37,7 +37,7 @@ const ECHO: Definition = Definition {
     },
 };
 
-/// Writes a note into the table, counts it, and says whether it was new.
+/// Writes a note to the table, counts it, and says whether it was new.
 const NOTE: Definition =
     Definition { name: "workshop-note", variables: &["TABLE_NAME"], build: |env, aws| Box::pin(note(env, aws)) };
 
@@ -65,13 +65,13 @@ async fn note(env: Env, aws: Aws) -> Result<Handler, Error> {
     }))
 }
 
-/// Misbehaves as it is told.
+/// Misbehaves as the event says.
 const MISCHIEF: Definition = Definition {
     name: "workshop-mischief",
     variables: &[],
     build: |_env, _aws| {
         Box::pin(async {
-            // Of the instance: a panic or a timeout starts it anew.
+            // Counts the calls of this instance. A panic or a timeout starts a new instance.
             let calls = Arc::new(AtomicU64::new(0));
             Ok(function::handler(move |event: LambdaEvent<Value>| {
                 let calls = calls.clone();

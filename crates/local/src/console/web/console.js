@@ -1,4 +1,4 @@
-// The console's frame: one tab for the overview, one for each application, one for alarms and metrics.
+// The frame of the console: one tab for the overview, one per application, one for alarms and metrics.
 import * as kit from './kit.js';
 import { el, fill, get } from './kit.js';
 import { operations } from './operations.js';
@@ -19,13 +19,13 @@ async function start() {
   ];
   drawTabs(tabs);
   window.addEventListener('hashchange', () => show(location.hash.slice(1)));
-  // The overview listens from the start, whichever tab is shown first, so that it misses nothing of the stream.
+  // The overview is mounted first, whichever tab is shown, so that it misses no event of the stream.
   tabs[0].mounted = true;
   tabs[0].mount(tabs[0].root);
   show(location.hash.slice(1));
   kit.connect((state) => {
     document.getElementById('connection').classList.toggle('live', state === 'live');
-    document.getElementById('connection-text').textContent = state === 'live' ? 'live' : 'the platform does not answer; reconnecting';
+    document.getElementById('connection-text').textContent = state === 'live' ? 'live' : 'ichido-local does not answer; reconnecting';
   });
 
   function drawTabs() {
@@ -64,7 +64,7 @@ async function start() {
   }
 }
 
-/** Asks again until it is answered: the platform may still be starting. */
+/** Asks until there is an answer, because the platform may still be starting. */
 async function until(ask) {
   for (;;) {
     try { return await ask(); } catch { await new Promise((resolve) => setTimeout(resolve, 500)); }
@@ -76,6 +76,6 @@ async function application(root, panel, config) {
     const module = await import(`/console/panels/${panel.name}.js`);
     await module.mount(root, { ...kit, config });
   } catch (error) {
-    fill(root, el('p', { class: 'error' }, `Could not show the panel of ${panel.title}: ${error.message}`));
+    fill(root, el('p', { class: 'error' }, `The ${panel.title} panel could not be loaded: ${error.message}. Reload the page to try again.`));
   }
 }

@@ -1,7 +1,7 @@
-// What every panel builds on: elements, requests, live events. A panel is an ES module that exports
-// `mount(root, kit)`; it is called once, when its tab is first shown.
+// What every panel uses: elements, requests, live events. A panel is an ES module that exports `mount(root, kit)`,
+// which is called once, when its tab is first shown.
 
-/** An element: el('button', {class: 'primary', onclick: f}, 'Send'). Text is always text, never markup. */
+/** Makes an element: el('button', {class: 'primary', onclick: f}, 'Send'). Text is never read as markup. */
 export function el(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -14,13 +14,13 @@ export function el(tag, properties = {}, ...children) {
   return element;
 }
 
-/** Replaces everything in an element. */
+/** Replaces the children of an element. */
 export function fill(element, ...children) {
   element.replaceChildren(...children.flat().filter((child) => child !== undefined && child !== null && child !== false));
   return element;
 }
 
-/** Makes a request that is answered with JSON. A failure is an Error with the server's own message. */
+/** Sends a request and returns its JSON answer. A failure throws an Error with the server's message. */
 export async function request(method, path, body, headers = {}) {
   const response = await fetch(path, {
     method,
@@ -42,12 +42,12 @@ export const get = (path) => request('GET', path);
 export const post = (path, body) => request('POST', path, body);
 export const put = (path, body) => request('PUT', path, body);
 
-/** Lets a screen reader say a sentence. */
+/** Lets a screen reader read a sentence aloud. */
 export function announce(text) {
   document.getElementById('announcer').textContent = text;
 }
 
-/** 12:34:56.789 of an RFC 3339 time. */
+/** The local time of day of a timestamp: 12:34:56.789. */
 export function clock(at) {
   const date = new Date(at);
   const two = (number) => String(number).padStart(2, '0');
@@ -57,14 +57,14 @@ export function clock(at) {
 const listeners = new Set();
 let state = 'connecting';
 
-/** Calls `listener(event)` for every live event of a kind (`'*'`: all); returns how to stop. */
+/** Calls `listener(event)` for every live event of a kind (`'*'` for all); returns a function that stops it. */
 export function on(kind, listener) {
   const entry = { kind, listener };
   listeners.add(entry);
   return () => listeners.delete(entry);
 }
 
-/** Starts the stream; `changed(state)` hears 'live' and 'reconnecting'. */
+/** Connects to the stream; `changed(state)` is called with 'live' or 'reconnecting'. */
 export function connect(changed) {
   const source = new EventSource('/_local/events');
   const become = (next) => { if (next !== state) { state = next; changed(state); } };
@@ -79,7 +79,7 @@ export function connect(changed) {
   window.addEventListener('pagehide', () => source.close());
 }
 
-/** Reads and changes the faults. `set('slack', {mode: 'refuse', status: 429})`; `set('slack')` heals it. */
+/** Reads and changes the faults: `set('slack', {mode: 'refuse', status: 429})` breaks, `set('slack')` heals. */
 export const faults = {
   get: () => get('/_local/faults'),
   async set(name, fault) {
@@ -90,10 +90,10 @@ export const faults = {
   heal: () => put('/_local/faults', {}),
 };
 
-/** Choices that stand for more than a mode. */
+/** The faults behind those choices that are more than a mode. */
 const FAULTS = { '': undefined, ratelimit: { mode: 'refuse', status: 429 }, reject: { mode: 'refuse', status: 422 }, slow: { mode: 'slow', ms: 500 } };
 
-/** Radio buttons that break one part of the world (`slack`, `dynamodb`) and show what anybody else broke. */
+/** Radio buttons that break one part (`slack`, `dynamodb`). They also show faults that somebody else chose. */
 export function faultSwitch(legend, id, name, options, attempt) {
   const group = choices(legend, id, options, (choice) => attempt(async () => {
     try {
@@ -114,7 +114,7 @@ export function faultSwitch(legend, id, name, options, attempt) {
   return group;
 }
 
-/** An element for errors, and a function that tries something and shows what goes wrong there. */
+/** An element for an error, and a function that runs some work and shows its error there. */
 export function trial() {
   const error = el('p', { class: 'error', role: 'alert', hidden: true });
   async function attempt(work) {

@@ -1,4 +1,4 @@
-// Alarms and metrics, as CloudWatch would show them.
+// The tab for alarms and metrics: what CloudWatch would show.
 import { el, fill, get, post, announce } from './kit.js';
 
 const REFRESH_MS = 4000;
@@ -17,10 +17,10 @@ export function operations(root) {
   root.append(
     el('section', { class: 'card', 'aria-labelledby': 'alarms-title' },
       el('div', { class: 'row end' }, el('h2', { id: 'alarms-title' }, 'Alarms'), el('div', { class: 'row' }, ahead, later(1), later(5), later(30))),
-      el('p', { class: 'soft' }, 'Evaluated by the rules of CloudWatch. You need not wait: move the time of alarms and metrics forward. Nothing else sees that time.'),
-      el('div', { class: 'scroll' }, el('table', {}, head('alarm', 'state', 'datapoints, newest first', 'what it means', 'runbook'), alarms))),
+      el('p', { class: 'soft' }, 'The alarms follow the rules of CloudWatch. Instead of waiting, move their time forward. Only alarms and metrics use this time.'),
+      el('div', { class: 'scroll' }, el('table', {}, head('alarm', 'state', 'datapoints, newest first', 'meaning', 'runbook'), alarms))),
     el('section', { class: 'card', 'aria-labelledby': 'metrics-title' }, el('h2', { id: 'metrics-title' }, 'Metrics'),
-      el('p', { class: 'soft' }, 'What the functions would have sent to CloudWatch since the start.'),
+      el('p', { class: 'soft' }, 'What CloudWatch would have received since the start.'),
       el('div', { class: 'scroll' }, el('table', {}, head('metric', 'dimensions', 'count', 'sum', 'p50', 'p99', 'max'), metrics))));
   const number = (value) => el('td', { class: 'number' }, value === null || value === undefined ? '' : String(Math.round(value * 100) / 100));
   async function draw() {

@@ -1,9 +1,9 @@
-// The overview: what happens, live; what can be broken; schedules, given-up events and addresses.
+// The overview: live events, switches that break something, schedules, dead letters, addresses.
 import { el, fill, get, post, on, announce, clock, faults, faultSwitch, trial } from './kit.js';
 
 const SHOWN = 200;
-const STORE_FAULTS = [['', 'healthy'], ['down', 'down'], ['throttle', 'throttled'], ['slow', 'slow'], ['lose_answers', 'answers lost'], ['conflict', 'conflicts']];
-const OUTSIDE_FAULTS = [['', 'healthy'], ['refuse', 'refuses'], ['ratelimit', 'rate-limits'], ['hang', 'hangs'], ['accept_then_lose', 'accepts, answer lost']];
+const STORE_FAULTS = [['', 'healthy'], ['down', 'down'], ['throttle', 'throttled'], ['slow', 'slow'], ['lose_answers', 'loses answers'], ['conflict', 'conflicts']];
+const OUTSIDE_FAULTS = [['', 'healthy'], ['refuse', 'refuses'], ['ratelimit', 'rate-limits'], ['hang', 'hangs'], ['accept_then_lose', 'accepts, loses the answer']];
 const NAMES = { dynamodb: 'Store (DynamoDB)', slack: 'Slack', mastodon: 'Mastodon', pushover: 'Pushover', bigquery: 'BigQuery' };
 
 export function overview(root, frame) {
@@ -12,8 +12,8 @@ export function overview(root, frame) {
     counters[name] = el('b', { id: `count-${name}` }, '0');
     return el('li', {}, counters[name], el('span', {}, label));
   };
-  const feed = el('ol', { class: 'feed', 'aria-label': 'What happens, newest first', tabindex: '0', id: 'feed' });
-  const empty = el('p', { class: 'empty' }, 'Nothing has happened yet. Try an application from its tab.');
+  const feed = el('ol', { class: 'feed', 'aria-label': 'Live events, newest first', tabindex: '0', id: 'feed' });
+  const empty = el('p', { class: 'empty' }, 'Nothing has happened yet. Open the tab of an application and try it.');
   let paused = false;
   const pause = el('button', { 'aria-pressed': 'false', onclick: () => {
     paused = !paused;
@@ -24,9 +24,9 @@ export function overview(root, frame) {
   const clear = el('button', { onclick: () => { rows.length = 0; fill(feed); empty.hidden = false; } }, 'Clear');
 
   root.append(
-    el('ul', { class: 'counters', 'aria-label': 'Since this page was opened' },
-      counter('arrived', 'arrived'), counter('new', 'new'), counter('duplicate', 'duplicates'),
-      counter('inflight', 'in flight'), counter('out', 'went out'), counter('failed', 'failed')),
+    el('ul', { class: 'counters', 'aria-label': 'Counts since this page was opened' },
+      counter('arrived', 'requests'), counter('new', 'new keys'), counter('duplicate', 'duplicates'),
+      counter('inflight', 'in flight'), counter('out', 'effects'), counter('failed', 'failed runs')),
     el('div', { class: 'columns' },
       el('div', {}, el('section', { class: 'card', 'aria-labelledby': 'live-title' },
         el('div', { class: 'row end' }, el('h2', { id: 'live-title' }, 'Live'), el('div', { class: 'row' }, pause, clear)), empty, feed)),
@@ -76,20 +76,20 @@ function describe(event) {
 function badge(event) {
   const code = (text) => el('code', {}, String(text));
   switch (event.kind) {
-    case 'request': return [event.status < 400 ? '' : 'bad', 'arrived', code(`${event.method} ${event.path}`), ` → ${event.status} in ${event.ms} ms (${event.function})`];
-    case 'decision': return [{ new: 'new', duplicate: 'dup' }[event.result] ?? 'dup', event.result, code(event.key), ` ${event.reason ?? ''} (${event.function ?? '?'})`, event.fallback ? ' without the store' : ''];
-    case 'outbox': return [event.accepted ? 'out' : 'bad', event.accepted ? 'went out' : 'refused', `${NAMES[event.sink] ?? event.sink}: `, code(summary(event.request)), event.lost ? ' (answer lost)' : '', event.accepted ? '' : ` → ${event.status}`];
+    case 'request': return [event.status < 400 ? '' : 'bad', 'request', code(`${event.method} ${event.path}`), ` answered ${event.status} in ${event.ms} ms (${event.function})`];
+    case 'decision': return [{ new: 'new', duplicate: 'dup' }[event.result] ?? 'dup', event.result, code(event.key), ` ${event.reason ?? ''} (${event.function ?? '?'})`, event.fallback ? ' while the store was down' : ''];
+    case 'outbox': return [event.accepted ? 'out' : 'bad', event.accepted ? 'effect' : 'refused', `${NAMES[event.sink] ?? event.sink}: `, code(summary(event.request)), event.lost ? ' (the answer was lost)' : '', event.accepted ? '' : ` with status ${event.status}`];
     case 'invocation': return event.error
       ? ['bad', 'failed', `${event.function}, attempt ${event.attempt}: ${event.error}: ${event.message ?? ''}`]
       : ['', 'ran', `${event.function} in ${event.ms} ms${event.attempt > 1 ? `, attempt ${event.attempt}` : ''}`];
-    case 'dead-letter': return ['bad', 'dead letter', `${event.function}: ${event.error} → ${event.queue}`];
+    case 'dead-letter': return ['bad', 'dead letter', `${event.function} gave up: ${event.error}; the event is in ${event.queue}`];
     case 'log': return [event.level === 'ERROR' ? 'bad' : 'dup', event.level.toLowerCase(), `${event.function ?? ''} ${event.message ?? ''} ${event.error ?? ''}`];
-    case 'faults': return Object.keys(event.faults).length ? ['bad', 'broken', wrong(event.faults)] : ['new', 'healed', 'nothing is broken on purpose'];
-    case 'schedule': return ['', 'schedule', `${event.name} by ${event.by}`];
+    case 'faults': return Object.keys(event.faults).length ? ['bad', 'broken', wrong(event.faults)] : ['new', 'healed', 'no fault is switched on'];
+    case 'schedule': return ['', 'schedule', `${event.name} started ${event.by === 'hand' ? 'by hand' : 'on time'}`];
     case 'alarm': return event.state === 'ALARM'
       ? ['bad', 'rings', code(event.name), ` ${event.description.split(' Runbook ')[0]}`]
-      : ['new', 'stopped', code(event.name), ` is ${event.state}`];
-    case 'hang': return ['bad', 'hangs', `${NAMES[event.sink] ?? event.sink}: ${event.path}`];
+      : ['new', 'stopped', code(event.name), ` is now ${event.state}`];
+    case 'hang': return ['bad', 'hangs', `${NAMES[event.sink] ?? event.sink} does not answer ${event.path}`];
     default: return ['', event.kind, code(summary(event))];
   }
 }
@@ -104,7 +104,6 @@ function summary(request) {
   return plain.length > 160 ? `${plain.slice(0, 160)}…` : plain;
 }
 
-
 function faultSwitches(frame) {
   const { error, attempt } = trial();
   const groups = ['dynamodb', ...frame.sinks].map((name) =>
@@ -117,7 +116,7 @@ function faultSwitches(frame) {
   }
   on('faults', (event) => reflect(event.faults));
   faults.get().then(reflect);
-  const heal = el('button', { onclick: () => faults.heal().then(() => announce('Everything is healed')) }, 'Heal everything');
+  const heal = el('button', { onclick: () => faults.heal().then(() => announce('All faults are switched off')) }, 'Heal everything');
   return el('section', { class: 'card', 'aria-labelledby': 'faults-title' },
     el('div', { class: 'row end' }, el('h2', { id: 'faults-title' }, 'Break something'), heal), error, groups);
 }
@@ -148,7 +147,7 @@ function schedules() {
 
 function queues() {
   const list = el('ul', { class: 'plain' });
-  const card = el('section', { class: 'card', 'aria-labelledby': 'queues-title', hidden: true }, el('h2', { id: 'queues-title' }, 'Given up on'), list);
+  const card = el('section', { class: 'card', 'aria-labelledby': 'queues-title', hidden: true }, el('h2', { id: 'queues-title' }, 'Dead letters'), list);
   async function draw() {
     const all = await get('/_local/queues');
     card.hidden = all.length === 0;
@@ -161,7 +160,7 @@ function queues() {
 }
 
 function addresses(frame) {
-  const rows = [['AWS endpoint', frame.url], ['DynamoDB, for tools', frame.dynamodbUrl], ['over TLS', frame.tlsUrl]];
+  const rows = [['AWS endpoint', frame.url], ['DynamoDB, for tools', frame.dynamodbUrl], ['the same over TLS', frame.tlsUrl]];
   return el('section', { class: 'card', 'aria-labelledby': 'addresses-title' }, el('h2', { id: 'addresses-title' }, 'Addresses'),
     el('div', { class: 'scroll' }, el('table', {}, el('tbody', {}, rows.map(([what, where]) => el('tr', {}, el('th', { scope: 'row' }, what), el('td', {}, el('code', {}, where))))))));
 }

@@ -1,10 +1,10 @@
-// Feeds: let a sample feed grow, read it, break a destination, heal it, and see every entry arrive once.
+// Feeds: add an entry to a sample feed, read the feed, break and heal a destination, and see every entry arrive once.
 
 const FEEDS = [['github', 'GitHub', 'Mastodon and Pushover'], ['hatebu', 'Hatena Bookmark', 'Mastodon']];
-const DESTINATION = [['', 'healthy'], ['refuse', 'refuses (503)'], ['reject', 'rejects permanently (422)'], ['accept_then_lose', 'accepts, answer lost']];
-const STORE = [['', 'healthy'], ['down', 'down'], ['throttle', 'throttled'], ['lose_answers', 'answers lost']];
+const DESTINATION = [['', 'healthy'], ['refuse', 'refuses (503)'], ['reject', 'rejects permanently (422)'], ['accept_then_lose', 'accepts, loses the answer']];
+const STORE = [['', 'healthy'], ['down', 'down'], ['throttle', 'throttled'], ['lose_answers', 'loses answers']];
 const SHOWN = 30;
-/** How a state looks and what it is called. */
+/** The colour and the name of each state. */
 const STATES = {
   owed: ['dup', 'owed'], delivered: ['new', 'delivered'], ignored: ['', 'ignored'], dead: ['bad', 'dead'],
   marked: ['', 'older than the first read'], same: ['', 'known under another id'], shadow: ['dup', 'rehearsed'],
@@ -24,7 +24,7 @@ export function mount(root, kit) {
 
   const actions = FEEDS.map(([name, title, destinations]) => {
     const last = el('p', { class: 'soft', role: 'status', id: `feeds-${name}-last` });
-    const read = el('button', { id: `feeds-${name}-run`, class: 'primary', onclick: () => run(name, last) }, 'Read it now');
+    const read = el('button', { id: `feeds-${name}-run`, class: 'primary', onclick: () => run(name, last) }, 'Read the feed now');
     const grow = el('button', {
       id: `feeds-${name}-grow`,
       onclick: () => attempt(async () => {
@@ -33,29 +33,29 @@ export function mount(root, kit) {
         announce(last.textContent);
       }),
     }, 'Add an entry to the sample feed');
-    return el('div', {}, el('h3', {}, title), el('p', { class: 'soft' }, `to ${destinations}`), el('div', { class: 'row' }, grow, read), last);
+    return el('div', {}, el('h3', {}, title), el('p', { class: 'soft' }, `posts to ${destinations}`), el('div', { class: 'row' }, grow, read), last);
   });
 
   root.append(
     el('div', { class: 'columns' },
       el('section', { class: 'card', 'aria-labelledby': 'feeds-try-title' },
-        el('h2', { id: 'feeds-try-title' }, 'Let a feed grow, and read it'),
-        el('p', { class: 'soft' }, 'The schedules read them too, every 5 and 15 minutes. The first read only marks what is already there and posts nothing.'),
+        el('h2', { id: 'feeds-try-title' }, 'Add an entry and read the feed'),
+        el('p', { class: 'soft' }, 'The schedules also read the feeds, every 5 and 15 minutes. The first read posts nothing: it only marks the entries that are already there.'),
         error, actions),
       el('section', { class: 'card', 'aria-labelledby': 'feeds-break-title' },
         el('h2', { id: 'feeds-break-title' }, 'Break a destination'),
-        el('p', { class: 'soft' }, 'An entry that cannot be delivered stays owed, and every run tries it again. An entry that is refused permanently becomes a dead letter.'),
+        el('p', { class: 'soft' }, 'An entry that cannot be delivered stays owed, and every run tries it again. An entry that the destination refuses permanently becomes a dead letter.'),
         mastodon, pushover, store)),
     el('section', { class: 'card', 'aria-labelledby': 'feeds-timeline-title' },
-      el('h2', { id: 'feeds-timeline-title' }, 'Timeline: what was posted'), noPosts, timeline),
+      el('h2', { id: 'feeds-timeline-title' }, 'Posts'), noPosts, timeline),
     ...FEEDS.map(([name, title]) => {
       const rows = el('tbody', { id: `feeds-${name}-entries` });
       const total = el('span', { class: 'soft' });
       lists.set(name, { rows, total });
       return el('section', { class: 'card', 'aria-labelledby': `feeds-${name}-title` },
-        el('h2', { id: `feeds-${name}-title` }, `${title}: where every entry is `, total),
+        el('h2', { id: `feeds-${name}-title` }, `${title}: the state of every entry `, total),
         el('div', { class: 'scroll' }, el('table', {},
-          el('thead', {}, el('tr', {}, ['entry', 'is', 'deliveries', ''].map((column) => el('th', { scope: 'col' }, column)))), rows)));
+          el('thead', {}, el('tr', {}, ['entry', 'state', 'deliveries', ''].map((column) => el('th', { scope: 'col' }, column)))), rows)));
     }));
 
   async function run(name, last) {
@@ -88,7 +88,7 @@ export function mount(root, kit) {
     return el('button', {
       onclick: () => attempt(async () => {
         await post(`/2015-03-31/functions/${name}-subscriber/invocations`, { command: 'resend', entryId: entry.id });
-        announce('It is owed again; the next run delivers it.');
+        announce('The entry is owed again. The next run delivers it.');
         await refresh();
       }),
       'aria-label': `Send “${entry.title}” again`,
@@ -101,7 +101,7 @@ export function mount(root, kit) {
     total.textContent = `(${answer.total})`;
     fill(rows, answer.entries.slice(0, SHOWN).map((entry) => el('tr', { 'data-entry': entry.id, 'data-state': entry.state },
       el('th', { scope: 'row' }, entry.title || entry.id, el('br'), el('code', { class: 'soft' }, entry.id)),
-      el('td', {}, badge(entry.state), entry.inFeed ? undefined : el('span', { class: 'soft' }, ' has left the feed'), entry.reason ? el('span', { class: 'soft' }, ` ${entry.reason}`) : undefined),
+      el('td', {}, badge(entry.state), entry.inFeed ? undefined : el('span', { class: 'soft' }, ' no longer in the feed'), entry.reason ? el('span', { class: 'soft' }, ` ${entry.reason}`) : undefined),
       el('td', {}, el('ul', { class: 'plain' }, entry.deliveries.map(delivery))),
       el('td', {}, resend(name, entry)))));
   }
@@ -115,7 +115,7 @@ export function mount(root, kit) {
       sink === 'mastodon' ? request.status ?? '' : `${request.message ?? ''} ${request.url ?? ''}`)));
   }
 
-  // One refresh at a time; events that come meanwhile cause one more.
+  // One refresh runs at a time. Events that come meanwhile cause one more.
   let running;
   let again = false;
   function refresh() {

@@ -1,4 +1,4 @@
-// Mesh: open two windows, host a group in one, join it in the other, and see values and events travel between them.
+// Mesh: open two windows, host a group in one, join it in the other, and see values and events in both.
 
 import { Mesh } from '/clients/mesh.js';
 
@@ -17,7 +17,7 @@ export function mount(root, kit) {
   const groups = el('ul', { id: 'mesh-groups', class: 'plain' });
   const { error, attempt } = trial();
 
-  const state = el('p', { id: 'mesh-state', class: 'soft' }, 'In no group.');
+  const state = el('p', { id: 'mesh-state', class: 'soft' }, 'This node is in no group.');
   const slider = el('input', { type: 'range', id: 'mesh-value', min: '0', max: '100', value: '20', disabled: true, oninput: () => report() });
   const event = el('input', { type: 'text', id: 'mesh-event', value: 'hello', disabled: true });
   const fire = el('button', { id: 'mesh-fire', disabled: true, onclick: () => attempt(() => here.fire(event.value)) }, 'Fire the event');
@@ -30,26 +30,26 @@ export function mount(root, kit) {
   root.append(
     el('div', { class: 'columns' },
       el('section', { class: 'card', 'aria-labelledby': 'mesh-enter-title' },
-        el('h2', { id: 'mesh-enter-title' }, 'Enter a group'),
-        el('p', { class: 'soft' }, 'Open this page in a second window and join there the group that you host here.'),
+        el('h2', { id: 'mesh-enter-title' }, 'Host or join a group'),
+        el('p', { class: 'soft' }, 'Host a group here. Then open this page in a second window and join the group there.'),
         el('label', { class: 'field' }, 'Domain', domain),
         el('label', { class: 'field' }, 'This node', name),
-        el('label', { class: 'row' }, polling, 'without WebSocket: poll'),
+        el('label', { class: 'row' }, polling, 'Poll instead of using a WebSocket'),
         error,
         el('div', { class: 'row' }, host, find),
         groups),
       el('section', { class: 'card', 'aria-labelledby': 'mesh-say-title' },
-        el('h2', { id: 'mesh-say-title' }, 'Say something'),
+        el('h2', { id: 'mesh-say-title' }, 'Send values and events'),
         state,
         el('label', { class: 'field' }, 'Temperature', slider),
         el('label', { class: 'field' }, 'Event', event),
         el('div', { class: 'row' }, fire, leave, dissolve, drop))),
     el('div', { class: 'columns' },
       el('section', { class: 'card', 'aria-labelledby': 'mesh-values-title' },
-        el('h2', { id: 'mesh-values-title' }, 'Everybody’s values'),
+        el('h2', { id: 'mesh-values-title' }, 'Values of all nodes'),
         el('table', {}, el('thead', {}, el('tr', {}, ['node', 'values', 'at'].map((title) => el('th', { scope: 'col' }, title)))), values)),
       el('section', { class: 'card', 'aria-labelledby': 'mesh-log-title' },
-        el('h2', { id: 'mesh-log-title' }, 'The stream'),
+        el('h2', { id: 'mesh-log-title' }, 'Messages'),
         log)));
 
   async function create() {
@@ -77,14 +77,14 @@ export function mount(root, kit) {
       row.replaceChildren(el('td', {}, status.nodeId), el('td', { class: 'mesh-said' }, said), el('td', {}, status.timestamp.slice(11, 19)));
     };
     here.on('status', told);
-    // What was said before, unless something newer is here already.
+    // Values from before this node joined, unless newer ones have arrived.
     attempt(async () => (await membership.statuses()).filter(({ nodeId }) => here === membership && ![...values.children].some((row) => row.dataset.node === nodeId)).forEach(told));
     here.on('message', (message) => {
       const what = message.nodeStatus ? 'values' : message.batchEvent ? message.batchEvent.events.map((fired) => fired.name).join(', ') : message.groupDissolve?.message;
       const who = message.nodeId ?? message.firedByNodeId ?? 'the host';
       line(`#${message.sequence} ${who}: ${what}`);
     });
-    here.on('gap', ({ from, to }) => line(`#${from}–${to} were lost`));
+    here.on('gap', ({ from, to }) => line(`messages #${from} to #${to} were lost`));
     here.on('connection', (how) => line(`connection: ${how}`));
     here.on('ended', ({ reason }) => { show(`The group has ended (${reason}).`); able(false); });
     report();

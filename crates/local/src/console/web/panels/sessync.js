@@ -1,17 +1,17 @@
-// sessync: rows as they arrive in BigQuery's stand-in.
+// sessync: the rows that arrive at the stand-in for BigQuery.
 
 const SHOWN = 200;
-const FAULTS = [['', 'healthy'], ['refuse', 'refuses'], ['ratelimit', 'rate-limits'], ['accept_then_lose', 'accepts, answer lost'], ['hang', 'hangs']];
+const FAULTS = [['', 'healthy'], ['refuse', 'refuses'], ['ratelimit', 'rate-limits'], ['accept_then_lose', 'accepts, loses the answer'], ['hang', 'hangs']];
 
 export function mount(root, { el, fill, get, on, faultSwitch, trial, clock }) {
   const rows = el('tbody', { id: 'sessync-rows' });
   const totals = { rows: el('b', { id: 'sessync-total' }, '0'), batches: el('b', { id: 'sessync-batches' }, '0'), doubled: el('b', { id: 'sessync-doubled' }, '0') };
-  const empty = el('p', { class: 'empty' }, 'No row yet. Upload from a project as crates/sessync/README.md shows, with ', el('code', {}, `BIGQUERY_EMULATOR_HOST=${location.host}`), '.');
+  const empty = el('p', { class: 'empty' }, 'No row yet. Run sessync as crates/sessync/README.md shows, with ', el('code', {}, `BIGQUERY_EMULATOR_HOST=${location.host}`), '.');
   const { error, attempt } = trial();
   const breaks = faultSwitch('BigQuery', 'sessync-bigquery', 'bigquery', FAULTS, attempt);
 
   root.append(
-    el('ul', { class: 'counters', 'aria-label': 'What BigQuery holds' },
+    el('ul', { class: 'counters', 'aria-label': 'What BigQuery has' },
       el('li', {}, totals.rows, el('span', {}, 'rows')), el('li', {}, totals.batches, el('span', {}, 'batches')), el('li', {}, totals.doubled, el('span', {}, 'lines stored twice'))),
     el('section', { class: 'card', 'aria-labelledby': 'sessync-break-title' }, el('h2', { id: 'sessync-break-title' }, 'Break the destination'), error, breaks),
     el('section', { class: 'card', 'aria-labelledby': 'sessync-rows-title' }, el('h2', { id: 'sessync-rows-title' }, 'Rows, newest first'), empty,

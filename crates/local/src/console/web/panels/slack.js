@@ -1,13 +1,13 @@
-// Slack: send a file event as Slack would, as often as you like, and watch exactly one reply per file appear.
+// Slack: send a file event as Slack does, as often as you like, and see exactly one reply per file.
 
 const MANY = 100;
-/** Slack repeats a refused delivery, with growing pauses; the pauses here are shorter. */
+/** Slack repeats a refused delivery after growing pauses. The pauses here are shorter. */
 const REPEATS = 3;
 const PAUSE_MS = 500;
 const MAX_FILES = 10;
-const STORE = [['', 'healthy'], ['down', 'down'], ['throttle', 'throttled'], ['lose_answers', 'answers lost']];
-const SLACK = [['', 'healthy'], ['accept_then_lose', 'accepts, answer lost'], ['ratelimit', 'rate-limits'], ['refuse', 'refuses']];
-// The first is the ordinary case, so it has no value: the kit colours the others.
+const STORE = [['', 'healthy'], ['down', 'down'], ['throttle', 'throttled'], ['lose_answers', 'loses answers']];
+const SLACK = [['', 'healthy'], ['accept_then_lose', 'accepts, loses the answer'], ['ratelimit', 'rate-limits'], ['refuse', 'refuses']];
+// The first is the ordinary case. It has no value, because the kit colours choices that have one.
 const UPLOADERS = [['', 'a person'], ['bot', 'another bot'], ['own', 'our own bot']];
 const KINDS = [['report.pdf', 'application/pdf', 1_250_000], ['notes.txt', 'text/plain', 4_200], ['photo.png', 'image/png', 820_000]];
 /** Our bot in the local workspace (crates/local/src/tenants/slack.rs). */
@@ -23,26 +23,26 @@ export function mount(root, kit) {
   const who = choices('Uploaded by', 'slack-uploader', UPLOADERS, (chosen) => { uploader = chosen; });
   const once = el('button', { id: 'slack-once', onclick: () => run(newEvent(), 1) }, 'Send once');
   const many = el('button', { id: 'slack-many', class: 'primary', onclick: () => run(newEvent(), MANY) }, `Send ${MANY} times at once`);
-  const again = el('button', { id: 'slack-again', disabled: true, onclick: () => run(events[0], MANY) }, `Send the last one ${MANY} times more`);
+  const again = el('button', { id: 'slack-again', disabled: true, onclick: () => run(events[0], MANY) }, `Send the last event ${MANY} more times`);
   const { error, attempt } = trial();
 
   const store = faultSwitch('The store', 'slack-store', 'dynamodb', STORE, attempt);
   const slack = faultSwitch('Slack', 'slack-api', 'slack', SLACK, attempt);
 
   const table = el('tbody', { id: 'slack-events' });
-  const empty = el('p', { class: 'empty' }, 'No event yet. Send one.');
+  const empty = el('p', { class: 'empty' }, 'No event yet. Send one above.');
 
   root.append(
     el('div', { class: 'columns' },
       el('section', { class: 'card', 'aria-labelledby': 'slack-send-title' },
         el('h2', { id: 'slack-send-title' }, 'Send a file event'),
-        el('p', { class: 'soft' }, 'Signed and delivered to ', el('code', {}, 'POST /slack/events'), ' as Slack does. Every delivery carries the same event.'),
+        el('p', { class: 'soft' }, 'The console signs the event and sends it to ', el('code', {}, 'POST /slack/events'), ', as Slack does. Every delivery carries the same event.'),
         el('label', { class: 'field' }, 'Files in the message', files),
         who, error,
         el('div', { class: 'row' }, many, once, again)),
       el('section', { class: 'card', 'aria-labelledby': 'slack-break-title' },
-        el('h2', { id: 'slack-break-title' }, 'Pull the plug'),
-        el('p', { class: 'soft' }, 'Break something, send, and heal it. Lambda retries what failed; what it gives up on becomes a dead letter.'),
+        el('h2', { id: 'slack-break-title' }, 'Break the store or Slack'),
+        el('p', { class: 'soft' }, 'Break something, send an event, and heal it again. Lambda retries a failed event. An event that keeps failing becomes a dead letter.'),
         store, slack)),
     el('section', { class: 'card', 'aria-labelledby': 'slack-events-title' },
       el('h2', { id: 'slack-events-title' }, 'One reply per file'),
@@ -91,7 +91,7 @@ export function mount(root, kit) {
     for (const button of [once, many, again]) button.disabled = false;
   }
 
-  /** Delivers as Slack does: what is refused with a 5xx is repeated. Returns the last status. */
+  /** Delivers as Slack does: a delivery that gets a 5xx is repeated. Returns the last status. */
   async function deliver(event, headers) {
     for (let attempt = 0; ; attempt += 1) {
       const retry = attempt === 0 ? {} : { 'x-slack-retry-num': String(attempt), 'x-slack-retry-reason': 'http_error' };
@@ -102,7 +102,7 @@ export function mount(root, kit) {
     }
   }
 
-  // The outbox lists what Slack has accepted, so replies are counted there.
+  // The outbox lists the messages that Slack accepted, so replies are counted there.
   let counting;
   function count() {
     counting ??= (async () => {
@@ -125,9 +125,9 @@ export function mount(root, kit) {
   function verdict(event) {
     const all = counts(event);
     if (event.own) return all.some((each) => each > 0) ? ['bad', 'replied to itself'] : ['new', 'ignored, as it should be'];
-    if (all.some((each) => each > 1)) return ['bad', 'more than one'];
+    if (all.some((each) => each > 1)) return ['bad', 'more than one reply'];
     if (all.length === event.files.length && all.every((each) => each === 1)) return ['new', 'one per file'];
-    return ['dup', 'waiting'];
+    return ['dup', 'waiting for replies'];
   }
 
   function draw(event) {

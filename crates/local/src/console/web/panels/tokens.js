@@ -1,4 +1,4 @@
-// The panel of the token API: balances, a transfer sent once, twice, or with its answer lost, and both histories.
+// Tokens: balances, a transfer that is sent once, twice, or again after a lost answer, and the histories.
 const SHOWN = 20;
 const ROWS = 30;
 
@@ -9,7 +9,7 @@ export function mount(root, kit) {
 
   // ---------------------------------------------------------------- talking to the API
 
-  /** A call as its caller sees it: status, headers and the very text of the body. */
+  /** Makes a call, and returns its status, whether it was a replay, and the exact text of the body. */
   async function call(method, path, token, body, key) {
     const headers = { authorization: `Bearer ${token}` };
     if (body !== undefined) headers['content-type'] = 'application/json';
@@ -106,39 +106,39 @@ export function mount(root, kit) {
   const busy = (work) => async (event) => {
     event?.preventDefault();
     buttons.forEach((button) => { button.disabled = true; });
-    try { await work(); } catch (error) { say(`The API did not answer: ${error.message}`); }
+    try { await work(); } catch (error) { say(`The token API did not answer: ${error.message}`); }
     buttons.forEach((button) => { button.disabled = false; });
     await refresh();
   };
 
   const once = busy(async () => {
     const answer = await send();
-    say(answer.status === 200 ? (answer.replayed ? 'Replayed: it had been made before.' : 'Made.') : `Refused: ${answer.json.code}`);
+    say(answer.status === 200 ? (answer.replayed ? 'Replayed: the transfer was made before.' : 'The transfer was made.') : `Refused: ${answer.json.code}`);
     show(answer);
   });
 
   const twice = busy(async () => {
-    // at the same time: neither can know of the other
+    // Sent at the same time, so neither request can know of the other.
     const [first, second] = await Promise.all([send(), send()]);
     const labels = [show(first), show(second)].sort();
     const same = first.text === second.text;
-    if (labels.join() === 'made,replayed') say(`Sent twice, made once, replayed once; the two answers are ${same ? 'equal byte for byte' : 'DIFFERENT'}.`);
-    else say(same ? `Sent twice; both answers are equal: ${labels.join(', ')}.` : `Sent twice: ${labels.join(', ')}.`);
+    if (labels.join() === 'made,replayed') say(`Sent twice: made once and replayed once. The two answers are ${same ? 'equal, byte for byte' : 'DIFFERENT'}.`);
+    else say(same ? `Sent twice. Both answers are equal: ${labels.join(', ')}.` : `Sent twice: ${labels.join(', ')}.`);
   });
 
   const lost = busy(async () => {
-    // The service does its work; the client never learns it, and has only its key to ask again.
+    // The service makes the transfer, but its client gets no answer and can only send the same key again.
     const unseen = await send();
-    list('lost', '', 'the first answer did not arrive; the client sends the same again');
+    list('lost', '', 'the first answer did not arrive; the client sends the same request again');
     const again = await send();
     show(again);
-    if (again.replayed) say(`The answer was lost and asked for again: replayed, ${unseen.text === again.text ? 'equal byte for byte' : 'DIFFERENT'}.`);
-    else say(`Asked again: ${again.json.code ?? 'made'}`);
+    if (again.replayed) say(`The first answer was lost. The second request was replayed, and its answer is ${unseen.text === again.text ? 'equal, byte for byte' : 'DIFFERENT'}.`);
+    else say(again.status === 200 ? 'The second request made the transfer.' : `The second request was refused: ${again.json.code}`);
   });
 
   const buttons = [
     el('button', { class: 'primary', id: 'tokens-once', type: 'submit' }, 'Send once'),
-    el('button', { id: 'tokens-twice', type: 'button', onclick: twice }, 'Send twice at once'),
+    el('button', { id: 'tokens-twice', type: 'button', onclick: twice }, 'Send twice at the same time'),
     el('button', { id: 'tokens-lost', type: 'button', onclick: lost }, 'Send, lose the answer, send again'),
   ];
   const field = (text, input) => el('label', { for: input.id }, text, ' ', input);
@@ -175,7 +175,7 @@ export function mount(root, kit) {
   async function reverse(entry) {
     const answer = await call('POST', '/tokens/reversals', config.operatorToken,
       { senderDid: entry.senderDid, transactionId: entry.transactionId, reason: 'from the console' });
-    say(answer.status === 200 ? (answer.replayed ? 'This transfer was already reversed.' : 'Reversed by a new entry.') : `Refused: ${answer.json.code}`);
+    say(answer.status === 200 ? (answer.replayed ? 'This transfer was already reversed.' : 'A new entry reverses the transfer.') : `Refused: ${answer.json.code}`);
     await refresh();
   }
 
@@ -184,9 +184,9 @@ export function mount(root, kit) {
   let due;
   const refresh = async () => {
     clearTimeout(due);
-    try { await showBalances(); await showHistory(); } catch { /* the next event tries again */ }
+    try { await showBalances(); await showHistory(); } catch { /* The next event tries again. */ }
   };
-  // whoever else moves money (curl, another tab) is seen too; our own readings are not money
+  // Refresh when anybody posts, for example curl or another tab. Our own reads are no posts.
   on('request', (event) => {
     if (!JSON.stringify(event).includes('POST')) return;
     clearTimeout(due);

@@ -1,4 +1,4 @@
-//! The front door: what a handler sees of a real HTTP request, and what a caller sees of its answer.
+//! The HTTP API: the event that a handler gets for a request, and the response that the caller gets.
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ async fn bytes_arrive_as_base64_where_api_gateway_would_send_base64() {
 }
 
 #[tokio::test]
-async fn what_api_gateway_says_itself_it_says_in_its_own_words() {
+async fn answers_of_api_gateway_itself_have_its_words() {
     let local = Local::start();
     let post = |path: &str, body: Vec<u8>| http().post(format!("{}{path}", local.url)).body(body);
     for (request, status, message) in [
@@ -67,7 +67,7 @@ async fn what_api_gateway_says_itself_it_says_in_its_own_words() {
 }
 
 #[tokio::test]
-async fn a_door_is_measured_as_api_gateway_measures_it() {
+async fn requests_are_measured_as_api_gateway_measures_them() {
     let local = Local::start();
     answer(http().get(format!("{}/echo/x", local.url))).await;
     let metrics = local.get("/_local/metrics").await;
