@@ -295,7 +295,8 @@ impl Marker {
         item
     }
 
-    pub(super) fn from_item(item: &Item) -> Result<Self, Error> {
+    /// Reads a marker. An item of another kind is an error.
+    pub fn from_item(item: &Item) -> Result<Self, Error> {
         let id = get_text(item, ID).unwrap_or_default();
         let broken = |reason| Error::Item { id: id.to_owned(), reason };
         if id.is_empty() {

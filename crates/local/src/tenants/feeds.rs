@@ -6,7 +6,8 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use function::{BoxFuture, Definition};
+use feeds::table::{Delivery, Marker};
+use function::{Aws, BoxFuture, Definition};
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -116,65 +117,79 @@ async fn entries(State(platform): State<Platform>, Path(feed): Path<String>) -> 
         "hatebu" => "masutaka-feed-hatebu-state",
         _ => return StatusCode::NOT_FOUND.into_response(),
     };
-    let mut found: Vec<Value> = Vec::new();
-    let mut request = json!({"TableName": table});
-    while found.len() < MAX_SCANNED {
-        let answer = platform.store().call("Scan".to_owned(), request.to_string().into()).await;
-        let page: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-        found.extend(page["Items"].as_array().into_iter().flatten().filter_map(shown));
-        match &page["LastEvaluatedKey"] {
-            Value::Null => break,
-            last => request["ExclusiveStartKey"] = last.clone(),
+    let dynamodb = Aws::at(&platform.ground().url).dynamodb();
+    let mut items = dynamodb.scan().table_name(table).into_paginator().items().send();
+    let mut markers: Vec<Marker> = Vec::new();
+    while let Some(item) = items.next().await {
+        match item {
+            // The other items of the table are no markers.
+            Ok(item) => markers.extend(Marker::from_item(&item)),
+            Err(error) => {
+                let message = format!("could not read the table {table}: {}", telemetry::causes(&error));
+                return (StatusCode::INTERNAL_SERVER_ERROR, Json(json!({ "message": message }))).into_response();
+            }
+        }
+        if markers.len() >= MAX_SCANNED {
+            break;
         }
     }
-    found.sort_by(|a, b| b["order"].as_str().cmp(&a["order"].as_str()));
-    let total = found.len();
-    found.truncate(SHOWN);
-    Json(json!({"feed": feed, "total": total, "entries": found})).into_response()
+    markers.sort_by(|a, b| (b.entry.published, b.entry.id.as_str()).cmp(&(a.entry.published, a.entry.id.as_str())));
+    let shown: Vec<Value> = markers.iter().take(SHOWN).map(shown).collect();
+    Json(json!({"feed": feed, "total": markers.len(), "entries": shown})).into_response()
 }
 
-/// What the panel shows of an item of the state table; `None` for an item that is not an entry (only entries have
-/// `entry_data`).
-fn shown(item: &Value) -> Option<Value> {
-    let data = item.get("entry_data")?.get("M")?;
-    let text = |of: &Value, name: &str| of[name]["S"].as_str().unwrap_or_default().to_owned();
-    let deliveries = item["deliveries"]["M"].as_object().into_iter().flatten().map(|(destination, delivery)| {
-        let delivery = &delivery["M"];
+/// What the panel shows of an entry.
+fn shown(marker: &Marker) -> Value {
+    let deliveries = marker.deliveries.iter().map(|(destination, delivery)| {
+        let (at, id, reason, text) = match delivery {
+            Delivery::Owed { reason, .. } | Delivery::Ignored { reason } => (None, "", reason.as_str(), ""),
+            Delivery::Delivered { at, id } => (Some(at), id.as_str(), "", ""),
+            Delivery::Dead { at, reason } => (Some(at), "", reason.as_str(), ""),
+            Delivery::Shadow { at, text } => (Some(at), "", "", text.as_str()),
+        };
         json!({
-            "destination": destination,
-            "state": text(delivery, "state"),
-            "at": delivery["at"]["N"].as_str().and_then(|at| at.parse::<u64>().ok()),
-            "id": text(delivery, "id"),
-            "reason": text(delivery, "reason"),
-            "text": text(delivery, "text"),
+            "destination": destination, "state": delivery.state(), "at": at.map(|at| at.as_millis()), "id": id,
+            "reason": reason, "text": text,
         })
     });
-    Some(json!({
-        "id": text(item, "entry_id"),
-        "title": text(data, "title"),
-        "link": text(data, "link"),
-        "date": text(data, "pubDate"),
-        "order": format!("{}{}", text(data, "pubDate"), text(item, "entry_id")),
-        "state": item["state"]["S"].as_str().unwrap_or("delivered"),
-        "reason": text(item, "reason"),
-        "inFeed": item.get("left_at").is_none(),
+    json!({
+        "id": marker.entry.id.as_str(),
+        "title": marker.entry.title,
+        "link": marker.entry.link,
+        "date": marker.entry.published.map(|at| at.to_string()).unwrap_or_default(),
+        "state": marker.state.name(),
+        "reason": marker.reason.as_deref().unwrap_or_default(),
+        "inFeed": marker.left_at.is_none(),
         "deliveries": deliveries.collect::<Vec<_>>(),
-    }))
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
+    use aws_sdk_dynamodb::types::AttributeValue;
+    use function::item::{Item, number, text};
+
     use super::*;
+
+    fn map<const N: usize>(members: [(&str, AttributeValue); N]) -> Item {
+        HashMap::from(members.map(|(name, value)| (name.to_owned(), value)))
+    }
 
     #[test]
     fn an_entry_is_shown_with_its_deliveries_and_other_items_are_not() {
-        let item = json!({
-            "entry_id": {"S": "1"}, "state": {"S": "owed"},
-            "entry_data": {"M": {"title": {"S": "T"}, "link": {"S": "https://x/"}, "pubDate": {"S": "2026-01-01T00:00:00Z"}}},
-            "deliveries": {"M": {"mastodon": {"M": {"state": {"S": "owed"}, "reason": {"S": "503"}}}}},
-        });
-        let entry = shown(&item).expect("an entry");
+        let data = map([("title", text("T")), ("link", text("https://x/")), ("pubDate", text("2026-01-01T00:00:00Z"))]);
+        let delivery = map([("state", text("owed")), ("reason", text("503"))]);
+        let item = map([
+            ("entry_id", text("1")),
+            ("state", text("owed")),
+            ("processed_at", number(1_767_225_600_u64)),
+            ("entry_data", AttributeValue::M(data)),
+            ("deliveries", AttributeValue::M(map([("mastodon", AttributeValue::M(delivery))]))),
+        ]);
+        let entry = shown(&Marker::from_item(&item).expect("an entry"));
         assert_eq!((&entry["title"], &entry["deliveries"][0]["reason"]), (&json!("T"), &json!("503")));
-        assert!(shown(&json!({"entry_id": {"S": "#feed"}})).is_none());
+        assert!(Marker::from_item(&map([("entry_id", text("#feed"))])).is_err());
     }
 }

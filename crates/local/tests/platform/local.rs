@@ -20,7 +20,11 @@ async fn a_schedule_is_listed_run_paused_and_resumed() {
     let post = |action: &str| http().post(format!("{}/_local/schedules/workshop-note/{action}", local.url));
     let (status, ran) = answer(post("run")).await;
     assert_eq!((status, &ran["ok"], &ran["result"]), (StatusCode::OK, &json!(true), &json!({"result": "new"})));
-    assert_eq!(answer(post("run")).await.1["result"], json!({"result": "duplicate"}), "the first run had ended when it answered");
+    assert_eq!(
+        answer(post("run")).await.1["result"],
+        json!({"result": "duplicate"}),
+        "the first run had ended when it answered"
+    );
     assert_eq!(answer(post("pause")).await.1["enabled"], false);
     assert_eq!(answer(post("explode")).await.0, StatusCode::NOT_FOUND);
     let unknown = http().post(format!("{}/_local/schedules/nothing/run", local.url));
