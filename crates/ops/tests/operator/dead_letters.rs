@@ -4,21 +4,12 @@ use insta::assert_snapshot;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::client::{answer, eventually, http};
-use crate::ctl::{ctl, platform, tidy};
-use crate::process::Local;
-use crate::slack;
+use crate::support::client::{answer, eventually, http};
+use crate::support::ctl::{ctl, platform, tidy};
+use crate::support::process::Local;
+use crate::support::{given_up, slack};
 
-/// Waits until the queue of Slack's files holds so many.
-async fn given_up(local: &Local, count: u64) {
-    eventually("dead letters", || async {
-        let queues = local.get("/_local/queues").await;
-        let queues = queues.as_array().expect("queues").clone();
-        let queue = queues.into_iter().find(|queue| queue["name"] == "slack-files-failures").expect("the queue");
-        (queue["visible"].as_u64() == Some(count)).then_some(())
-    })
-    .await;
-}
+const QUEUE: &str = "slack-files-failures";
 
 fn ids(local: &Local, application: &str) -> Vec<String> {
     let all = ctl(local, &["dead-letters", "list", application, "--json"]).json();
@@ -39,7 +30,7 @@ async fn what_lambda_gave_up_on_is_listed_shown_and_sent_again_once() {
     ");
     local.put_faults(json!({"slack": {"mode": "refuse", "status": 503}})).await;
     assert_eq!(slack::upload(&local, "1").await, StatusCode::OK);
-    given_up(&local, 1).await;
+    given_up(&local, QUEUE, 1).await;
     assert_snapshot!(ctl(&local, &["dead-letters", "list"]).tidy(), @r"
     APPLICATION  GIVEN UP  ATTEMPTS  ID  REASON
     slack  [age] ago  3  [uuid]  RetriesExhausted Probe: 1 of 1 files are not done: F1: could not find out whether it was done: Slac…
@@ -62,7 +53,7 @@ async fn what_lambda_gave_up_on_is_listed_shown_and_sent_again_once() {
     assert_eq!(unasked.code, Some(2), "it asks: {unasked:?}");
     // The cause is still there: it comes back.
     assert_eq!(ctl(&local, &["dead-letters", "redrive", "slack", "--yes"]).code, Some(0));
-    given_up(&local, 1).await;
+    given_up(&local, QUEUE, 1).await;
     assert_eq!(slack::replies(&local).await, 0);
     local.put_faults(json!({})).await;
     let sent = ctl(&local, &["dead-letters", "redrive", "slack", "--yes"]);
@@ -85,7 +76,7 @@ async fn a_reply_whose_answer_was_lost_is_not_made_again_by_a_redrive() {
     // Slack takes the message and the answer is lost; asked about it, Slack does not answer either.
     local.put_faults(json!({"slack": {"mode": "accept_then_lose"}})).await;
     assert_eq!(slack::upload(&local, "1").await, StatusCode::OK);
-    given_up(&local, 1).await;
+    given_up(&local, QUEUE, 1).await;
     local.put_faults(json!({})).await;
     assert_eq!(ctl(&local, &["dead-letters", "redrive", "slack", "--yes"]).code, Some(0));
     let key = eventually("the file", || async {
@@ -122,7 +113,7 @@ async fn one_of_many_can_be_dropped_and_the_others_stay() {
     for n in 0..12 {
         assert_eq!(slack::upload(&local, &n.to_string()).await, StatusCode::OK);
     }
-    given_up(&local, 12).await;
+    given_up(&local, QUEUE, 12).await;
     let all = ids(&local, "slack");
     assert_eq!(all.len(), 12, "more than SQS gives in one call");
     let nameless = ctl(&local, &["dead-letters", "drop", "slack", "--yes"]);

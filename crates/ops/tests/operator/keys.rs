@@ -8,10 +8,10 @@ use ichido::{Clock as _, Key, State, SystemClock};
 use insta::assert_snapshot;
 use ops::applications::Application;
 
-use crate::client::{aws, eventually};
-use crate::ctl::{ctl, platform};
-use crate::process::Local;
-use crate::slack;
+use crate::support::client::{aws, eventually};
+use crate::support::ctl::{ctl, platform};
+use crate::support::process::Local;
+use crate::support::slack;
 
 /// A claim of a worker that is not there, which lasts so long; answers its fence.
 async fn claim(local: &Local, key: &str, lease: Duration) -> u64 {

@@ -1,20 +1,16 @@
 //! The operator's tool as its user meets it: the binary `ichidoctl` against a running local platform, which answers the
 //! same AWS calls as AWS. What is printed is kept as snapshots; times, ages and made-up ids are replaced first.
 
-#[allow(dead_code, reason = "shared with the platform's own tests, which use all of it")]
-#[path = "../../../local/tests/support/client.rs"]
-mod client;
-mod ctl;
 mod dead_letters;
 mod keys;
-#[allow(dead_code, reason = "shared with the platform's own tests, which use all of it")]
-#[path = "../../../local/tests/support/process.rs"]
-mod process;
 mod rollouts;
 mod runbooks;
 mod schedules;
-mod slack;
+#[path = "../support/mod.rs"]
+mod support;
 mod trace;
+
+use support::process;
 
 /// Not a test: the platform that the tests start.
 #[test]

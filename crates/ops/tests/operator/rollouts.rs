@@ -4,7 +4,7 @@
 use insta::assert_snapshot;
 use regex::Regex;
 
-use crate::ctl::{Said, ctl, platform};
+use crate::support::ctl::{Said, ctl, platform};
 
 /// The templates grow, so the count is left out.
 fn uncounted(said: &Said) -> String {

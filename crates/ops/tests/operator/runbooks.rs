@@ -14,10 +14,10 @@ use clap::error::ErrorKind;
 use reqwest::StatusCode;
 use serde_json::json;
 
-use crate::client::{answer, aws, eventually, http};
-use crate::ctl::{Said, ctl, platform};
-use crate::process::Local;
-use crate::slack;
+use crate::support::client::{answer, aws, eventually, http};
+use crate::support::ctl::{Said, ctl, platform};
+use crate::support::process::Local;
+use crate::support::{given_up, slack};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -104,17 +104,6 @@ async fn state(local: &Local, alarm: &str) -> StateValue {
 async fn later(local: &Local, minutes: u64) {
     let request = http().post(format!("{}/_local/alarms/advance?minutes={minutes}", local.url));
     assert_eq!(answer(request).await.0, StatusCode::OK);
-}
-
-/// Waits until a queue holds so many.
-async fn given_up(local: &Local, queue: &str, count: u64) {
-    eventually("dead letters", || async {
-        let queues = local.get("/_local/queues").await;
-        let queues = queues.as_array().expect("queues").clone();
-        let found = queues.into_iter().find(|each| each["name"] == queue).expect("the queue");
-        (found["visible"].as_u64() == Some(count)).then_some(())
-    })
-    .await;
 }
 
 /// The newest datapoint of an alarm.

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::ctl::{ctl, platform};
+use crate::support::ctl::{ctl, platform};
 
 const GITHUB: &str = "github-feed-subscriber-schedule";
 

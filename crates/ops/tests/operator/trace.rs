@@ -4,9 +4,9 @@ use insta::assert_snapshot;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::client::{answer, eventually, http};
-use crate::ctl::{ctl, platform};
-use crate::slack;
+use crate::support::client::{answer, eventually, http};
+use crate::support::ctl::{ctl, platform};
+use crate::support::slack;
 
 /// What the functions say, by function: they work at the same time, so their order is not always the same.
 fn story(traced: &Value) -> Vec<String> {

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use regex::Regex;
 
-use crate::process::Local;
+use crate::support::process::Local;
 
 /// A platform with all applications, nothing moving by itself, and retries at once.
 pub(crate) fn platform(variables: &[(&str, &str)]) -> Local {

@@ -5,8 +5,8 @@ use reqwest::StatusCode;
 use serde_json::json;
 use sha2::Sha256;
 
-use crate::client::http;
-use crate::process::Local;
+use crate::support::client::http;
+use crate::support::process::Local;
 
 /// Sends one file event, `Ev{name}` with the file `F{name}`, as Slack would.
 pub(crate) async fn upload(local: &Local, name: &str) -> StatusCode {
