@@ -5,13 +5,14 @@
 //! 1. [`command`] reads the command line and makes the [`context`]: the options that all commands share, the AWS clients,
 //!    and where to write.
 //! 2. The command (`command/NAME.rs`, one file each) asks AWS for what there is.
-//! 3. If it is to change something that cannot be undone, it shows what it found and asks the operator.
-//! 4. It changes only what it has shown. If somebody else changed it in between, nothing happens.
-//! 5. It leaves a line of JSON about the change on standard error, and prints the result: text for a person, or JSON
-//!    with `--json`.
+//! 3. Before a change that cannot be undone, it asks the operator.
+//! 4. It changes only what it has read: a claim with that fence, an alias with that revision, the messages that it holds.
+//!    A schedule has no such condition; the last change wins.
+//! 5. It prints the result: text for a person, or JSON with `--json`. `keys`, `dead-letters` and `schedules` also write one
+//!    line of JSON per change to standard error. A rollout is recorded in the alias, a change of the ledger in the ledger.
 //!
 //! Two commands go beyond one question and one change. [`rollout`] moves traffic step by step and decides with a state
-//! machine. [`doctor`] compares everything that is deployed with the templates.
+//! machine. `doctor` compares everything that is deployed with the templates.
 //!
 //! # Failures
 //!
@@ -20,7 +21,7 @@
 //! | no environment is named | nothing; the error says how to name one. Production is never the default |
 //! | AWS refuses a call, or does not answer | the command ends with code 2; the error names the call, the permission that it needs, and the cause |
 //! | one of several places cannot be read | what could be read is shown, and the error below it |
-//! | somebody else changed what is to be changed | nothing is changed, and the command says so |
+//! | somebody else changed the claim or the alias in between | nothing is changed, and the command says so |
 //! | the process is killed during a rollout | the alias says how far it came; the same command goes on, `--abort` goes back |
 //! | an alarm rings during a rollout | traffic goes back to the old version |
 //!

@@ -191,7 +191,7 @@ pub const SLACK_PROBE_FAILURES: Metric = Metric::count("SlackProbeFailures");
 
 // --- feeds ----------------------------------------------------------------------------------------------------
 
-/// Feeds that were read, also if unchanged. An alarm rings when there is none for three periods.
+/// Feeds that were read, also if unchanged. An alarm rings if no feed was read for three periods.
 pub const FEED_READS: Metric = Metric::count("FeedReads");
 /// Feeds that could not be fetched.
 pub const FEED_FETCH_FAILURES: Metric = Metric::count("FeedFetchFailures");
@@ -215,7 +215,7 @@ pub const DELIVERIES: Metric = Metric::count("Deliveries");
 pub const DELIVERY_FAILURES: Metric = Metric::count("DeliveryFailures");
 /// How long a destination took; also by `Destination`.
 pub const DELIVERY_LATENCY: Metric = Metric::millis("DeliveryLatency");
-/// Deliveries given up on; also by `Destination`.
+/// Deliveries that became dead letters; also by `Destination`.
 pub const DEAD_LETTERS: Metric = Metric::count("DeadLetters");
 /// How long a run of a subscriber took.
 pub const RUN_DURATION: Metric = Metric::millis("RunDuration");

@@ -27,7 +27,7 @@ const RETRY: Duration = Duration::from_secs(1);
   ichidoctl rollback --env prod --function slack-events --to 12     to the version of your choice
   ichidoctl rollback --env prod --plan                              shows what would happen
 
-Rolling back twice has no further effect.")]
+Rolling back one function twice has no further effect.")]
 pub struct Rollback {
     #[command(flatten)]
     pub choice: Choice,

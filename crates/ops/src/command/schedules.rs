@@ -24,10 +24,12 @@ pub enum Schedules {
   ichidoctl schedules list --endpoint-url http://127.0.0.1:8787 --json")]
     List,
     /// Stop a schedule until it is resumed
-    #[command(after_help = "The feed is not read meanwhile. After three periods its alarm for silence rings.
+    #[command(
+        after_help = "The feed is not read while the schedule is paused. After three periods its alarm for silence rings.
 
 Example:
-  ichidoctl schedules pause github-feed-subscriber-schedule --env prod")]
+  ichidoctl schedules pause github-feed-subscriber-schedule --env prod"
+    )]
     Pause(One),
     /// Start a paused schedule again
     #[command(after_help = "Example:\n  ichidoctl schedules resume github-feed-subscriber-schedule --env prod")]

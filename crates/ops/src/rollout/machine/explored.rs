@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::*;
 
-/// No path is longer than this; one that is goes round in circles.
+/// No path is longer than this. A longer one would be a loop.
 const LONGEST: usize = 400;
 const OLD: Version = Version(12);
 const NEW: Version = Version(13);
@@ -323,7 +323,10 @@ fn explore(start: Node, goals: &[Goal], flips: bool, check: impl Fn(&Node)) -> (
                 "traffic stays on a bad version: {node:#?}"
             );
             if node.alarm && !node.sick {
-                assert!(process.waits_since_trouble <= 2 + node.faulted, "an alarm is not heeded: {node:#?}");
+                assert!(
+                    process.waits_since_trouble <= 2 + node.faulted,
+                    "the machine does not react to an alarm: {node:#?}"
+                );
             }
         }
         if node.processes.iter().all(|process| process.conclusion().is_some()) {
@@ -385,13 +388,13 @@ fn every_path_of_one_run_ends_where_it_says() {
             assert!(matches!(conclusion, Conclusion::Finished { .. }), "{node:#?}");
         }
         if process.interrupted {
-            // It came after the end, or it was heeded.
-            let heeded = matches!(
+            // The alarm rang after the end, or the machine reacted.
+            let reacted = matches!(
                 conclusion,
                 Conclusion::WentBack { .. } | Conclusion::NotStarted { .. } | Conclusion::Stuck { .. }
             );
             assert!(
-                heeded || matches!(conclusion, Conclusion::Finished { .. } | Conclusion::LeftAlone(_)),
+                reacted || matches!(conclusion, Conclusion::Finished { .. } | Conclusion::LeftAlone(_)),
                 "{node:#?}"
             );
         }
