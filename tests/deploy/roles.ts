@@ -28,7 +28,7 @@ export async function roleNames(): Promise<string[]> {
   return (Roles ?? []).map((r) => r.RoleName!).filter((name) => name.startsWith('ichido-local-'));
 }
 
-/** Credentials of a role. Only its service may assume it, so for a moment this account may too. */
+/** Credentials of a role. Only its service may assume it, so the test allows this account to do so for a moment. */
 export async function credentialsOf(role: string): Promise<Credentials> {
   const admin = new iam.IAMClient({});
   const { Role } = await admin.send(new iam.GetRoleCommand({ RoleName: role }));
@@ -57,8 +57,8 @@ export async function statementsOf(role: string): Promise<Statement[]> {
 }
 
 /**
- * The local AWS does not look into the names of ssm:GetParameters and takes it for a call on everything, which our roles rightly do
- * not allow. So that functions can start there, they are allowed it there, after the roles were tried as they are.
+ * The local AWS ignores the names in ssm:GetParameters and checks it as a call on everything, which our roles do not allow. So
+ * that functions can start there, the test allows it, after the roles were tried as they are.
  */
 export async function forgiveGetParameters(role: string) {
   await new iam.IAMClient({}).send(new iam.PutRolePolicyCommand({
@@ -68,7 +68,7 @@ export async function forgiveGetParameters(role: string) {
   }));
 }
 
-/** Whether a call is allowed. An error about the resource itself means that it was allowed. */
+/** Whether a call is allowed. It is if the error is about the resource itself. */
 export async function isAllowed(call: () => Promise<unknown>): Promise<boolean> {
   try {
     await call();
@@ -126,7 +126,7 @@ async function attemptOnTable(db: dynamodb.DynamoDBClient, action: string, arn: 
   }
 }
 
-/** Things that no role of ours needs. */
+/** Calls that none of our roles needs. */
 export function forbidden(credentials: Credentials, target: { table: string; fn: string; topic: string; queueUrl: string }): [string, () => Promise<unknown>][] {
   const config = { credentials, maxAttempts: 1 };
   const db = new dynamodb.DynamoDBClient(config);

@@ -36,7 +36,7 @@ class World {
   slack!: StandIn;
   feed!: Feed;
   destinations!: Destinations;
-  /** Of both stacks, by their names in the templates; since the last deployment. */
+  /** The outputs of both stacks after the last deployment, by their names in the templates. */
   outputs: Record<string, string> = {};
 
   /** Set when the first deployment failed: the chapters after it cannot run. */
@@ -104,7 +104,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** A program in this world's environment: what it said, and how it ended. */
+/** Runs a program in this world's environment; returns what it printed and its exit code. */
 export function run(program: string, args: string[] = [], env: Record<string, string> = {}, input = ''): Promise<{ code: number; text: string }> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { cwd: root, stdio: ['pipe', 'pipe', 'pipe'], timeout: DEPLOY_MS, env: { ...world.env(), ...env } });
@@ -123,7 +123,7 @@ export function command(name: string, env: Record<string, string> = {}, ...args:
   return typed('', name, env, ...args);
 }
 
-/** The same, with what somebody types. */
+/** The same, with input as if somebody typed it. */
 export function typed(input: string, name: string, env: Record<string, string> = {}, ...args: string[]) {
   return run(path.join(root, 'infra', 'node_modules', '.bin', 'tsx'), [path.join(root, 'infra', 'cli', `${name}.ts`), ...args], env, input);
 }
@@ -139,7 +139,7 @@ export async function deploy(): Promise<string> {
 
 export const client = () => new lambda.LambdaClient({});
 
-/** What is published of a function. */
+/** The published versions of a function. */
 export async function versions(fn: string): Promise<string[]> {
   const answer = await client().send(new lambda.ListVersionsByFunctionCommand({ FunctionName: fn }));
   return (answer.Versions ?? []).map((v) => v.Version!).filter((v) => v !== '$LATEST');

@@ -58,10 +58,10 @@ test('an event is traced from the door to its reply, and its keys are shown', { 
   assert.equal((await ctl('trace', 'Ev0000NOBODY')).code, 1);
 });
 
-test('what was given up on is listed, sent again once its function takes it, and dropped', { timeout: DEPLOY_MS }, async () => {
+test('dead letters are listed, deleted when they were sent again, and dropped', { timeout: DEPLOY_MS }, async () => {
   const queues = new sqs.SQSClient({ useQueueUrlAsEndpoint: false });
   const QueueUrl = world.outputs.SlackFilesFailuresUrl;
-  // As Lambda words what it gives up on; the local AWS ignores the invoke configuration of an alias.
+  // A message as Lambda writes it; the local AWS ignores the invoke configuration of an alias.
   const giveUp = (requestId: string, file: string) => queues.send(new sqs.SendMessageCommand({ QueueUrl, MessageBody: JSON.stringify({
     version: '1.0', timestamp: new Date().toISOString(),
     requestContext: { requestId, functionArn: 'arn:aws:lambda:ap-northeast-1:000000000000:function:slack-files-local:live', condition: 'RetriesExhausted', approximateInvokeCount: 3 },

@@ -9,7 +9,7 @@ import { readTemplate, templateNames } from '../../../infra/template.ts';
 import { attempt, credentialsOf, forbidden, forgiveGetParameters, isAllowed, roleNames, statementsOf, UNTRIED, type Credentials } from '../roles.ts';
 import { client, DEPLOY_MS, functions, world } from '../world.ts';
 
-/** At least so many forbidden calls are tried with each role. */
+/** How many forbidden calls are tried with each role, at least. */
 const FORBIDDEN_AT_LEAST = 10;
 
 const roles = templateNames().flatMap((n) => Object.entries(readTemplate(n).Resources).filter(([, r]) => r.Type === 'AWS::IAM::Role').map(([id]) => id));

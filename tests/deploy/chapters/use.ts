@@ -110,7 +110,7 @@ test('an alarm reaches whoever listens to the topic', { timeout: DEPLOY_MS }, as
   });
   assert.match(message.Body!, /ALARM/);
   assert.match(message.Body!, /docs\/runbooks\/slack-files-dead-letters\.md/, 'whoever is told finds the runbook');
-  // Nothing rings for those who come later. The local AWS gives the alarms of one metric one state each, whatever their dimensions.
+  // No alarm may ring for the chapters after this one. The local AWS ignores dimensions: all alarms of one metric get the same state.
   const { MetricAlarms: all } = await metrics.send(new cloudwatch.DescribeAlarmsCommand({ StateValue: 'ALARM' }));
   for (const { AlarmName } of all ?? []) await metrics.send(new cloudwatch.SetAlarmStateCommand({ AlarmName, StateValue: 'OK', StateReason: 'the test is over' }));
 });
