@@ -15,7 +15,7 @@ const crateOf = (fn: string) => declared.find((d) => d.name === fn)?.crate;
 /** The crates that have functions. */
 const applications = [...new Set(declared.map((d) => d.crate))];
 /** Binaries that are no Lambda functions. */
-const TOOLS = new Set(['sessync']);
+const TOOLS = new Set(['ichidoctl', 'sessync']);
 
 test('every function of the templates is declared', () => {
   for (const f of functions) assert.ok(crateOf(f.name), `infra/templates/${f.template}.yaml has ${f.name}; ichido-local --functions does not print it`);
