@@ -84,7 +84,7 @@ impl std::fmt::Debug for Subscriber {
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunReport {
-    /// `not due`, `unchanged` or `read`; `failed` if the feed could not be read.
+    /// `not due`, `unchanged` or `read`. In the log also `failed`: the feed could not be read.
     pub feed: &'static str,
     pub entries: usize,
     pub new: usize,
@@ -173,8 +173,9 @@ impl Subscriber {
             Ok(None) => Ok(None),
             Err(error) => Err(error),
         };
-        if let Ok(Some(read)) = &read {
-            add(&mut owed, &read.owed);
+        if let Ok(read) = &read {
+            report.read(read.as_ref());
+            add(&mut owed, read.as_ref().map_or(&[], |read| &read.owed));
         }
 
         // 4. Deliver what is owed, also if the feed could not be read.
@@ -190,14 +191,14 @@ impl Subscriber {
         if let Some(at) = not_before {
             self.table.pause(at, report.owed > 0).await?;
         }
-        report.read(read.inspect_err(reading::Error::count)?);
+        read.inspect_err(reading::Error::count)?;
         Ok(delivered?)
     }
 }
 
 impl RunReport {
-    fn read(&mut self, read: Option<Read>) {
-        let Some(Read { unchanged, entries, new, ignored, renamed, gap, .. }) = read else {
+    fn read(&mut self, read: Option<&Read>) {
+        let Some(&Read { unchanged, entries, new, ignored, renamed, gap, .. }) = read else {
             self.feed = "not due";
             return;
         };
