@@ -17,7 +17,7 @@ use crate::entry::{Entry, EntryId};
 /// The sparse index of what is pending.
 const INDEX: &str = "pending";
 /// How long a marker is kept once its entry has left the feed.
-const KEPT: Duration = Duration::from_secs(30 * 24 * 3_600);
+pub(super) const KEPT: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// How long a dead letter is kept once its entry has left the feed.
 const DEAD_KEPT: Duration = Duration::from_secs(90 * 24 * 3_600);
 /// Keys per `BatchGetItem`: DynamoDB takes no more.

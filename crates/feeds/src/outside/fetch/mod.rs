@@ -235,7 +235,7 @@ impl Fetcher {
         self
     }
 
-    /// Fetches a feed unless it is unchanged. All tries together take at most `deadline_in`.
+    /// Fetches a feed unless it is unchanged. A retry begins only if it can end within `deadline_in`.
     pub async fn fetch(&self, url: &Url, validators: &Validators, deadline_in: Duration) -> Result<Fetched, Error> {
         let started = self.clock.now();
         let mut pause = FIRST_PAUSE;
