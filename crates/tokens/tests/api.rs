@@ -378,7 +378,7 @@ async fn a_caller_sees_only_its_own_unless_it_is_an_operator() {
             "{path}"
         );
     }
-    // whoever calls itself the treasury needs the operator's scope to spend it
+    // A caller with the DID of the treasury needs the operator's scope to spend it
     let treasury = world.token("did:ichido:treasury");
     let body = json!({ "recipientDid": "did:key:bob", "amount": "1" });
     assert_eq!(code(&world.call("POST", "/tokens/transfer", &treasury, Some(body)).await), expected(Code::Forbidden));
@@ -389,7 +389,7 @@ async fn a_caller_sees_only_its_own_unless_it_is_an_operator() {
 async fn without_a_good_token_nothing_is_done() {
     let world = world().await;
     world.db.reset_calls();
-    let expired = world.issuer.token(&did("alice"), ichido::Timestamp::from_secs(1_000)).unwrap();
+    let expired = world.issuer.token(did("alice"), ichido::Timestamp::from_secs(1_000)).unwrap();
     for (token, challenge) in
         [("", "Bearer"), ("a.b.c", "Bearer error=\"invalid_token\""), (&expired, "Bearer error=\"invalid_token\"")]
     {
@@ -492,7 +492,7 @@ async fn the_log_names_the_record_of_a_transfer_as_the_table_does() {
     assert_eq!(logged.len(), 3, "made, replayed, refused: {logged:#?}");
     for line in logged {
         assert_eq!(line["eventKey"], records[0]["PK"]["S"], "{line:#}");
-        // what a client knows finds the line too
+        // A search for what the client knows finds the line too.
         assert_eq!((&line["idempotencyKey"], &line["senderDid"]), (&json!(KEY), &json!(SENDER)), "{line:#}");
     }
 }

@@ -57,8 +57,8 @@ fn later(seconds: u64) -> Timestamp {
 fn es256_and_rs256_tokens_are_accepted() {
     let issuer = issuer("ec-1");
     let both = keys(json!({ "keys": [issuer.jwk(), rsa_jwk()] }));
-    assert_eq!(verify(&issuer.token(&alice(), later(60)).unwrap(), &both, NOW), Ok(false));
-    assert_eq!(verify(&issuer.scoped_token(&alice(), OPERATOR_SCOPE, later(60)).unwrap(), &both, NOW), Ok(true));
+    assert_eq!(verify(&issuer.token(alice(), later(60)).unwrap(), &both, NOW), Ok(false));
+    assert_eq!(verify(&issuer.scoped_token(alice(), OPERATOR_SCOPE, later(60)).unwrap(), &both, NOW), Ok(true));
     assert_eq!(verify(&rsa_token(), &both, NOW), Ok(false));
     // the scheme's name has no case
     assert!(expectations().verify(Some(&format!("bearer {}", rsa_token())), &both, NOW).is_ok());
@@ -76,7 +76,7 @@ fn times_are_checked_with_a_small_leeway() {
 
     let issuer = issuer("ec-1");
     let set = keys(issuer.jwks());
-    let mut eternal = issuer.claims(&alice(), later(60));
+    let mut eternal = issuer.claims(alice(), later(60));
     eternal.as_object_mut().unwrap().remove("exp");
     assert_eq!(
         verify(&issuer.sign(&eternal).unwrap(), &set, NOW),
@@ -90,7 +90,7 @@ fn a_token_for_somebody_else_is_refused() {
     let issuer = issuer("ec-1");
     let set = keys(issuer.jwks());
     let with = |name: &str, value: Value| {
-        let mut claims = issuer.claims(&alice(), later(60));
+        let mut claims = issuer.claims(alice(), later(60));
         claims[name] = value;
         verify(&issuer.sign(&claims).unwrap(), &set, NOW)
     };
@@ -109,7 +109,7 @@ fn a_token_for_somebody_else_is_refused() {
 fn no_algorithm_but_the_keys_own_is_accepted() {
     let issuer = issuer("ec-1");
     let set = keys(json!({ "keys": [issuer.jwk(), rsa_jwk()] }));
-    let claims = issuer.claims(&alice(), later(60));
+    let claims = issuer.claims(alice(), later(60));
     for (header, error) in [
         (json!({ "alg": "none", "kid": "ec-1" }), Error::Algorithm),
         (json!({ "alg": "None", "kid": "ec-1" }), Error::Algorithm),
@@ -141,15 +141,15 @@ fn no_algorithm_but_the_keys_own_is_accepted() {
 fn a_changed_token_is_refused() {
     let (first, second) = (issuer("ec-1"), issuer("ec-1"));
     let set = keys(first.jwks());
-    let token = first.token(&alice(), later(60)).unwrap();
+    let token = first.token(alice(), later(60)).unwrap();
     assert_eq!(
-        verify(&second.token(&alice(), later(60)).unwrap(), &set, NOW),
+        verify(&second.token(alice(), later(60)).unwrap(), &set, NOW),
         Err(Error::Signature),
         "another key of the same name"
     );
 
     let [header, _, signature]: [&str; 3] = token.split('.').collect::<Vec<_>>().try_into().unwrap();
-    let mut claims = first.claims(&alice(), later(60));
+    let mut claims = first.claims(alice(), later(60));
     claims["scope"] = json!("tokens:operator");
     let forged = format!("{header}.{}.{signature}", URL_SAFE_NO_PAD.encode(claims.to_string()));
     assert_eq!(verify(&forged, &set, NOW), Err(Error::Signature));
@@ -174,7 +174,7 @@ fn during_a_rotation_both_keys_are_good_and_afterwards_the_old_one_is_not() {
     let (old, new) = (issuer("2026-01"), issuer("2026-02"));
     let during = keys(json!({ "keys": [old.jwk(), new.jwk()] }));
     let after = keys(new.jwks());
-    let (old, new) = (old.token(&alice(), later(60)).unwrap(), new.token(&alice(), later(60)).unwrap());
+    let (old, new) = (old.token(alice(), later(60)).unwrap(), new.token(alice(), later(60)).unwrap());
     assert_eq!((verify(&old, &during, NOW), verify(&new, &during, NOW)), (Ok(false), Ok(false)));
     assert_eq!((verify(&old, &after, NOW), verify(&new, &after, NOW)), (Err(Error::UnknownKey), Ok(false)));
 }

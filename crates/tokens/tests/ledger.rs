@@ -289,7 +289,7 @@ async fn a_reversal_gives_everything_back_once_and_edits_nothing() {
     let made = world.send("alice", "bob", "100", "k").await.unwrap();
     let before = world.items("SENT#did:key:alice");
     let id = id_of(&made.body);
-    // also from a frozen account: that is when it is needed
+    // Also from a frozen account, because that is when a reversal is needed.
     world.ledger.set_frozen(&did("bob"), true, "test").await.unwrap();
     let first = world.ledger.reverse(&did("alice"), id, "a mistake", world.until()).await.unwrap();
     let again = world.ledger.reverse(&did("alice"), id, "another reason", world.until()).await.unwrap();
@@ -401,7 +401,7 @@ async fn a_store_that_stays_silent_is_503_within_the_budget_and_never_a_refusal(
         world.open(&["alice", "bob"]).await;
         world.db.faults().only(Rule::new(fault));
         let began = world.clock.now();
-        // would be refused if anything answered
+        // It would be refused if DynamoDB answered.
         let result = world.send("alice", "bob", "5000", "k").await;
         assert!(matches!(result, Err(Error::Unresolved)), "{fault:?}: {result:?}");
         let took = world.clock.now().since(began);

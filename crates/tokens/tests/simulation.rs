@@ -89,11 +89,11 @@ impl Client {
             let from = self.random.usize(..NAMES.len());
             let to = (from + 1 + self.random.usize(..NAMES.len() - 1)) % NAMES.len();
             let key = format!("{number}-{n}");
-            // The treasury gives back what fees have taken: without it nobody would have anything left to send.
+            // The treasury gives back what fees have taken. Otherwise nobody would have anything left to send.
             let from = if self.random.u8(..16) == 0 { treasury.as_str() } else { NAMES[from] };
             let mut request = transfer(from, NAMES[to], "1", &key);
             request.amount = Amount::from_units(self.random.u64(1..40_000_000_000));
-            // finds the entry of a key in the end
+            // At the end, the message finds the entry of a key.
             request.message.clone_from(&key);
             let known = self.pursue(&request, &world).await;
             self.known.push((key, known));
@@ -104,7 +104,7 @@ impl Client {
     async fn pursue(&mut self, request: &Transfer, world: &World) -> Known {
         let mut body: Option<String> = None;
         for _ in 0..PATIENCE {
-            // one in six dies somewhere on the way, after the commit included
+            // One in six dies somewhere on the way, which may be after the commit.
             let polls = if self.random.u8(..6) == 0 { self.random.u32(1..6) } else { u32::MAX };
             let until = world.until();
             let life = pin!(self.ledger.transfer(request, until));
@@ -128,7 +128,7 @@ impl Client {
                 Some(Err(Error::Refused(_))) => {
                     assert_eq!(body, None, "refused after it was acknowledged");
                     self.tally.refused += 1;
-                    // the balance may be better later: some try the same key again
+                    // The balance may be higher later, so some try the same key again.
                     if self.random.u8(..4) != 0 {
                         return Known::Refused;
                     }
@@ -167,7 +167,7 @@ async fn simulate(seed: u64) {
         (Fault::Down, 0.01),
         (Fault::Slow(Duration::from_millis(7)), 0.05),
         (Fault::Late(Duration::from_millis(11)), 0.05),
-        // longer than an attempt may take: done, but nobody is there to hear it
+        // Longer than an attempt may take: it is done, but nobody waits for the answer any more.
         (Fault::Late(Duration::from_secs(3)), 0.01),
         // on its way while its request and later ones are answered
         (Fault::Straggle(Duration::from_millis(40)), 0.03),
@@ -175,7 +175,7 @@ async fn simulate(seed: u64) {
     ] {
         faults.put(Rule::new(fault).rate(rate));
     }
-    // A task each: one that sleeps does not make the others look around.
+    // One task per client, so that a client that sleeps does not make the others poll.
     let mut running = Vec::new();
     for number in 0..CLIENTS {
         let ledger = world.instance(rules.clone(), random.u64(..));

@@ -187,7 +187,7 @@ async fn handler_cpu() {
     let keys = Keys::new(Source::Fixed(Secret::new(issuer.jwks().to_string())));
     let expectations = Expectations { issuer: "https://issuer.example".into(), audience: "tokens".into() };
     let api = Api::new(ledger, expectations, keys, clock);
-    let token = issuer.token(&sender(0), SystemClock.now() + Duration::from_secs(3600)).expect("a token");
+    let token = issuer.token(sender(0), SystemClock.now() + Duration::from_secs(3600)).expect("a token");
     let mut request =
         function::http::Request { method: "POST".into(), path: "/tokens/transfer".into(), ..Default::default() };
     request.headers.insert("authorization".into(), format!("Bearer {token}"));

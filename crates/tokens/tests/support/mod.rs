@@ -115,7 +115,7 @@ impl World {
     // HTTP
 
     pub fn token(&self, name: &str) -> String {
-        self.issuer.token(&did(name), self.clock.now() + Duration::from_secs(3600)).unwrap()
+        self.issuer.token(did(name), self.clock.now() + Duration::from_secs(3600)).unwrap()
     }
 
     pub fn operator(&self) -> String {
