@@ -31,6 +31,13 @@ impl Time {
     }
 }
 
+/// A time before 1970 becomes 1970.
+impl From<Time> for ichido::Timestamp {
+    fn from(time: Time) -> Self {
+        Self::from_millis(u64::try_from(time.0).unwrap_or(0))
+    }
+}
+
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (u64::try_from(self.0), jiff::Timestamp::from_millisecond(self.0)) {

@@ -272,7 +272,7 @@ impl Mastodon {
     /// `Retry-After`, or Mastodon's own `X-RateLimit-Reset`.
     fn retry_after(&self, headers: &header::HeaderMap) -> Option<Duration> {
         let now = self.clock.now();
-        super::retry_after(headers, now).or_else(|| {
+        http_client::retry_after(headers, now).or_else(|| {
             let at = headers.get("x-ratelimit-reset")?.to_str().ok()?.parse().ok()?;
             moment(at).map(|at| at.since(now))
         })

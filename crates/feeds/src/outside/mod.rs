@@ -6,10 +6,7 @@ pub mod invoke;
 pub mod mastodon;
 pub mod pushover;
 
-use std::time::Duration;
-
 use ichido::Timestamp;
-use reqwest::header::{HeaderMap, RETRY_AFTER};
 
 const USER_AGENT: &str = concat!("ichido-feeds/", env!("CARGO_PKG_VERSION"), " (+https://github.com/ichido-rs/ichido)");
 
@@ -18,16 +15,6 @@ const USER_AGENT: &str = concat!("ichido-feeds/", env!("CARGO_PKG_VERSION"), " (
 /// It does not follow redirects: a feed's are checked one by one, and one that turns a POST into a GET would look like success.
 fn client() -> reqwest::ClientBuilder {
     http_client::builder().no_proxy().user_agent(USER_AGENT).redirect(reqwest::redirect::Policy::none())
-}
-
-/// How long `Retry-After` asks us to wait: it is a number of seconds, or a date.
-fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
-    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = value.parse::<u32>() {
-        return Some(Duration::from_secs(u64::from(seconds)));
-    }
-    let at = jiff::fmt::rfc2822::parse(value).ok()?.timestamp();
-    moment(at).map(|at| at.since(now))
 }
 
 /// `None` for a time before 1970.

@@ -120,7 +120,7 @@ impl Pushover {
         let body = Request { token: token.expose(), user: user.expose(), message };
         let response = self.client.post(url).timeout(left).json(&body).send().await.map_err(NoAnswer::from)?;
         let status = response.status();
-        let retry_after = super::retry_after(response.headers(), self.clock.now());
+        let retry_after = http_client::retry_after(response.headers(), self.clock.now());
         let body = match read(response).await {
             Ok(body) => body,
             Err(reason) if status.is_success() => return Err(Error::Unsure { reason }),

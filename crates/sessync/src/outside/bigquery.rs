@@ -384,7 +384,7 @@ impl<T: Transport> BigQuery<T> {
             (413, _) => Error::TooLarge,
             (429, _) | (403, "rateLimitExceeded") => Error::Throttled {
                 message,
-                after: answer.retry_after.as_deref().and_then(|text| retry_after(text, now)),
+                after: answer.retry_after.as_deref().and_then(|text| http_client::parse_retry_after(text, now.into())),
             },
             (503, _) if answer.retry_after.is_some() && reason == "backendError" => {
                 Error::Server { status: 503, message }
@@ -427,15 +427,6 @@ impl Reason {
 
 fn int64(name: &str, value: i64) -> Value {
     json!({"name": name, "parameterType": {"type": "INT64"}, "parameterValue": {"value": value.to_string()}})
-}
-
-/// How long a `Retry-After` header asks to wait. It has seconds or a date.
-fn retry_after(text: &str, now: Time) -> Option<Duration> {
-    if let Ok(seconds) = text.trim().parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = jiff::fmt::rfc2822::parse(text.trim()).ok()?;
-    Some(Time(date.timestamp().as_millisecond()).since(now))
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use std::time::Duration;
 use function::secret::Source;
 use futures::future::BoxFuture;
 use http_client::NoAnswer;
-use reqwest::header::RETRY_AFTER;
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -228,6 +227,5 @@ fn page(answer: &Value) -> Page {
 }
 
 fn retry_after(response: &Response) -> Duration {
-    let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-    seconds.map_or(DEFAULT_RETRY_AFTER, Duration::from_secs)
+    http_client::retry_after_seconds(response.headers()).unwrap_or(DEFAULT_RETRY_AFTER)
 }

@@ -25,7 +25,6 @@ use reqwest::{
 };
 use url::{Host, Url};
 
-use super::retry_after;
 use address::is_public;
 
 /// Largest document, compressed or not.
@@ -284,7 +283,7 @@ impl Fetcher {
                 continue;
             }
             if status != StatusCode::OK {
-                let retry_after = retry_after(response.headers(), self.clock.now());
+                let retry_after = http_client::retry_after(response.headers(), self.clock.now());
                 return Err(Failed { error: Error::Status { host, status: status.as_u16() }, retry_after });
             }
             let headers = response.headers();
