@@ -37,6 +37,8 @@ mod serve;
 use std::future::Future;
 use std::sync::Arc;
 
+use ichido::Timestamp;
+
 pub use aws::{Aws, Secret};
 pub use env::Env;
 pub use futures::future::BoxFuture;
@@ -110,6 +112,11 @@ impl From<Error> for Diagnostic {
     fn from(error: Error) -> Self {
         Self { error_type: error.kind().to_owned(), error_message: error.to_string() }
     }
+}
+
+/// When the invocation ends; `None` if its context does not say so.
+pub fn deadline(context: &Context) -> Option<Timestamp> {
+    Some(context.deadline).filter(|deadline| *deadline > 0).map(Timestamp::from_millis)
 }
 
 /// Makes a [`Handler`] of a closure.

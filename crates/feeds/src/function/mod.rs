@@ -13,10 +13,7 @@ const DEFAULT_TIME: Duration = Duration::from_secs(60);
 
 /// When the invocation ends.
 fn deadline(event: &LambdaEvent<Value>, now: Timestamp) -> Timestamp {
-    match event.context.deadline {
-        0 => now + DEFAULT_TIME,
-        deadline => Timestamp::from_millis(deadline),
-    }
+    function::deadline(&event.context).unwrap_or(now + DEFAULT_TIME)
 }
 
 /// The command that an event asks for, if it is not the ordinary event.

@@ -78,7 +78,7 @@ impl SlackEvents {
     /// Answers a request in time. An error is a 5xx to Slack.
     pub async fn answer(&self, request: &Request, context: &Context) -> Result<Response, Error> {
         let started = self.clock.now();
-        let due = (started + ANSWER_WITHIN).min(Timestamp::from_millis(context.deadline));
+        let due = (started + ANSWER_WITHIN).min(function::deadline(context).unwrap_or_default());
         let handled = pin!(self.handle(request, context, due));
         let answer = select(handled, self.clock.sleep(due.since(started))).await;
         metric::DOOR_LATENCY.took(self.clock.now().since(started));
@@ -126,7 +126,7 @@ impl SlackEvents {
             }
         };
         let done = run
-            .lease_until(Timestamp::from_millis(context.deadline))
+            .lease_until(function::deadline(context).unwrap_or_default())
             .wait_until(due.saturating_sub(WAIT_MARGIN))
             .work(|_claim| async move {
                 self.hand_over.hand_over(upload).await.map_err(|error| match error {

@@ -88,7 +88,7 @@ impl SlackFiles {
         let found = AtomicBool::new(false);
         let found = &found;
         let done = run
-            .lease_until(Timestamp::from_millis(context.deadline))
+            .lease_until(function::deadline(context).unwrap_or_default())
             .probe(|claim| async move { self.find(uploaded, &claim).await })
             .work(|claim| async move { self.perform(uploaded, &claim, found).await })
             .await;

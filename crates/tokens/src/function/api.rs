@@ -51,8 +51,7 @@ async fn build(env: Env, aws: Aws) -> Result<Handler, Error> {
         let api = api.clone();
         async move {
             let request = Request::from_event(&event.payload)?;
-            let deadline = Some(event.context.deadline).filter(|deadline| *deadline > 0).map(Timestamp::from_millis);
-            Ok(api.handle(&request, deadline).await.into_value())
+            Ok(api.handle(&request, function::deadline(&event.context)).await.into_value())
         }
     }))
 }
