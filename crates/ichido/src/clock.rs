@@ -6,6 +6,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A time, in milliseconds since the Unix epoch. It displays as RFC 3339.
@@ -98,6 +99,17 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
     fn sleep(&self, duration: Duration) -> Sleep;
+}
+
+/// So that a caller can keep the clock that it hands over.
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+
+    fn sleep(&self, duration: Duration) -> Sleep {
+        (**self).sleep(duration)
+    }
 }
 
 /// The machine's own clock; sleeps on tokio.

@@ -55,7 +55,7 @@ impl ProcessedEvents {
         let retries = RetryConfig::standard().with_max_attempts(bound.attempts).with_initial_backoff(FIRST_BACKOFF);
         let client = Client::from_conf(client.config().to_builder().retry_config(retries).build());
         let once = Once::builder(DynamoDb::new(client, Table::new(table, PARTITION_KEY)))
-            .clock(Shared(clock))
+            .clock(clock)
             .observer(observer)
             .outage(Outage::default())
             .build();
@@ -103,17 +103,4 @@ fn with_attributes<'o>(
         .attribute("channel_id", upload.channel.as_str())
         .attribute("user_id", upload.user.as_deref())
         .attribute("lambda_instance_id", request_id)
-}
-
-/// A clock that the function holds too.
-struct Shared(Arc<dyn Clock>);
-
-impl Clock for Shared {
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-
-    fn sleep(&self, duration: Duration) -> ichido::Sleep {
-        self.0.sleep(duration)
-    }
 }

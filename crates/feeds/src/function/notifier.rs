@@ -37,7 +37,7 @@ pub(crate) async fn build(source: Source, env: Env, aws: Aws) -> Result<Handler,
     });
     let notifier = Arc::new(Notifier {
         source,
-        once: Once::builder(table.claims()).observer(telemetry::Watch).build(),
+        once: Once::builder(table.claims()).clock(clock.clone()).observer(telemetry::Watch).build(),
         table,
         mastodon: Mastodon::new(client, settings.mastodon_url, mastodon_token, settings.visibility, clock.clone()),
         pushover,
