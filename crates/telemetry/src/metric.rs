@@ -121,7 +121,13 @@ impl Dimensioned {
 
 /// Milliseconds with three decimals; more would be noise.
 pub(crate) fn millis(duration: Duration) -> f64 {
-    (duration.as_secs_f64() * 1e6).round() / 1e3
+    rounded_millis(duration, 3)
+}
+
+/// A duration in milliseconds, rounded to so many decimals.
+pub fn rounded_millis(duration: Duration, decimals: u8) -> f64 {
+    let scale = 10_f64.powi(i32::from(decimals));
+    (duration.as_secs_f64() * (1e3 * scale)).round() / scale
 }
 
 // --- the library: what happened to keys -----------------------------------------------------------------------

@@ -21,5 +21,5 @@ pub(crate) fn whole_ms(duration: Duration) -> u64 {
 
 /// A duration in milliseconds with two decimals, as the console shows it.
 pub(crate) fn shown_ms(duration: Duration) -> f64 {
-    (duration.as_secs_f64() * 1e5).round() / 1e2
+    telemetry::metric::rounded_millis(duration, 2)
 }
