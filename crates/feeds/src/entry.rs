@@ -97,11 +97,7 @@ pub struct Entry {
 
 /// The longest beginning of `text` that has at most `bytes` bytes and does not split a character.
 pub(crate) fn prefix(text: &str, bytes: usize) -> &str {
-    let mut end = bytes.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
+    &text[..text.floor_char_boundary(bytes)]
 }
 
 /// Adds a part to a digest, with its length, so that parts cannot run together.

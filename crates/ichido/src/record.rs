@@ -173,11 +173,7 @@ impl Record {
 pub(crate) fn reason(error: &dyn fmt::Display) -> String {
     let mut text = error.to_string();
     if text.len() > MAX_REASON_BYTES {
-        let mut end = MAX_REASON_BYTES - '…'.len_utf8();
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
+        text.truncate(text.floor_char_boundary(MAX_REASON_BYTES - '…'.len_utf8()));
         text.push('…');
     }
     text
