@@ -185,7 +185,7 @@ impl Request {
 
     /// The path's parts, decoded: `["tokens", "balance", "did:example:alice"]`.
     pub fn segments(&self) -> Vec<String> {
-        self.path.split('/').filter(|part| !part.is_empty()).map(|part| decode(part, false)).collect()
+        segments(&self.path)
     }
 
     /// The body as JSON.
@@ -236,7 +236,7 @@ impl Response {
             Err(error) => {
                 tracing::error!(
                     error = &error as &(dyn std::error::Error + 'static),
-                    "an answer could not be written as JSON"
+                    "could not write the body of a {status} answer as JSON ({error}); answered 500 instead"
                 );
                 Self::empty(500)
             }
@@ -297,6 +297,11 @@ impl Response {
         };
         Ok(answer)
     }
+}
+
+/// The parts of a path, decoded, without empty ones.
+pub fn segments(path: &str) -> Vec<String> {
+    path.split('/').filter(|part| !part.is_empty()).map(|part| decode(part, false)).collect()
 }
 
 /// Percent-decoding; what is not valid stays as it is. In queries `+` is a space.

@@ -94,7 +94,7 @@ impl Request {
 
     /// The decoded parts of the path.
     pub fn segments(&self) -> Vec<String> {
-        self.path.split('/').filter(|part| !part.is_empty()).map(|part| function::http::decode(part, false)).collect()
+        function::http::segments(&self.path)
     }
 }
 
