@@ -78,7 +78,7 @@ export async function handler(event, context) {
     file_id: fileId, channel_id: message.channel, user_id: message.user, lambda_instance_id: context.awsRequestId,
   });
   console.log(JSON.stringify({
-    level: 'INFO', message: 'Deduplication check', eventKey, result: isNew ? 'new' : 'duplicate',
+    level: 'INFO', message: `checked ${eventKey}: ${isNew ? 'new' : 'duplicate'}`, eventKey, result: isNew ? 'new' : 'duplicate',
     dynamodbLatency: performance.now() - started, fallbackMode: deduplication.useFallback,
   }));
   if (isNew) {

@@ -68,7 +68,7 @@ async fn slack_events_measures_retries_refusals_and_hand_overs_and_repeats_nothi
     assert_eq!(metric(&lines, "DoorLatency").len(), 3);
     assert_eq!(metric(&lines, "NewKeys"), [1.0]);
     assert_eq!(metric(&lines, "StoreLatency").len(), 2, "a claim and a completion");
-    let check = lines.iter().find(|line| line["message"] == "Deduplication check").expect("the library's line");
+    let check = lines.iter().find(|line| line["message"] == "checked Ev1: new (absent)").expect("the library's line");
     assert_eq!(
         (&check["eventKey"], &check["result"], &check["fallbackMode"]),
         (&"Ev1".into(), &"new".into(), &false.into())

@@ -1,8 +1,8 @@
 //! JSON log lines and CloudWatch metrics, through one writer.
 //!
 //! Promise: one line per event, valid JSON, written whole. Every line of an invocation carries its request id and
-//! its trace id. Every metric name is in [`metric`] and nowhere else. Metrics leave as lines in CloudWatch's embedded metric
-//! format (`_aws`), which CloudWatch Logs turns into metrics without a call or a background task. The metrics of one
+//! its trace id. Every metric that our functions send is defined in [`metric`] and nowhere else. Metrics leave as lines in
+//! CloudWatch's embedded metric format (`_aws`), which CloudWatch Logs turns into metrics without a call or a background task. The metrics of one
 //! invocation are written together when it ends, also when its future is dropped. Those marked `urgent` are written at
 //! once, because an instance may be gone before its invocation ends.
 //!
@@ -17,7 +17,7 @@
 //!     trace: telemetry::trace::Trace::of_request("8f1c…"),
 //! };
 //! telemetry::invocation(invocation, async {
-//!     tracing::info!(event_key = "Ev123", result = "new", "Deduplication check"); // {"level":"INFO",…,"eventKey":"Ev123"}
+//!     tracing::info!(event_key = "Ev123", result = "new", "checked Ev123: new (absent)"); // {"level":"INFO",…,"eventKey":"Ev123"}
 //!     telemetry::metric::DUPLICATES.add(1);
 //!     telemetry::metric::DELIVERIES.with("Destination", "mastodon").add(1);
 //! })

@@ -1,4 +1,4 @@
-//! Every metric of the system, by name. Alarms watch these and no others.
+//! Every metric that our functions send, by name. Alarms also watch metrics that AWS sends itself.
 //!
 //! All are in the namespace `Ichido` with the dimension `FunctionName` (the deployed name, `-ENV` included outside
 //! production). A few are also published with a second dimension, by [`Metric::with`]. AWS charges for each metric and each

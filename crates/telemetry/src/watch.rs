@@ -1,7 +1,7 @@
 //! The library's observer: one log line and the metrics for every decision, at the moment of the decision.
 //!
-//! The message `Deduplication check` and its fields `eventKey`, `result`, `dynamodbLatency` (milliseconds) and `fallbackMode`
-//! are what dashboards and `ichidoctl trace` search for. Do not rename them.
+//! Do not rename the fields of the line about a decision: the console reads `eventKey`, `result`, `reason` and `fallbackMode`, and
+//! `ichidoctl trace` reads `eventKey` and `fallbackMode`. `dynamodbLatency` is in milliseconds.
 
 use std::time::Duration;
 
@@ -37,14 +37,15 @@ impl Observer for Watch {
                     metric::FALLBACK_ACTIVE.put(1.0);
                 }
                 count_call(*store_latency);
+                let reason = reason.name();
                 tracing::info!(
                     event_key = %key,
                     result,
-                    reason = reason.name(),
+                    reason,
                     strength = strength.name(),
                     dynamodb_latency = store_latency.map(millis),
                     fallback_mode = fallback,
-                    "Deduplication check"
+                    "checked {key}: {result} ({reason})"
                 );
             }
             Event::Doubted { key, fence } => {
@@ -78,12 +79,12 @@ impl Observer for Watch {
             Event::BreakerOpened => {
                 metric::FALLBACK_ACTIVE.put(1.0);
                 tracing::error!(
-                    "the store failed too often; treating it as down and asking it again from time to time"
+                    "calls to DynamoDB failed several times in a row; this instance treats it as down and asks it again from time to time"
                 );
             }
             Event::BreakerClosed => {
                 metric::FALLBACK_ACTIVE.put(0.0);
-                tracing::info!("the store answers again; treating it as up");
+                tracing::info!("DynamoDB answers again; this instance no longer treats it as down");
             }
             Event::AdmittedWithoutStore { key } => {
                 metric::FALLBACK_ADMISSIONS.add(1);

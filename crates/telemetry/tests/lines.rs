@@ -42,7 +42,7 @@ async fn a_line_has_level_message_fields_and_the_ids_of_its_invocation() {
                 result = "new",
                 dynamodb_latency = 3.5,
                 fallback_mode = false,
-                "Deduplication check"
+                "checked Ev1: new (absent)"
             );
         }),
     )
@@ -51,7 +51,7 @@ async fn a_line_has_level_message_fields_and_the_ids_of_its_invocation() {
     assert_eq!(lines.len(), 1);
     for (field, expected) in [
         ("level", Value::from("INFO")),
-        ("message", "Deduplication check".into()),
+        ("message", "checked Ev1: new (absent)".into()),
         ("eventKey", "Ev1".into()),
         ("result", "new".into()),
         ("dynamodbLatency", 3.5.into()),

@@ -173,7 +173,10 @@ async fn the_aws_cli_is_one_of_the_clients() {
     assert_eq!(schedules["Schedules"][0]["Name"], "workshop-note-schedule");
     let group = ["logs", "filter-log-events", "--log-group-name", "/aws/lambda/workshop-note", "--output", "json"];
     let lines = cli(&[&group[..], &["--filter-pattern", "\"from the CLI\""]].concat());
-    assert!(lines["events"][0]["message"].as_str().is_some_and(|line| line.contains("Deduplication check")), "{lines}");
+    assert!(
+        lines["events"][0]["message"].as_str().is_some_and(|line| line.contains("checked from the CLI: new")),
+        "{lines}"
+    );
     let state = ["lambda", "get-function-configuration", "--function-name", "workshop-note:live", "--output", "json"];
     assert_eq!(cli(&state)["State"], "Active");
 }

@@ -59,7 +59,7 @@ async fn note(env: Env, aws: Aws) -> Result<Handler, Error> {
                 },
             };
             telemetry::metric::NEW_KEYS.add(u64::from(result == "new"));
-            tracing::info!(target: "local::workshop", event_key = id, result, "Deduplication check");
+            tracing::info!(target: "local::workshop", event_key = id, result, "checked {id}: {result}");
             Ok(json!({ "result": result }))
         }
     }))

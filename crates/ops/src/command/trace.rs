@@ -213,10 +213,10 @@ mod tests {
     fn lines_about_other_entries_of_the_same_run_are_not_of_this_story() {
         let lines = vec![
             line(2, json!({"message": "delivered entry b to mastodon", "entryId": "b"})),
-            line(3, json!({"message": "Deduplication check", "eventKey": "DELIVERY#mastodon#a"})),
+            line(3, json!({"message": "checked DELIVERY#mastodon#a: new (absent)", "eventKey": "DELIVERY#mastodon#a"})),
             line(1, json!({"message": "delivered entry a to mastodon", "entryId": "a"})),
             line(4, json!({"message": "run of feed github (read): 2 of 2 entries new"})),
-            line(5, json!({"message": "Deduplication check", "eventKey": "DELIVERY#mastodon#b"})),
+            line(5, json!({"message": "checked DELIVERY#mastodon#b: new (absent)", "eventKey": "DELIVERY#mastodon#b"})),
         ];
         let kept: Vec<u64> = of_this("a", lines).iter().map(|line| line.at.as_millis()).collect();
         assert_eq!(kept, [1, 3, 4]);

@@ -19,7 +19,7 @@ fn story(traced: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_event_is_followed_from_the_door_to_its_reply() {
+async fn an_event_is_followed_from_the_request_to_its_reply() {
     let local = platform(&[]);
     assert_eq!(slack::upload(&local, "1").await, StatusCode::OK);
     eventually("the reply", || async { (slack::replies(&local).await == 1).then_some(()) }).await;
@@ -29,11 +29,12 @@ async fn an_event_is_followed_from_the_door_to_its_reply() {
     let traced = ctl(&local, &["trace", "Ev1", "--json"]);
     assert_eq!(traced.code, Some(0));
     let traced = traced.json();
-    assert_snapshot!(story(&traced).join("\n"), @r"
-    slack-events: Deduplication check
-    slack-events: Deduplication check
+    let file_key = traced["records"][1]["key"].as_str().expect("the key of the file");
+    assert_snapshot!(story(&traced).join("\n").replace(file_key, "[file key]"), @r"
+    slack-events: checked Ev1: duplicate (completed)
+    slack-events: checked Ev1: new (absent)
     slack-events: handed over event Ev1 to slack-files (files: 1)
-    slack-files: Deduplication check
+    slack-files: checked [file key]: new (absent)
     slack-files: handled file F1 of event Ev1: replied
     ");
     let records: Vec<&str> = traced["records"]
