@@ -40,8 +40,19 @@ pub enum Received {
     Challenge(String),
     /// A message with files to handle.
     Upload(Upload),
-    /// Nothing to handle.
-    Ignored(Ignored),
+    /// Nothing to handle. The envelope's `event_id`, if it has one.
+    Ignored { why: Ignored, event_key: Option<String> },
+}
+
+impl Received {
+    /// The key of the event, if it has one.
+    pub(crate) fn event_key(&self) -> Option<&str> {
+        match self {
+            Self::Challenge(_) => None,
+            Self::Upload(upload) => Some(&upload.event_key),
+            Self::Ignored { event_key, .. } => event_key.as_deref(),
+        }
+    }
 }
 
 /// Why an event is acknowledged and not handled.
@@ -134,7 +145,10 @@ pub fn read(body: &[u8], own: &Own) -> Result<Received, Error> {
         (Some("event_callback"), Some("file_shared"), _) => Err(Ignored::FileShared),
         _ => Err(Ignored::Other),
     };
-    Ok(received.map_or_else(Received::Ignored, Received::Upload))
+    Ok(match received {
+        Ok(upload) => Received::Upload(upload),
+        Err(why) => Received::Ignored { why, event_key: text(&envelope["event_id"]) },
+    })
 }
 
 fn file_share(envelope: &Value, event: &Value, own: &Own) -> Result<Upload, Ignored> {

@@ -3,7 +3,7 @@
 //! The record of an event has the event's id as its key (`Ev08ABC`). The record of a file has the key
 //! `FILE#team#channel#ts#file`, so that different envelopes of one upload find the same record.
 //!
-//! An event is given back or completed within seconds. A file that was not completed is remembered for longer than the
+//! The claim on an event is completed or released within seconds. A file that was not completed is remembered for longer than the
 //! on-failure queue keeps its event, so that whatever is sent again from there still finds out what was tried.
 
 use std::sync::Arc;

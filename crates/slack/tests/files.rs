@@ -293,7 +293,7 @@ async fn the_handler_takes_what_slack_events_hands_over_and_names_what_failed() 
     let error = invoke(payload.clone()).await.expect_err("refused");
     assert_eq!(
         (error.kind(), error.to_string().as_str()),
-        ("Slack", "1 of 1 files are not done: F1: Slack refused the call: invalid_auth")
+        ("Slack", "1 of 1 files of event Ev1 are not done: F1: Slack refused the call: invalid_auth")
     );
     let answer = invoke(payload).await.expect("done");
     assert_eq!(answer["files"][0]["how"], "replied");

@@ -75,7 +75,7 @@ async fn slack_events_measures_retries_refusals_and_hand_overs_and_repeats_nothi
     );
     assert!(check["dynamodbLatency"].is_number());
     let repeated = lines.iter().find(|line| line.get("retryNum").is_some()).expect("a line");
-    assert_eq!(repeated["message"], "Slack sent an event again (retry 1, reason: http_timeout)");
+    assert_eq!(repeated["message"], "Slack sent event Ev1 again (retry 1, reason: http_timeout)");
     assert_eq!((&repeated["retryNum"], &repeated["retryReason"]), (&1.into(), &"http_timeout".into()));
 }
 

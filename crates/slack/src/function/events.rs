@@ -8,7 +8,7 @@
 //! request that arrives.
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use function::http::{Request, Response};
@@ -79,17 +79,25 @@ impl SlackEvents {
     pub async fn answer(&self, request: &Request, context: &Context) -> Result<Response, Error> {
         let started = self.clock.now();
         let due = (started + ANSWER_WITHIN).min(function::deadline(context).unwrap_or_default());
-        let handled = pin!(self.handle(request, context, due));
+        // Known as soon as the request is verified and read.
+        let event_key = OnceLock::new();
+        let handled = pin!(self.handle(request, context, due, &event_key));
         let answer = select(handled, self.clock.sleep(due.since(started))).await;
         metric::DOOR_LATENCY.took(self.clock.now().since(started));
         match answer {
             Either::Left((answer, _)) => answer,
             // If the event was claimed, the claim ends with its lease.
-            Either::Right(_) => Err(Error::Late),
+            Either::Right(_) => Err(Error::Late { event_key: event_key.get().cloned() }),
         }
     }
 
-    async fn handle(&self, request: &Request, context: &Context, due: Timestamp) -> Result<Response, Error> {
+    async fn handle(
+        &self,
+        request: &Request,
+        context: &Context,
+        due: Timestamp,
+        event_key: &OnceLock<String>,
+    ) -> Result<Response, Error> {
         let secrets = signature::secrets(&self.signing_secrets.get().await?).unwrap_or_default();
         let (timestamp, signature) = (request.header(TIMESTAMP_HEADER), request.header(SIGNATURE_HEADER));
         if let Err(error) = signature::verify(&secrets, timestamp, signature, &request.body, self.clock.now()) {
@@ -97,14 +105,18 @@ impl SlackEvents {
             tracing::warn!(reason = %error, source_ip = request.source_ip, "refused a request that Slack did not sign: {error}");
             return Ok(Response::empty(401));
         }
-        count_retry(request);
-        match event::read(&request.body, &self.own) {
+        let received = event::read(&request.body, &self.own);
+        if let Some(key) = received.as_ref().ok().and_then(Received::event_key) {
+            event_key.get_or_init(|| key.to_owned());
+        }
+        count_retry(request, event_key.get());
+        match received {
             Ok(Received::Upload(upload)) => self.accept(&upload, context, due).await,
             Ok(Received::Challenge(challenge)) => Ok(Response::json(200, &json!({ "challenge": challenge }))),
-            Ok(Received::Ignored(why)) => {
+            Ok(Received::Ignored { why, event_key }) => {
                 metric::SLACK_EVENTS_IGNORED.add(1);
-                let reason = why.name();
-                tracing::debug!(reason, "acknowledged an event without handling it: {reason}");
+                let (reason, name) = (why.name(), name_of(event_key.as_ref()));
+                tracing::debug!(event_key, reason, "acknowledged {name}, but did not handle it: {reason}");
                 Ok(Response::empty(200))
             }
             Err(error) => {
@@ -167,8 +179,13 @@ impl SlackEvents {
     }
 }
 
+/// The event, as messages name it.
+fn name_of(event_key: Option<&String>) -> String {
+    event_key.map_or_else(|| "an event without an id".to_owned(), |key| format!("event {key}"))
+}
+
 /// Counts and logs a request that Slack marks as a repeat.
-fn count_retry(request: &Request) {
+fn count_retry(request: &Request, event_key: Option<&String>) {
     if let Some(number) = request.header(RETRY_NUM_HEADER).and_then(|number| number.parse::<u32>().ok()) {
         let reason: String = request
             .header(RETRY_REASON_HEADER)
@@ -178,10 +195,12 @@ fn count_retry(request: &Request) {
             .take(MAX_REASON_CHARS)
             .collect();
         metric::SLACK_RETRIES.add(1);
+        let name = name_of(event_key);
         tracing::info!(
+            event_key,
             retry_num = number,
             retry_reason = reason,
-            "Slack sent an event again (retry {number}, reason: {reason})"
+            "Slack sent {name} again (retry {number}, reason: {reason})"
         );
     }
 }
@@ -199,8 +218,9 @@ pub enum Error {
     HandOver { event_key: String, error: hand_over::Error },
     #[error("could not claim event {event_key} in the table of processed events: {reason}")]
     Store { event_key: String, reason: String },
-    #[error("could not accept the event within {} ms", ANSWER_WITHIN.as_millis())]
-    Late,
+    /// Without a key, the time was over before the request was read.
+    #[error("could not accept {} within {} ms", name_of(event_key.as_ref()), ANSWER_WITHIN.as_millis())]
+    Late { event_key: Option<String> },
     #[error(transparent)]
     Secret(#[from] function::aws::Error),
 }
@@ -211,7 +231,7 @@ impl Error {
         match self {
             Self::HandOver { .. } => "HandOver",
             Self::Store { .. } => "Store",
-            Self::Late => "Late",
+            Self::Late { .. } => "Late",
             Self::Secret(_) => "Aws",
         }
     }

@@ -76,8 +76,10 @@ impl SlackFiles {
                 Err(error) => unfinished.push((file.id.clone(), error)),
             }
         }
-        let of = upload.files.len();
-        if unfinished.is_empty() { Ok(done) } else { Err(Unfinished { files: unfinished, of }) }
+        if unfinished.is_empty() {
+            return Ok(done);
+        }
+        Err(Unfinished { event_key: upload.event_key.clone(), files: unfinished, of: upload.files.len() })
     }
 
     async fn handle_file(&self, uploaded: UploadedFile<'_>, context: &Context) -> Result<Value, Error> {
@@ -157,7 +159,7 @@ pub enum Error {
     Effect(effect::Error),
     #[error("could not find out whether it was done: {0}")]
     Probe(effect::Error),
-    #[error("the table of processed events: {0}")]
+    #[error("could not claim it or record its outcome in the table of processed events: {0}")]
     Store(String),
 }
 
@@ -176,8 +178,9 @@ impl Error {
 
 /// Some files of an upload are not done.
 #[derive(Debug, thiserror::Error)]
-#[error("{} of {of} files are not done: {}", .files.len(), list(.files))]
+#[error("{} of {of} files of event {event_key} are not done: {}", .files.len(), list(.files))]
 pub struct Unfinished {
+    event_key: String,
     /// Never empty.
     files: Vec<(String, Error)>,
     of: usize,
