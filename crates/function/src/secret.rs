@@ -47,6 +47,14 @@ impl Source {
         }
     }
 
+    /// The name of the parameter, for messages.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Fixed(_) => "(a fixed value)",
+            Self::Named(named) => &named.name,
+        }
+    }
+
     /// The current value.
     pub async fn get(&self) -> Result<Secret, Error> {
         match self {

@@ -4,7 +4,7 @@
 
 use function::http::Response;
 use serde_json::{Map, Value, json};
-use telemetry::metric;
+use telemetry::{causes, metric};
 
 use crate::identity::jwt;
 use crate::ledger::{self, Obstacle};
@@ -193,9 +193,10 @@ impl From<ledger::Error> for Problem {
             Error::AccountNotFound => Problem::new(Code::AccountNotFound, error),
             Error::Store(_) | Error::Item(_) | Error::Record(_) => {
                 // The client learns nothing of our inside. The log does, once, here.
+                let cause = causes(&error);
                 tracing::error!(
                     error = &error as &(dyn std::error::Error + 'static),
-                    "answered a request with 500, because the ledger failed"
+                    "answered 500, because the ledger failed: {cause}"
                 );
                 metric::FAILURES.add(1);
                 Problem::new(Code::Internal, "the service failed and logged the cause; the request is not at fault")
@@ -206,18 +207,17 @@ impl From<ledger::Error> for Problem {
 
 impl From<Obstacle> for Problem {
     fn from(obstacle: Obstacle) -> Self {
-        let (code, detail) = match obstacle {
+        let code = match obstacle {
             Obstacle::SenderNotFound => {
-                (Code::AccountNotFound, "the sender has no account; POST /tokens/accounts opens one")
+                let detail = format!("{obstacle}; POST /tokens/accounts opens one");
+                return Problem::new(Code::AccountNotFound, detail);
             }
-            Obstacle::SenderFrozen => (Code::AccountFrozen, "the sender's account is frozen"),
-            Obstacle::RecipientNotFound => (Code::RecipientNotFound, "the recipient has no account"),
-            Obstacle::RecipientFrozen => (Code::RecipientFrozen, "the recipient's account is frozen"),
-            Obstacle::InsufficientBalance => {
-                (Code::InsufficientBalance, "the account holds less than the amount and its fee")
-            }
-            Obstacle::LimitExceeded => (Code::LimitExceeded, "the transfer is above a limit"),
+            Obstacle::SenderFrozen => Code::AccountFrozen,
+            Obstacle::RecipientNotFound => Code::RecipientNotFound,
+            Obstacle::RecipientFrozen => Code::RecipientFrozen,
+            Obstacle::InsufficientBalance => Code::InsufficientBalance,
+            Obstacle::LimitExceeded => Code::LimitExceeded,
         };
-        Problem::new(code, detail)
+        Problem::new(code, obstacle)
     }
 }

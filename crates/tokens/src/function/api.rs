@@ -41,9 +41,11 @@ async fn build(env: Env, aws: Aws) -> Result<Handler, Error> {
     // first request tries again.
     let (_, keys_read) = tokio::join!(aws.warm(&settings.table_name), keys.current());
     if let Err(error) = keys_read {
+        let parameter = keys.parameter();
         tracing::error!(
+            parameter,
             error = &error as &(dyn std::error::Error + 'static),
-            "could not read the issuer's public keys at the start; the first request tries again"
+            "could not read the issuer's public keys in parameter {parameter} at the start; the first request tries again"
         );
     }
     let api = Api::new(ledger, settings.expectations, keys, clock);
@@ -167,9 +169,11 @@ impl Api {
             return Err(Problem::no_token());
         }
         let keys = self.0.keys.current().await.map_err(|error| {
+            let parameter = self.0.keys.parameter();
             tracing::error!(
+                parameter,
                 error = &error as &(dyn std::error::Error + 'static),
-                "could not read the issuer's public keys; answering 503, because callers cannot be verified"
+                "could not read the issuer's public keys in parameter {parameter}; answering 503, because callers cannot be verified"
             );
             Problem::unavailable("callers cannot be verified at the moment; send the request again")
         })?;
@@ -285,11 +289,11 @@ impl Api {
         require_operator(&caller)?;
         let ReversalInput { sender, id, reason } = ReversalInput::read(request)?;
         let answer = self.0.ledger.reverse(&sender, id, &reason, until).await?;
-        let (by, replayed) = (caller.did.as_str(), answer.replayed);
+        let (sender_did, by, replayed) = (sender.as_str(), caller.did.as_str(), answer.replayed);
         if replayed {
-            tracing::warn!(transaction_id = %id, by, replayed, "operator {by} reversed transfer {id}, which was reversed before; nothing changed");
+            tracing::warn!(transaction_id = %id, sender_did, by, replayed, "operator {by} asked to reverse transfer {id} of {sender_did}; it was reversed before, so nothing changed");
         } else {
-            tracing::warn!(transaction_id = %id, by, replayed, "operator {by} reversed transfer {id}");
+            tracing::warn!(transaction_id = %id, sender_did, by, replayed, "operator {by} reversed transfer {id} of {sender_did}");
         }
         Ok(answered(200, answer))
     }

@@ -42,6 +42,11 @@ impl Keys {
         Keys { source, read: Mutex::default() }
     }
 
+    /// The parameter that holds the keys.
+    pub(crate) fn parameter(&self) -> &str {
+        self.source.name()
+    }
+
     /// The keys as they are now.
     pub async fn current(&self) -> Result<Arc<KeySet>, Error> {
         let text = self.source.get().await?;
@@ -58,9 +63,11 @@ impl Keys {
                 Ok(keys)
             }
             (Err(error), Some((_, keys))) => {
+                let parameter = self.parameter();
                 tracing::error!(
+                    parameter,
                     error = &error as &(dyn std::error::Error + 'static),
-                    "could not read the issuer's new public keys; using the previous ones"
+                    "could not read the issuer's new public keys in parameter {parameter}; using the previous ones"
                 );
                 Ok(Arc::clone(keys))
             }

@@ -19,13 +19,19 @@ use super::plan::Step;
 use crate::table;
 
 /// What stands in the way of a transfer. As long as it is not removed, the same request gets the same answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Obstacle {
+    #[error("the sender has no account")]
     SenderNotFound,
+    #[error("the sender's account is frozen")]
     SenderFrozen,
+    #[error("the recipient has no account")]
     RecipientNotFound,
+    #[error("the recipient's account is frozen")]
     RecipientFrozen,
+    #[error("the account holds less than the amount and its fee")]
     InsufficientBalance,
+    #[error("the transfer is above a limit")]
     LimitExceeded,
 }
 

@@ -64,7 +64,7 @@ pub fn system_random() -> Random {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It was not done, and this request will not do it later.
-    #[error("refused: {0:?}")]
+    #[error("the request was refused: {0}")]
     Refused(Obstacle),
     /// The key was used for another request, which differs in these fields.
     #[error("the key was used for a request that differs in {}", fields.join(", "))]
