@@ -103,12 +103,13 @@ fn report(request: &Request, error: &group::Error) {
         Request::Dissolve(dissolve::Arguments { group_id, .. }) => ("dissolveGroup", group_id.as_str()),
     };
     let refusal = error.kind();
+    let what = if group_id.is_empty() { field.to_owned() } else { format!("{field} of group {group_id}") };
     match error {
         group::Error::Unavailable(cause) => {
             let cause = causes(cause);
-            tracing::warn!(field, group_id, refusal, error = cause, "could not carry out {field}: {cause}");
+            tracing::warn!(field, group_id, refusal, error = cause, "could not carry out {what}: {cause}");
         }
-        _ => tracing::info!(field, group_id, refusal, "refused {field}: {error}"),
+        _ => tracing::info!(field, group_id, refusal, "refused {what}: {error}"),
     }
 }
 
