@@ -225,7 +225,7 @@ async fn redirects_are_followed_five_times() {
             .await;
     assert_eq!(body(&server).await, b"there");
     let server = Server::new(vec![redirect("/again")]).await;
-    assert!(matches!(fetch(&server).await, Err(Error::Redirects)));
+    assert!(matches!(fetch(&server).await, Err(Error::Redirects { .. })));
     assert_eq!(server.count(), 6);
 }
 

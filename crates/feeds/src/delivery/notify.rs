@@ -4,8 +4,8 @@
 //! first, where it can be asked. A failing destination does not hold up the other one. The answer says what each
 //! delivery came to; only a request that makes no sense is an error.
 //!
-//! Mastodon remembers an `Idempotency-Key` for an hour. Within that hour after the first possible attempt (which is when the entry
-//! became owed) posting again has no second effect. After it the account's statuses are searched. Pushover cannot be asked; see
+//! Mastodon remembers an `Idempotency-Key` for an hour. In the first 50 minutes after the first possible attempt (which is when the
+//! entry became owed) we post again, because that has no second effect. After that the account's statuses are searched. Pushover cannot be asked; see
 //! [`crate::outside::pushover`].
 
 use std::{

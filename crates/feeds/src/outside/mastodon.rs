@@ -1,8 +1,9 @@
 //! Mastodon: posts a status, and can be asked whether a status was posted.
 //!
 //! A status is posted with an `Idempotency-Key`. For an hour Mastodon answers a second request with the same key with the status
-//! that it already has. After that hour the account's own recent statuses are searched ([`Mastodon::find`]). A 4xx means that
-//! nothing was posted. Without an answer of Mastodon's own (a timeout, a proxy's 5xx) nobody knows whether it was.
+//! that it already has. We rely on that for 50 minutes. After that the account's own recent statuses are searched
+//! ([`Mastodon::find`]). A 4xx other than 408 means that nothing was posted. Without an answer of Mastodon's own (a timeout, a 408,
+//! a proxy's 5xx) nobody knows whether it was.
 
 use std::{
     collections::HashSet,

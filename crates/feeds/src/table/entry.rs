@@ -54,7 +54,7 @@ impl Table {
             .expression_attribute_values(":now", number(now.as_secs()));
         // If the condition is not met, another run was first, or the answer to our own write was lost. In both cases the
         // entry is in the table, and owed if it has to be delivered.
-        Ok(met("PutItem", put.send().await)?.map(|_| marker))
+        Ok(met(&self.name, "PutItem", put.send().await)?.map(|_| marker))
     }
 
     /// What the table has of these entries. Entries that it does not have, or that have expired, are left out.
@@ -72,7 +72,7 @@ impl Table {
                     .request_items(&self.name, wanted)
                     .send()
                     .await
-                    .map_err(Error::sdk("BatchGetItem"))?;
+                    .map_err(Error::sdk(&self.name, "BatchGetItem"))?;
                 for item in answer.responses.unwrap_or_default().remove(&self.name).unwrap_or_default() {
                     let marker = Marker::from_item(&item)?;
                     if !marker.is_over(now) {
@@ -86,7 +86,7 @@ impl Table {
                 }
             }
             if !keys.is_empty() {
-                return Err(Error::Unread { keys: keys.len() });
+                return Err(Error::Unread { table: self.name.clone(), keys: keys.len() });
             }
         }
         Ok(known)
@@ -117,7 +117,7 @@ impl Table {
                 .set_exclusive_start_key(from)
                 .send()
                 .await
-                .map_err(Error::sdk("Query"))?;
+                .map_err(Error::sdk(&self.name, "Query"))?;
             for item in page.items.unwrap_or_default() {
                 match Marker::from_item(&item) {
                     Ok(marker) if ids.insert(marker.entry.id.clone()) => markers.push(marker),
@@ -154,7 +154,7 @@ impl Table {
                 .condition_expression(format!("attribute_exists({ID}) AND revision = :read"))
                 .expression_attribute_values(":read", number(read_revision))
                 .return_values(ReturnValue::AllNew);
-            if let Some(answer) = met("UpdateItem", update.send().await)? {
+            if let Some(answer) = met(&self.name, "UpdateItem", update.send().await)? {
                 let stored = Marker::from_item(&answer.attributes.unwrap_or_default())?;
                 return self.begin_time(stored, now).await;
             }
@@ -197,7 +197,7 @@ impl Table {
                 .condition_expression(format!("attribute_exists({ID}) AND attribute_not_exists(pending)"))
                 .expression_attribute_names("#ttl", TTL)
                 .expression_attribute_values(":ttl", number((now + KEPT).as_secs_ceil()));
-            if met("UpdateItem", settled.send().await)?.is_some() {
+            if met(&self.name, "UpdateItem", settled.send().await)?.is_some() {
                 return Ok(());
             }
             let pending = update()
@@ -207,14 +207,14 @@ impl Table {
                 .expression_attribute_values(":ttl", number((now + DEAD_KEPT).as_secs_ceil()))
                 .expression_attribute_values(":dead", text(Pending::Dead.name()))
                 .expression_attribute_values(":shadow", text(Pending::Shadow.name()));
-            if met("UpdateItem", pending.send().await)?.is_some() {
+            if met(&self.name, "UpdateItem", pending.send().await)?.is_some() {
                 return Ok(());
             }
             let owed = update()
                 .update_expression("SET left_at = :left")
                 .condition_expression("pending = :owed")
                 .expression_attribute_values(":owed", text(Pending::Owed.name()));
-            if met("UpdateItem", owed.send().await)?.is_some() {
+            if met(&self.name, "UpdateItem", owed.send().await)?.is_some() {
                 return Ok(());
             }
             // It is not in the table, or it was settled a moment ago: look again.
@@ -236,6 +236,6 @@ impl Table {
             .condition_expression(format!("attribute_exists({ID}) AND (attribute_not_exists(#ttl) OR #ttl > :now)"))
             .expression_attribute_names("#ttl", TTL)
             .expression_attribute_values(":now", number(now.as_secs()));
-        Ok(met("UpdateItem", update.send().await)?.is_some())
+        Ok(met(&self.name, "UpdateItem", update.send().await)?.is_some())
     }
 }

@@ -173,7 +173,7 @@ impl Table {
                 put.condition_expression("version = :read").expression_attribute_values(":read", number(read_version))
             }
         };
-        if met("PutItem", put.send().await)?.is_none() {
+        if met(&self.name, "PutItem", put.send().await)?.is_none() {
             // Nothing refers to our parts, unless the other run read the very same feed, or was this one and its answer was lost.
             if feed.chunks > 0 {
                 let winner = self.feed().await?;
@@ -196,7 +196,7 @@ impl Table {
         for chunk in 0..old.chunks {
             let part = key(&chunk_key(&old.chunks_digest, chunk));
             let delete = self.client.delete_item().table_name(&self.name).set_key(Some(part));
-            delete.send().await.map_err(Error::sdk("DeleteItem"))?;
+            delete.send().await.map_err(Error::sdk(&self.name, "DeleteItem"))?;
         }
         Ok(())
     }
@@ -207,14 +207,14 @@ impl Table {
             .change_feed(owed_left)
             .update_expression("SET not_before = :at, owed_left = :owed")
             .expression_attribute_values(":at", number(not_before.as_millis()));
-        met("UpdateItem", update.send().await)?;
+        met(&self.name, "UpdateItem", update.send().await)?;
         Ok(())
     }
 
     /// Notes that something is owed again, so that runs look for it also while the feed is paused.
     pub(crate) async fn wake(&self) -> Result<(), Error> {
         let update = self.change_feed(true).update_expression("SET owed_left = :owed");
-        met("UpdateItem", update.send().await)?;
+        met(&self.name, "UpdateItem", update.send().await)?;
         Ok(())
     }
 

@@ -50,23 +50,24 @@ pub(crate) const ESCAPE: &str = "entry:";
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{operation} on the state table failed: {reason}")]
-    Store { operation: &'static str, code: String, reason: String },
+    #[error("{operation} on the state table {table} failed: {reason}")]
+    Store { table: String, operation: &'static str, code: String, reason: String },
     #[error("the item {id} in the state table cannot be read: {reason}")]
     Item { id: String, reason: &'static str },
     #[error("other runs kept changing the item {id}; the next run tries again")]
     Contended { id: String },
-    #[error("BatchGetItem on the state table left {keys} keys unread; the next run tries again")]
-    Unread { keys: usize },
+    #[error("BatchGetItem on the state table {table} left {keys} keys unread; the next run tries again")]
+    Unread { table: String, keys: usize },
 }
 
 impl Error {
-    fn sdk<E, R>(operation: &'static str) -> impl FnOnce(SdkError<E, R>) -> Error
+    fn sdk<E, R>(table: &str, operation: &'static str) -> impl FnOnce(SdkError<E, R>) -> Error
     where
         E: std::error::Error + ProvideErrorMetadata + 'static,
         R: std::fmt::Debug,
     {
         move |error| Error::Store {
+            table: table.to_owned(),
             operation,
             code: error.code().unwrap_or("unknown").to_owned(),
             reason: DisplayErrorContext(&error).to_string(),
@@ -100,13 +101,13 @@ impl Table {
             .consistent_read(true)
             .send()
             .await
-            .map_err(Error::sdk("GetItem"))?;
+            .map_err(Error::sdk(&self.name, "GetItem"))?;
         Ok(answer.item)
     }
 
     async fn put(&self, item: Item) -> Result<(), Error> {
         let put = self.client.put_item().table_name(&self.name).set_item(Some(item));
-        put.send().await.map_err(Error::sdk("PutItem"))?;
+        put.send().await.map_err(Error::sdk(&self.name, "PutItem"))?;
         Ok(())
     }
 }
@@ -116,7 +117,7 @@ fn key(id: &str) -> Item {
 }
 
 /// Whether a write's condition was met. An error that says anything else is an error.
-fn met<T, E, R>(operation: &'static str, written: Result<T, SdkError<E, R>>) -> Result<Option<T>, Error>
+fn met<T, E, R>(table: &str, operation: &'static str, written: Result<T, SdkError<E, R>>) -> Result<Option<T>, Error>
 where
     E: std::error::Error + ProvideErrorMetadata + 'static,
     R: std::fmt::Debug,
@@ -124,7 +125,7 @@ where
     match written {
         Ok(answer) => Ok(Some(answer)),
         Err(error) if is_condition(&error) => Ok(None),
-        Err(error) => Err(Error::sdk(operation)(error)),
+        Err(error) => Err(Error::sdk(table, operation)(error)),
     }
 }
 

@@ -51,8 +51,8 @@ pub enum Error {
     Address { host: String, address: IpAddr },
     #[error("could not resolve {host}: {reason}")]
     Resolve { host: String, reason: String },
-    #[error("stopped after {MAX_REDIRECTS} redirects")]
-    Redirects,
+    #[error("stopped after {MAX_REDIRECTS} redirects, the first of them from {host}")]
+    Redirects { host: String },
     #[error("{host} sent a redirect without a usable Location")]
     RedirectWithoutLocation { host: String },
     #[error("{host} answered {status}")]
@@ -267,6 +267,7 @@ impl Fetcher {
 
     /// One try: the request, and the redirects that follow.
     async fn follow(&self, url: &Url, validators: &Validators) -> Result<Fetched, Failed> {
+        let first = host_of(url);
         let mut url = url.clone();
         for _ in 0..=MAX_REDIRECTS {
             self.policy.check_url(&url)?;
@@ -297,7 +298,7 @@ impl Fetcher {
             let body = body::read(response, &host).await?;
             return Ok(Fetched::Changed(Document { body, charset, url, validators, fresh_for }));
         }
-        Err(Error::Redirects.into())
+        Err(Error::Redirects { host: first }.into())
     }
 
     async fn request(&self, url: &Url, validators: &Validators) -> Result<reqwest::Response, Error> {
