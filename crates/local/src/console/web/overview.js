@@ -26,7 +26,7 @@ export function overview(root, frame) {
   root.append(
     el('ul', { class: 'counters', 'aria-label': 'Counts since this page was opened' },
       counter('arrived', 'requests'), counter('new', 'new keys'), counter('duplicate', 'duplicates'),
-      counter('inflight', 'in flight'), counter('out', 'effects'), counter('failed', 'failed runs')),
+      counter('inflight', 'in flight'), counter('out', 'effects'), counter('failed', 'failed invocations')),
     el('div', { class: 'columns' },
       el('div', {}, el('section', { class: 'card', 'aria-labelledby': 'live-title' },
         el('div', { class: 'row end' }, el('h2', { id: 'live-title' }, 'Live'), el('div', { class: 'row' }, pause, clear)), empty, feed)),

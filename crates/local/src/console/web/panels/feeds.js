@@ -7,7 +7,7 @@ const SHOWN = 30;
 /** The colour and the name of each state. */
 const STATES = {
   owed: ['dup', 'owed'], delivered: ['new', 'delivered'], ignored: ['', 'ignored'], dead: ['bad', 'dead'],
-  marked: ['', 'older than the first read'], same: ['', 'known under another id'], shadow: ['dup', 'rehearsed'],
+  marked: ['', 'there at the first read, not posted'], same: ['', 'known under another id'], shadow: ['dup', 'rehearsed'],
 };
 
 export function mount(root, kit) {

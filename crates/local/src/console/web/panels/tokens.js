@@ -5,7 +5,7 @@ const ROWS = 30;
 export function mount(root, kit) {
   const { el, fill, on, announce, config } = kit;
   const accounts = config.accounts ?? [];
-  const name = (did) => (did ? did.split(':').pop() : 'the bank');
+  const name = (did) => (did ? did.split(':').pop() : 'a grant');
 
   // ---------------------------------------------------------------- talking to the API
 
