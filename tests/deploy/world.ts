@@ -159,9 +159,9 @@ export async function invoke(fn: string, payload: object): Promise<any> {
 
 /** A request to the deployed HTTP API; without a body it is a GET. */
 export function request(route: string, headers: Record<string, string>, body?: string): Promise<{ status: number; text: string; headers: http.IncomingHttpHeaders }> {
-  const door = new URL(world.outputs.HttpApiUrl!);
+  const api = new URL(world.outputs.HttpApiUrl!);
   return new Promise((resolve, reject) => {
-    const call = http.request(new URL(route, world.aws.url), { method: body === undefined ? 'GET' : 'POST', headers: { ...headers, host: door.host }, timeout: EFFECT_MS }, (answer) => {
+    const call = http.request(new URL(route, world.aws.url), { method: body === undefined ? 'GET' : 'POST', headers: { ...headers, host: api.host }, timeout: EFFECT_MS }, (answer) => {
       let text = '';
       answer.on('data', (d) => (text += d));
       answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text, headers: answer.headers }));

@@ -419,7 +419,7 @@ async fn transient_errors_do_trip_it_and_the_clock_alone_lets_one_call_probe() {
         for n in 10..20 {
             once.mark(&open(&format!("Ev{n}"))).await.unwrap();
         }
-        assert_eq!(db.calls().total(), 4, "{fault:?}: one probe a minute");
+        assert_eq!(db.calls().total(), 4, "{fault:?}: one probe per minute");
     }
 }
 

@@ -45,7 +45,7 @@ enum Case {
     /// A metric of our own, as the EMF line of a function: its values.
     Own { function: &'static str, metric: &'static str, bad: &'static [f64], well: &'static [f64] },
     /// Ten requests to the HTTP API: how many are answered with 500.
-    Door { bad: u32, well: u32 },
+    HttpApi { bad: u32, well: u32 },
     /// A queue: how many messages it has.
     Queue { queue: &'static str, bad: usize, well: usize },
     /// A service that does not run here: its values.
@@ -54,7 +54,7 @@ enum Case {
 
 /// The case of an alarm, by its name in production.
 fn case(alarm: &str) -> Option<Case> {
-    use Case::{Door, Lambda, Own, Queue, Service};
+    use Case::{HttpApi, Lambda, Own, Queue, Service};
     let errors = |function, bad| Lambda { function, bad: (bad, 50.0), well: (0, 50.0) };
     let slow = |function, ms| Lambda { function, bad: (0, ms), well: (0, 50.0) };
     let sum = |function, metric, bad: &'static [f64]| Own { function, metric, bad, well: &[0.0] };
@@ -74,7 +74,7 @@ fn case(alarm: &str) -> Option<Case> {
         "hatebu-feed-gap" => sum("hatebu-subscriber", "FeedGaps", &[1.0]),
         "hatebu-feed-silence" => Own { function: "hatebu-subscriber", metric: "FeedReads", bad: &[], well: &[1.0] },
         "hatebu-feed-dead-letters" => sum("hatebu-subscriber", "DeadLetters", &[1.0]),
-        "http-api-errors" => Door { bad: 5, well: 4 },
+        "http-api-errors" => HttpApi { bad: 5, well: 4 },
         "tokens-api-errors" => sum("tokens-api", "Failures", &[3.0]),
         "tokens-api-crashes" => errors("tokens-api", 3),
         "tokens-api-latency" => {
@@ -119,7 +119,7 @@ impl Case {
                     })));
                 }
             }
-            Self::Door { bad: when_bad, well } => {
+            Self::HttpApi { bad: when_bad, well } => {
                 let failed = if bad { *when_bad } else { *well };
                 for request in 0..10 {
                     let status = if request < failed { 500 } else { 200 };

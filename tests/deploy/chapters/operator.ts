@@ -37,7 +37,7 @@ test('a schedule is paused, slowed and resumed, and everything else of it stays'
   }
 });
 
-test('an event is traced from the door to its reply, and its keys are shown', { timeout: DEPLOY_MS }, async () => {
+test('an event is traced from the request to its reply, and its keys are shown', { timeout: DEPLOY_MS }, async () => {
   const seconds = Math.floor(Date.now() / 1000);
   const body = fileEvent('Ev000OPERATOR', 'F000OPERATOR', seconds);
   const posted = world.slack.posts().length;

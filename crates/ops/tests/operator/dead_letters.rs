@@ -132,7 +132,7 @@ async fn one_of_many_can_be_dropped_and_the_others_stay() {
 
 /// A platform whose GitHub feed has one entry that Mastodon refused for good; answers its id.
 async fn refused_entry(local: &Local) -> String {
-    assert_eq!(ctl(local, &["schedules", "run", "github-subscriber"]).code, Some(0), "the first reading marks");
+    assert_eq!(ctl(local, &["schedules", "run", "github-subscriber"]).code, Some(0), "the first read posts nothing");
     let (status, _) = answer(http().post(format!("{}/feeds/sample/github", local.url))).await;
     assert!(status.is_success());
     local.put_faults(json!({"mastodon": {"mode": "refuse", "status": 422}})).await;

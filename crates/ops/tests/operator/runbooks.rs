@@ -176,7 +176,7 @@ async fn dead_letters_of_a_feed() {
     let local = platform(&[("GITHUB_SUBSCRIBER__DEAD_AFTER", "1")]);
     let (alarm, page, feed) = ("github-feed-dead-letters", "feed-dead-letters", ("FEED", "github"));
     let run = || ctl(&local, &["schedules", "run", "github-subscriber"]);
-    assert_eq!(run().code, Some(0), "the first reading marks");
+    assert_eq!(run().code, Some(0), "the first read posts nothing");
     assert!(answer(http().post(format!("{}/feeds/sample/github", local.url))).await.0.is_success());
     local.put_faults(json!({"mastodon": {"mode": "refuse", "status": 422}})).await;
     assert_eq!(run().code, Some(0));

@@ -464,7 +464,7 @@ fn two_runs_never_both_move_the_alias() {
     let small = Settings { steps: vec![10, 100], bake: 1, ..settings() };
     let process = |run: &str| Process::with(Goal::Forward(NEW), run, small.clone());
     let start = Node::new(vec![process("one"), process("two")], 1, 0);
-    // `Node::apply` holds the fence to its promise at every write.
+    // `Node::apply` asserts at every write that no run that was overtaken changes the alias.
     let (nodes, _) = explore(start, &[], false, |node| {
         outcome_is_true_for_winner(node);
         let finished =
@@ -528,9 +528,9 @@ fn a_rollback_returns_to_the_version_before_once() {
     assert_eq!(conclusion, Conclusion::WentBack { old: OLD, new: NEW, why: Why::Asked });
     assert_eq!((model.alias.version, model.alias.other), (OLD, None));
     let (model, conclusion) = run(&model, Goal::Rollback(None), "three");
-    assert_eq!(conclusion, Conclusion::AlreadyThere { live: OLD }, "twice is once");
+    assert_eq!(conclusion, Conclusion::AlreadyThere { live: OLD }, "a second rollback changes nothing");
     let (_, conclusion) = run(&model, Goal::Rollback(Some(NEW)), "four");
-    assert_eq!(conclusion, Conclusion::WentBack { old: NEW, new: OLD, why: Why::Asked }, "unless it is said where to");
+    assert_eq!(conclusion, Conclusion::WentBack { old: NEW, new: OLD, why: Why::Asked }, "unless it names a version");
 }
 
 #[test]
