@@ -1,5 +1,7 @@
 //! Time, handed in. Everything that decides by the time or waits asks a [`Clock`], so that a test can decide both.
-//! One exception: the credentials (`outside/auth.rs`) read the machine's clock for the life of their tokens.
+//! The exceptions use the machine's clock: the credentials for the life of their tokens (`outside/auth.rs`), the HTTP client for the
+//! time limit of a request (`outside/transport.rs`), the library for its claims in the shared state (`outside/shared.rs`), and the
+//! thread that ends a run with `--auto` (`command/mod.rs`).
 
 use std::fmt;
 use std::future::Future;

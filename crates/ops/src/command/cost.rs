@@ -16,7 +16,7 @@ use crate::infra::find_tree;
 
 Run it in the project's source tree.")]
 pub struct Cost {
-    /// Subtract what AWS gives away each month
+    /// Subtract what AWS's free tier covers each month
     #[arg(long)]
     pub free_tier: bool,
     /// A file with the usage of one month, instead of infra/cost/usage.json

@@ -1,7 +1,7 @@
 //! Compares what is deployed with the templates. There is one finding per table, index, TTL, schedule, alias, alarm, secret,
 //! role and permission.
 //!
-//! Promise: a thing that cannot be read is never reported as well. What the templates do not say is not compared: names that AWS makes
+//! Promise: what cannot be read is never reported as correct. What the templates do not say is not compared: names that AWS makes
 //! (API ids, role names) are accepted as they are.
 
 mod compare;

@@ -1,4 +1,4 @@
-//! How a rollout is shown: plain lines in a pipeline, a picture that is overwritten in a terminal. Both are made from events
+//! How a rollout is shown: plain lines in a pipeline, a progress display in a terminal. Both are made from events
 //! alone.
 
 use std::collections::BTreeMap;

@@ -28,7 +28,7 @@ use crate::outside::transport::{Network, Target};
 use crate::settings::{self, Process, Project};
 use crate::source;
 
-/// How long a run with `--auto` may take.
+/// How long a run with `--auto` may upload.
 const AUTO_TIME: Duration = Duration::from_secs(25);
 /// After this time a run with `--auto` is ended, wherever it is. A crash loses nothing.
 const AUTO_END: Duration = Duration::from_secs(28);
@@ -50,7 +50,7 @@ struct Cli {
     /// Use the logs of all projects, not only those of the current directory
     #[arg(long, global = true)]
     all_projects: bool,
-    /// For hooks: print nothing, take at most 25 seconds, always exit with 0
+    /// For hooks: print nothing, upload for at most 25 seconds, end within 28, always exit with 0
     #[arg(long, global = true)]
     auto: bool,
     /// Print JSON
@@ -71,7 +71,7 @@ static CONFIG_HELP: LazyLock<String> = LazyLock::new(|| {
 enum Command {
     /// Upload new lines (the default command)
     Upload,
-    /// Show how much is uploaded, how much is not, and how old that is
+    /// Show how many lines are uploaded, how many are not, and how old the oldest of these is
     Status,
     /// Compare the logs with BigQuery: what is missing, what is there twice
     Verify,

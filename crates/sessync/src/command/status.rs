@@ -1,4 +1,4 @@
-//! `sessync status`: how much is uploaded, how much is not, and how old that is.
+//! `sessync status`: how many lines are uploaded, how many are not, and how old the oldest of these is.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
