@@ -42,7 +42,7 @@ impl Timestamp {
     }
 
     pub fn saturating_sub(self, duration: Duration) -> Self {
-        Self(self.0.saturating_sub(millis(duration)))
+        Self(self.0.saturating_sub(whole_millis(duration)))
     }
 }
 
@@ -50,13 +50,13 @@ impl std::ops::Add<Duration> for Timestamp {
     type Output = Timestamp;
 
     fn add(self, duration: Duration) -> Timestamp {
-        Timestamp(self.0.saturating_add(millis(duration)))
+        Timestamp(self.0.saturating_add(whole_millis(duration)))
     }
 }
 
 impl From<SystemTime> for Timestamp {
     fn from(time: SystemTime) -> Self {
-        Self(millis(time.duration_since(UNIX_EPOCH).unwrap_or_default()))
+        Self(whole_millis(time.duration_since(UNIX_EPOCH).unwrap_or_default()))
     }
 }
 
@@ -88,7 +88,8 @@ impl fmt::Display for Timestamp {
     }
 }
 
-fn millis(duration: Duration) -> u64 {
+/// A duration in whole milliseconds. One that is too long for them becomes the longest.
+pub fn whole_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

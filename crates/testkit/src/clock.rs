@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{AsyncSleep, Sleep};
 use futures::future::BoxFuture;
-use ichido::{Clock, Timestamp};
+use ichido::{Clock, Timestamp, whole_millis};
 
 /// The time of a new clock: 2026-01-01T00:00:00Z in milliseconds. Any fixed time would do.
 pub const START_MS: u64 = 1_767_225_600_000;
@@ -75,7 +75,7 @@ impl ManualClock {
 
     /// Moves the time forward and wakes the sleepers that are due.
     pub fn advance(&self, by: Duration) {
-        let by = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        let by = whole_millis(by);
         let mut state = self.lock();
         let to = state.now_ms.saturating_add(by);
         state.move_to(to);
@@ -100,7 +100,7 @@ impl ManualClock {
 
     /// Completes `duration` later in this clock's time.
     pub fn wait(&self, duration: Duration) -> impl Future<Output = ()> + Send + use<> {
-        let duration = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let duration = whole_millis(duration);
         Asleep { state: Arc::clone(&self.state), duration, key: None, turns: 0 }
     }
 

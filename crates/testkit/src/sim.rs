@@ -98,7 +98,7 @@ impl Sim {
     /// A duration below `end`, in whole milliseconds.
     #[must_use]
     pub fn shorter_than(&self, end: Duration) -> Duration {
-        Duration::from_millis(self.below(u64::try_from(end.as_millis()).unwrap_or(u64::MAX)))
+        Duration::from_millis(self.below(ichido::whole_millis(end)))
     }
 
     /// Adds a task.

@@ -14,11 +14,6 @@ pub(crate) fn rfc3339(ms: u64) -> String {
     Timestamp::from_millis(ms).to_string()
 }
 
-/// A duration in whole milliseconds.
-pub(crate) fn whole_ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// A duration in milliseconds with two decimals, as the console shows it.
 pub(crate) fn shown_ms(duration: Duration) -> f64 {
     telemetry::metric::rounded_millis(duration, 2)

@@ -14,7 +14,7 @@ use telemetry::trace::Trace;
 use template::{self, Function as Declared};
 use tokio::sync::Mutex;
 
-use crate::platform::clock::{now_ms, whole_ms};
+use crate::platform::clock::now_ms;
 use crate::world::metrics::Metrics;
 
 /// The largest payload and answer of a synchronous invocation.
@@ -188,7 +188,7 @@ impl Function {
         })?;
         let mut context = Context::default();
         context.request_id.clone_from(&request_id);
-        context.deadline = now_ms().saturating_add(whole_ms(self.declared.timeout));
+        context.deadline = now_ms().saturating_add(ichido::whole_millis(self.declared.timeout));
         context.invoked_function_arn = template::arn("lambda", &format!("function:{}:live", self.declared.name));
         context.xray_trace_id = Some(trace.header().to_owned());
         context.env_config = self.config.clone();

@@ -21,7 +21,7 @@ use telemetry::trace::Trace;
 
 use tokio::sync::Semaphore;
 
-use crate::platform::clock::{now_ms, rfc3339, shown_ms, whole_ms};
+use crate::platform::clock::{now_ms, rfc3339, shown_ms};
 use crate::platform::journal::{self, Journal};
 use crate::world::functions::{Failure, Function, Functions};
 use crate::world::live::Live;
@@ -170,7 +170,7 @@ impl Invocations {
         loop {
             sleep_until(accepted.due_ms).await;
             let permit = self.0.at_once.acquire().await;
-            let deadline_ms = now_ms().saturating_add(whole_ms(function.declared.timeout));
+            let deadline_ms = now_ms().saturating_add(ichido::whole_millis(function.declared.timeout));
             self.0.journal.append(&Record::Started { id: accepted.id.clone(), deadline_ms })?;
             let trace = Trace::from_header(&accepted.trace);
             let invoked =
@@ -190,7 +190,7 @@ impl Invocations {
             accepted.failure = Some((failure.kind.clone(), failure.message.clone()));
             match accepted.interrupted_until_ms.take() {
                 // Not counted: on AWS the claim of the interrupted attempt would have ended before this attempt.
-                Some(until) => accepted.due_ms = until.saturating_add(whole_ms(GRACE)),
+                Some(until) => accepted.due_ms = until.saturating_add(ichido::whole_millis(GRACE)),
                 None => {
                     accepted.failed += 1;
                     let age = Duration::from_millis(now_ms().saturating_sub(accepted.at_ms));
@@ -201,7 +201,7 @@ impl Invocations {
                         return self.end(&accepted);
                     }
                     let wait = wait(accepted.failed, failure, function.declared.timeout, self.0.scale);
-                    accepted.due_ms = now_ms().saturating_add(whole_ms(wait));
+                    accepted.due_ms = now_ms().saturating_add(ichido::whole_millis(wait));
                 }
             }
             self.0.journal.append(&Record::Failed {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::platform::clock::{now_ms, whole_ms};
+use crate::platform::clock::now_ms;
 
 /// Minutes that are kept for alarms: three periods of one hour.
 const MINUTES: usize = 180;
@@ -73,7 +73,7 @@ impl Metrics {
 
     /// Moves the time of metrics forward, and returns how far it is now ahead of the clock.
     pub fn advance(&self, by: Duration) -> Duration {
-        let by = whole_ms(by);
+        let by = ichido::whole_millis(by);
         let before = self.ahead_ms.fetch_add(by, Ordering::Relaxed);
         Duration::from_millis(before.saturating_add(by))
     }

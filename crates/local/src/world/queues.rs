@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use template::Queue;
 
-use crate::platform::clock::{now_ms, whole_ms};
+use crate::platform::clock::now_ms;
 use crate::platform::journal::{self, Journal};
 
 /// The default visibility timeout of SQS.
@@ -99,7 +99,7 @@ impl Queues {
     /// Takes up to `most` visible messages. They are invisible to others for `visibility`.
     pub(crate) fn receive(&self, queue: &str, most: usize, visibility: Option<Duration>) -> Vec<Message> {
         let now = now_ms();
-        let held = whole_ms(visibility.unwrap_or(VISIBILITY));
+        let held = ichido::whole_millis(visibility.unwrap_or(VISIBILITY));
         let mut messages = self.lock();
         self.expire(&mut messages, now);
         let free = messages.iter_mut().filter(|message| message.queue == queue && message.visible_ms <= now);
@@ -131,7 +131,7 @@ impl Queues {
 
     /// Makes a received message visible again after `visibility` from now.
     pub(crate) fn hold(&self, queue: &str, receipt: &str, visibility: Duration) {
-        let until = now_ms().saturating_add(whole_ms(visibility));
+        let until = now_ms().saturating_add(ichido::whole_millis(visibility));
         for message in self.lock().iter_mut() {
             if message.queue == queue && message.receipt == receipt {
                 message.visible_ms = until;
@@ -161,7 +161,7 @@ impl Queues {
 
     fn expire(&self, messages: &mut Vec<Message>, now: u64) {
         messages.retain(|message| {
-            let kept = self.queues.get(&message.queue).map_or(u64::MAX, |kept| whole_ms(*kept));
+            let kept = self.queues.get(&message.queue).map_or(u64::MAX, |kept| ichido::whole_millis(*kept));
             message.sent_ms.saturating_add(kept) > now
         });
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use template::Schedule as Declared;
 
-use crate::platform::clock::{now_ms, rfc3339, whole_ms};
+use crate::platform::clock::{now_ms, rfc3339};
 
 /// A schedule and its present state.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ impl Schedules {
             let expression = change.map_or(&declared.expression, |change| &change.expression).clone();
             let enabled = change.map_or(declared.enabled, |change| change.enabled);
             let rate = rate(&expression)?;
-            let next_ms = enabled.then(|| now + whole_ms(rate));
+            let next_ms = enabled.then(|| now + ichido::whole_millis(rate));
             list.push(Schedule { declared, expression, enabled, next_ms, last_ms: None });
         }
         Ok(Self { path, list: Mutex::new(list), changed: tokio::sync::Notify::new() })
@@ -100,7 +100,7 @@ impl Schedules {
             expression.clone_into(&mut schedule.expression);
         }
         schedule.enabled = enabled.unwrap_or(schedule.enabled);
-        schedule.next_ms = schedule.enabled.then(|| now_ms() + whole_ms(every));
+        schedule.next_ms = schedule.enabled.then(|| now_ms() + ichido::whole_millis(every));
         let changed = schedule.clone();
         self.keep(&list);
         drop(list);
@@ -150,7 +150,7 @@ impl Schedules {
         due.map(|schedule| {
             schedule.last_ms = Some(now);
             // Counted from now: a machine that slept makes up for one run, not for all of them.
-            schedule.next_ms = rate(&schedule.expression).ok().map(|every| now + whole_ms(every));
+            schedule.next_ms = rate(&schedule.expression).ok().map(|every| now + ichido::whole_millis(every));
             schedule.clone()
         })
         .collect()
