@@ -1,4 +1,4 @@
-//! Locks without poisoning.
+//! Locks without poisoning. `telemetry::lock` does the same; this crate has its own because it stands alone.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

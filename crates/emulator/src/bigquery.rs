@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -263,7 +263,7 @@ impl StandIn {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // After a panic elsewhere the tables may lack some rows of one request, but they are still usable.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        telemetry::lock(&self.inner)
     }
 }
 

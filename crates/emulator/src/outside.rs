@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::future::{Future, pending, poll_fn};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 
 /// On which side of a call the process dies.
@@ -115,6 +115,6 @@ impl Outside {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        telemetry::lock(&self.state)
     }
 }

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use aws_config::environment::EnvironmentVariableCredentialsProvider;
@@ -229,7 +229,7 @@ impl Aws {
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Instant, Secret)>> {
-        self.0.secrets.lock().unwrap_or_else(PoisonError::into_inner)
+        telemetry::lock(&self.0.secrets)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::{Either, select};
@@ -99,11 +99,11 @@ impl Named {
     }
 
     fn cached(&self) -> Option<Secret> {
-        self.cached.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        telemetry::lock(&self.cached).clone()
     }
 
     fn keep(&self, secret: &Secret) {
-        *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = Some(secret.clone());
+        *telemetry::lock(&self.cached) = Some(secret.clone());
     }
 }
 

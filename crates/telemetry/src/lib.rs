@@ -26,6 +26,7 @@
 //! ```
 
 mod emf;
+mod lock;
 mod log;
 pub mod metric;
 mod scope;
@@ -35,6 +36,7 @@ mod watch;
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
 
+pub use lock::lock;
 pub use log::causes;
 pub use scope::{Invocation, invocation, scoped};
 pub use tracing::Level;

@@ -1,7 +1,7 @@
 //! The running invocation: its ids, its metrics, and where its lines go.
 
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::emf::Batch;
 use crate::trace::Trace;
@@ -42,7 +42,7 @@ pub async fn scoped<F: Future>(sink: Sink, work: F) -> F::Output {
 
 impl Scope {
     fn take(&self) -> Batch {
-        std::mem::take(&mut *self.metrics.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *crate::lock(&self.metrics))
     }
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn record(measurement: emf::Measurement, urgent: bool) {
             return;
         };
         let full = {
-            let mut batch = scope.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut batch = crate::lock(&scope.metrics);
             batch.push(measurement);
             batch.is_full().then(|| std::mem::take(&mut *batch))
         };

@@ -11,13 +11,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{AsyncSleep, Sleep};
 use futures::future::BoxFuture;
 use ichido::{Clock, Timestamp, whole_millis};
+use telemetry::lock;
 
 /// The time of a new clock: 2026-01-01T00:00:00Z in milliseconds. Any fixed time would do.
 pub const START_MS: u64 = 1_767_225_600_000;
@@ -147,11 +148,6 @@ impl State {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    // A panic fails its own test, and the time is a number that cannot be half written. So a poisoned lock does no harm.
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// One sleeper. It falls asleep at its first poll. If it is dropped, the clock forgets it.
 struct Asleep {
     state: Arc<Mutex<State>>,
@@ -205,7 +201,7 @@ impl Future for SyncFuture {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut().poll(cx)
+        lock(&self.0).as_mut().poll(cx)
     }
 }
 

@@ -4,7 +4,7 @@
 //! DynamoDB store with it, call by call.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use ichido::store::{Admit, Admitted, Error, Settle, Settled};
 use ichido::{Key, Record, State, Store, Timestamp};
@@ -46,7 +46,7 @@ impl Memory {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        telemetry::lock(&self.state)
     }
 
     fn called(&self) -> MutexGuard<'_, Inner> {

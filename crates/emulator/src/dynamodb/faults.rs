@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::pending;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -320,7 +320,7 @@ impl Faults {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        telemetry::lock(&self.state)
     }
 }
 
@@ -474,7 +474,7 @@ impl Faulty {
     }
 
     fn lock_stragglers(&self) -> MutexGuard<'_, Vec<(Timestamp, Call)>> {
-        self.stragglers.lock().unwrap_or_else(PoisonError::into_inner)
+        telemetry::lock(&self.stragglers)
     }
 
     async fn perform(&self, call: Call, lag: Option<Lag>) -> Answer {

@@ -11,7 +11,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -262,7 +262,7 @@ impl<S: Store> Notifier<S> {
     async fn limit(&self, until: Timestamp) -> Limit {
         let now = self.clock.now();
         let fresh = |known: &(Limit, Timestamp)| now.since(known.1) < LIMIT_KEPT;
-        let remembered = *self.memory.limit.lock().unwrap_or_else(PoisonError::into_inner);
+        let remembered = *telemetry::lock(&self.memory.limit);
         if let Some((limit, _)) = remembered.filter(fresh) {
             return limit;
         }
@@ -288,19 +288,19 @@ impl<S: Store> Notifier<S> {
                 }
             },
         };
-        *self.memory.limit.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+        *telemetry::lock(&self.memory.limit) = Some(known);
         known.0
     }
 
     fn blocked(&self, destination: &'static str, now: Timestamp) -> Option<Duration> {
-        let blocked = self.memory.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+        let blocked = telemetry::lock(&self.memory.blocked);
         blocked.get(destination).map(|until| until.since(now)).filter(|wait| !wait.is_zero())
     }
 
     fn leave_alone(&self, destination: &'static str, result: &DeliveryResult) {
         if let DeliveryResult::Failed { retry_after_secs: Some(seconds), .. } = result {
             let until = self.clock.now() + Duration::from_secs(*seconds).min(MAX_BLOCKED);
-            let mut blocked = self.memory.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut blocked = telemetry::lock(&self.memory.blocked);
             blocked.insert(destination, until);
         }
     }

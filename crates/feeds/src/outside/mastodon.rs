@@ -7,7 +7,7 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -230,12 +230,12 @@ impl Mastodon {
         struct Account {
             id: String,
         }
-        let known = self.account.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = telemetry::lock(&self.account).clone();
         if let Some(account) = known {
             return Ok(account);
         }
         let Account { id } = self.get(self.url("api/v1/accounts/verify_credentials")?, until).await?;
-        *self.account.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.clone());
+        *telemetry::lock(&self.account) = Some(id.clone());
         Ok(id)
     }
 

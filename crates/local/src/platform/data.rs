@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The format of everything in the directory.
 const FORMAT: u32 = 1;
@@ -122,7 +122,7 @@ impl Secrets {
 
     /// The secret of this name; `make` generates it the first time (for example a private key).
     pub fn get_or_make(&self, name: &str, make: impl FnOnce() -> String) -> String {
-        let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = telemetry::lock(&self.0.known);
         if let Some(secret) = known.get(name) {
             return secret.clone();
         }

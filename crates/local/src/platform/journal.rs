@@ -8,7 +8,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -74,7 +74,7 @@ impl Journal {
         let io = |source| Error::Io { path: self.path.clone(), source };
         let mut line = serde_json::to_vec(record).map_err(|error| io(error.into()))?;
         line.push(b'\n');
-        file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line).map_err(io)
+        telemetry::lock(file).write_all(&line).map_err(io)
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) mod router;
 mod tls;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use emulator::{Outside, dynamodb};
@@ -183,7 +183,7 @@ impl Platform {
     /// Starts functions, schedules and interrupted invocations. The listeners must already serve.
     pub(crate) async fn start(&self) -> Result<(), Error> {
         self.0.functions.start().await?;
-        let pending = self.0.pending.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let pending = telemetry::lock(&self.0.pending).take();
         if let Some(pending) = pending {
             self.0.invocations.resume(pending);
         }

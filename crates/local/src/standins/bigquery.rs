@@ -4,7 +4,7 @@
 //! The outbox lists a batch if it brought new rows. A batch whose rows were all recognised by their `insertId` had no effect.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use emulator::bigquery::{Column, Reply, StandIn as Tables, refusal};
 use function::BoxFuture;
@@ -38,7 +38,7 @@ impl Default for BigQuery {
 impl BigQuery {
     /// The answer to a request, and how many new rows the request brought.
     fn handle(&self, method: &str, path: &str, body: &[u8]) -> (Reply, usize) {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = telemetry::lock(&self.turn);
         self.new.store(0, Ordering::SeqCst);
         let reply = self.tables.handle(method, path, body);
         (reply, self.new.load(Ordering::SeqCst))

@@ -5,7 +5,7 @@
 //! is empty or too long with status 422.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use feeds::delivery::text::{Limit, count};
 use function::BoxFuture;
@@ -55,7 +55,7 @@ impl Mastodon {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        telemetry::lock(&self.state)
     }
 
     fn post(&self, request: &Request) -> Answer {

@@ -5,7 +5,7 @@
 //! `--no-demo` the feeds do not grow by themselves.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -116,7 +116,7 @@ impl SampleFeeds {
         };
         let newest = self.now() / every;
         let made = (newest.saturating_sub(SHOWN)..=newest).map(|n| make(kind, n, n * every));
-        let added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
+        let added = telemetry::lock(&self.added);
         let added = added.iter().filter(|(of, _)| *of == kind).map(|(_, entry)| entry.clone());
         let mut entries: Vec<Entry> = made.chain(added).collect();
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.at_ms));
@@ -153,7 +153,7 @@ impl SampleFeeds {
         set(&mut entry.link, wanted.link);
         set(&mut entry.author, wanted.author);
         set(&mut entry.comment, wanted.comment);
-        let mut added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut added = telemetry::lock(&self.added);
         if added.len() >= MAX_ADDED {
             added.remove(0);
         }

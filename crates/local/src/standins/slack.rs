@@ -4,7 +4,7 @@
 //! has status 429 and `Retry-After`. A caller gets the metadata of messages only if it asks for it.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use function::BoxFuture;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ impl Slack {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        telemetry::lock(&self.state)
     }
 
     fn post(&self, request: &Request) -> Answer {

@@ -14,7 +14,7 @@
 //! at once; windows move by the minute.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use serde_json::{Value, json};
 use template::Alarm;
@@ -213,7 +213,7 @@ impl Alarms {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, (State, u64)>> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+        telemetry::lock(&self.states)
     }
 }
 

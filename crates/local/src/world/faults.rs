@@ -3,7 +3,7 @@
 //! Faults affect handlers, never tools. A `PUT` replaces all faults at once; if any part of it is wrong, nothing changes.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use emulator::dynamodb::faults::{Faults as StoreFaults, Lag, Mode as StoreMode, Spec as StoreSpec};
@@ -142,7 +142,7 @@ impl Faults {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        telemetry::lock(&self.state)
     }
 }
 

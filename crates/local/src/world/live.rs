@@ -3,7 +3,7 @@
 //! Both are bounded. A reader of the stream that falls too far behind misses the oldest events, and the stream says how many.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -134,6 +134,6 @@ impl Live {
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        telemetry::lock(&self.kept)
     }
 }

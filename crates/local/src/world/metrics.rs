@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -204,7 +204,7 @@ impl Metrics {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Id, Series>> {
-        self.series.lock().unwrap_or_else(PoisonError::into_inner)
+        telemetry::lock(&self.series)
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -164,7 +164,7 @@ impl Schedules {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Schedule>> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+        telemetry::lock(&self.list)
     }
 }
 

@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use function::http::Request;
@@ -22,6 +22,7 @@ use slack::outside::web_api::{self, Look, Message, Page, Post, Slack};
 use slack::settings::Fallback;
 use slack::signature::{self, SIGNATURE_HEADER, TIMESTAMP_HEADER};
 use slack::table::{Bound, ProcessedEvents};
+use telemetry::lock;
 use testkit::{Dynamo, ManualClock, Outside};
 
 pub const SIGNING_SECRET: &str = "not-a-secret";
@@ -32,10 +33,6 @@ pub const FILES_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub fn own() -> Own {
     Own { bot_id: "B0OURS".into(), user_id: "U0OURS".into() }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Everything outside of the functions. Clones share it.

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedHttpClient};
@@ -67,7 +67,7 @@ impl Aws {
 
     /// Takes the items, or says which of them somebody has.
     fn hold(&self, keys: &[String]) -> Result<(), Vec<bool>> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = telemetry::lock(&self.held);
         let taken: Vec<bool> = keys.iter().map(|key| held.contains(key)).collect();
         if taken.contains(&true) {
             self.conflicts.fetch_add(1, Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl Aws {
     }
 
     fn release(&self, keys: &[String]) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = telemetry::lock(&self.held);
         for key in keys {
             held.remove(key);
         }

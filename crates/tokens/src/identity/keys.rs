@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -50,7 +50,7 @@ impl Keys {
     /// The keys as they are now.
     pub async fn current(&self) -> Result<Arc<KeySet>, Error> {
         let text = self.source.get().await?;
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = telemetry::lock(&self.read);
         if let Some((known, keys)) = &*read
             && *known == text
         {
