@@ -1,5 +1,7 @@
 //! GetItem, PutItem, UpdateItem and DeleteItem.
 
+use std::collections::HashMap;
+
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{ReturnValue, ReturnValuesOnConditionCheckFailure};
 use serde_json::Value;
@@ -23,20 +25,39 @@ pub(super) async fn get(client: &Client, table: &str, request: &Request<'_>) -> 
     Ok(answer.item.as_ref().map_or(Value::Null, item_to_json))
 }
 
+/// The condition of a write as the SDK takes it; nothing if there is no condition.
+#[derive(Default)]
+struct Checked {
+    expression: Option<String>,
+    names: Option<HashMap<String, String>>,
+    values: Option<Item>,
+}
+
+impl Checked {
+    fn new(condition: Option<&Expression>) -> Result<Self, Failure> {
+        let Some(condition) = condition else { return Ok(Self::default()) };
+        condition.check_handler()?;
+        let (names, values) = (condition.names(), condition.values()?);
+        Ok(Self { expression: Some(condition.expression.clone()), names, values })
+    }
+}
+
 pub(super) async fn put(client: &Client, table: &str, request: &Request<'_>) -> Result<Value, Failure> {
     let key = request.item("key")?;
     let mut wanted = request.optional_item("attributeValues")?;
     wanted.extend(key.clone());
     let condition = request.expression("condition")?;
-    let mut call = client.put_item().table_name(table).set_item(Some(wanted.clone()));
-    if let Some(condition) = &condition {
-        condition.check_handler()?;
-        call = call
-            .condition_expression(&condition.expression)
-            .set_expression_attribute_names(condition.names())
-            .set_expression_attribute_values(condition.values()?);
-    }
-    match call.send().await {
+    let checked = Checked::new(condition.as_ref())?;
+    let answer = client
+        .put_item()
+        .table_name(table)
+        .set_item(Some(wanted.clone()))
+        .set_condition_expression(checked.expression)
+        .set_expression_attribute_names(checked.names)
+        .set_expression_attribute_values(checked.values)
+        .send()
+        .await;
+    match answer {
         Ok(_) => Ok(item_to_json(&wanted)),
         Err(error) => {
             let failure = Failure::sdk(&error);
@@ -57,21 +78,16 @@ pub(super) async fn update(client: &Client, table: &str, request: &Request<'_>) 
         .expression("update")?
         .ok_or_else(|| Failure::Request("Value for field '$[update]' not found.".to_owned()))?;
     let condition = request.expression("condition")?;
-    let mut names = update.names();
-    let mut values = update.values()?;
-    if let Some(condition) = &condition {
-        condition.check_handler()?;
-        names = join(names, condition.names());
-        values = join(values, condition.values()?);
-    }
+    let (names, values) = (update.names(), update.values()?);
+    let checked = Checked::new(condition.as_ref())?;
     let answer = client
         .update_item()
         .table_name(table)
         .set_key(Some(key.clone()))
         .update_expression(&update.expression)
-        .set_condition_expression(condition.as_ref().map(|condition| condition.expression.clone()))
-        .set_expression_attribute_names(names)
-        .set_expression_attribute_values(values)
+        .set_condition_expression(checked.expression)
+        .set_expression_attribute_names(join(names, checked.names))
+        .set_expression_attribute_values(join(values, checked.values))
         .return_values(ReturnValue::AllNew)
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::None)
         .send()
@@ -85,15 +101,18 @@ pub(super) async fn update(client: &Client, table: &str, request: &Request<'_>) 
 pub(super) async fn delete(client: &Client, table: &str, request: &Request<'_>) -> Result<Value, Failure> {
     let key = request.item("key")?;
     let condition = request.expression("condition")?;
-    let mut call = client.delete_item().table_name(table).set_key(Some(key.clone())).return_values(ReturnValue::AllOld);
-    if let Some(condition) = &condition {
-        condition.check_handler()?;
-        call = call
-            .condition_expression(&condition.expression)
-            .set_expression_attribute_names(condition.names())
-            .set_expression_attribute_values(condition.values()?);
-    }
-    match call.send().await {
+    let checked = Checked::new(condition.as_ref())?;
+    let answer = client
+        .delete_item()
+        .table_name(table)
+        .set_key(Some(key.clone()))
+        .return_values(ReturnValue::AllOld)
+        .set_condition_expression(checked.expression)
+        .set_expression_attribute_names(checked.names)
+        .set_expression_attribute_values(checked.values)
+        .send()
+        .await;
+    match answer {
         Ok(answer) => Ok(answer.attributes.as_ref().map_or(Value::Null, item_to_json)),
         Err(error) => match rejected(client, table, key, condition, Failure::sdk(&error)).await {
             // There is no such item, which is what the request wanted.
