@@ -11,21 +11,9 @@ fn received(envelope: &Value) -> Received {
     read(envelope.to_string().as_bytes(), &own()).expect("any object is read")
 }
 
-/// Any JSON, not too deep.
-fn any_json() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        any::<f64>().prop_map(Value::from),
-        ".{0,12}".prop_map(Value::from),
-    ];
-    leaf.prop_recursive(3, 24, 4, |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::vec((name(), inner), 0..5).prop_map(object),
-        ]
-    })
+/// Any JSON, also with names that the parser looks at.
+fn json_value() -> impl Strategy<Value = Value> {
+    testkit::any_json(".{0,12}", name())
 }
 
 /// Names that the parser looks at.
@@ -83,7 +71,7 @@ proptest! {
     }
 
     #[test]
-    fn any_object_is_read(members in prop::collection::vec((name(), any_json()), 0..6)) {
+    fn any_object_is_read(members in prop::collection::vec((name(), json_value()), 0..6)) {
         let envelope = object(members);
         let read = read(envelope.to_string().as_bytes(), &own());
         let challenge = envelope["type"] == "url_verification";
@@ -92,9 +80,9 @@ proptest! {
 
     #[test]
     fn unknown_fields_change_nothing(
-        outer in prop::collection::vec(("x_[a-z]{1,6}", any_json()), 0..4),
-        inner in prop::collection::vec(("x_[a-z]{1,6}", any_json()), 0..4),
-        of_file in prop::collection::vec(("x_[a-z]{1,6}", any_json()), 0..4),
+        outer in prop::collection::vec(("x_[a-z]{1,6}", json_value()), 0..4),
+        inner in prop::collection::vec(("x_[a-z]{1,6}", json_value()), 0..4),
+        of_file in prop::collection::vec(("x_[a-z]{1,6}", json_value()), 0..4),
     ) {
         let plain = envelope("Ev1", "1700000000.000100", &["F1", "F2"]);
         let mut strange = plain.clone();
@@ -106,7 +94,7 @@ proptest! {
     }
 
     #[test]
-    fn a_field_of_another_type_is_a_field_that_is_missing(at in prop::sample::select(&MEANINGFUL[..]), value in any_json()) {
+    fn a_field_of_another_type_is_a_field_that_is_missing(at in prop::sample::select(&MEANINGFUL[..]), value in json_value()) {
         let mut envelope = envelope("Ev1", "1700000000.000100", &["F1", "F2"]);
         *envelope.pointer_mut(at).expect("it is there") = value;
         if let Received::Upload(upload) = received(&envelope) {

@@ -3,6 +3,7 @@
 pub mod clock;
 mod dynamo;
 pub mod interrupt;
+mod json;
 pub mod model;
 pub mod sim;
 
@@ -10,3 +11,4 @@ pub use clock::ManualClock;
 pub use dynamo::Dynamo;
 pub use emulator::Outside;
 pub use emulator::dynamodb::faults;
+pub use json::any_json;
