@@ -173,6 +173,13 @@ impl Namespace {
     }
 }
 
+/// A part as it stands in the text of a key, for tables with keys that this library does not make.
+pub fn escape(part: &str) -> String {
+    let mut text = String::with_capacity(part.len());
+    escape_into(part, &mut text);
+    text
+}
+
 fn escape_into(part: &str, text: &mut String) {
     for c in part.chars() {
         match c {
@@ -249,6 +256,8 @@ mod tests {
         let escaped = ns.key(["a%23b"]).unwrap();
         assert_ne!(split.as_str(), joined.as_str());
         assert_ne!(joined.as_str(), escaped.as_str());
+        assert_eq!(joined.as_str(), format!("N#{}", escape("a#b")));
+        assert_eq!(escape("a%#b"), "a%25%23b");
     }
 
     #[test]

@@ -126,8 +126,7 @@ fn node_key(domain: &str, group_id: &str, node_id: &str) -> Item {
 }
 
 fn publish_key(domain: &str, group_id: &str, node_id: &str, message_id: &str) -> Item {
-    let node_id = node_id.replace('%', "%25").replace('#', "%23");
-    key(group_partition(domain, group_id), format!("PUBLISHED#{node_id}#{message_id}"))
+    key(group_partition(domain, group_id), format!("PUBLISHED#{}#{message_id}", key::escape(node_id)))
 }
 
 fn node_partition(domain: &str, node_id: &str) -> String {

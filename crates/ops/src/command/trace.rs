@@ -157,8 +157,7 @@ fn of_this(key: &str, mut lines: Vec<Line>) -> Vec<Line> {
     let an_entry = lines.iter().any(|line| line.text("entryId") == Some(key));
     if an_entry {
         // Inside a key, `#` separates parts, so the entry's own `#` is escaped there.
-        let part = ichido::Namespace::unprefixed("part").key([key]);
-        let part = part.as_ref().map_or(key, |part| part.as_str());
+        let part = ichido::key::escape(key);
         let of_it = |stored: &str| stored == key || stored.split('#').any(|other| other == part);
         lines.retain(|line| line.text("entryId").is_none_or(|id| id == key) && line.text("eventKey").is_none_or(of_it));
     }
