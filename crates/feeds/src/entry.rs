@@ -10,10 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{
-    parse::Content,
-    table::{ESCAPE, RESERVED},
-};
+use crate::{parse::Content, table::entry_key};
 
 /// Which feed it is. This decides the default texts, the destinations and where a comment is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -56,15 +53,12 @@ impl EntryId {
         if raw.is_empty() {
             return None;
         }
-        let mut id = if raw.len() > MAX_ID_BYTES {
+        let id = if raw.len() > MAX_ID_BYTES {
             format!("{}~{}", prefix(raw, KEPT_OF_LONG_ID), hex(&Sha256::digest(raw.as_bytes())))
         } else {
             raw.to_owned()
         };
-        if RESERVED.iter().any(|reserved| id.starts_with(reserved)) {
-            id.insert_str(0, ESCAPE);
-        }
-        Some(EntryId(id))
+        Some(EntryId(entry_key(id)))
     }
 
     /// A key that was read back from the table.

@@ -48,7 +48,7 @@ pub mod function;
 mod group;
 mod leave;
 pub mod settings;
-mod table;
+pub mod table;
 
 use ::function::Definition;
 

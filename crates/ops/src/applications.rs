@@ -5,7 +5,6 @@
 
 use clap::ValueEnum;
 use ichido::dynamodb::Table;
-use ichido::{Key, Namespace};
 
 /// An application with state on AWS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -52,13 +51,22 @@ impl Application {
         }
     }
 
-    /// The keys of the records in that table.
+    /// Where the records are in that table.
     pub fn records(self, table: &str) -> Table {
         match self {
-            Self::Slack => Table::new(table, "event_key"),
-            Self::Github | Self::Hatebu => Table::new(table, "entry_id"),
-            Self::Tokens => Table::new(table, "PK").sort_key("SK", "METADATA"),
-            Self::Mesh => Table::new(table, "pk").sort_key("sk", "METADATA"),
+            Self::Slack => slack::table::records(table),
+            Self::Github | Self::Hatebu => feeds::table::records(table),
+            Self::Tokens => tokens::table::records(table),
+            Self::Mesh => mesh::table::records(table),
+        }
+    }
+
+    /// The attributes that describe, in one line, an item which is not a record. Only the tables of feeds have such
+    /// items where records are looked up.
+    pub(crate) fn summary_attributes(self) -> &'static [&'static str] {
+        match self {
+            Self::Github | Self::Hatebu => feeds::table::SUMMARY_ATTRIBUTES,
+            Self::Slack | Self::Tokens | Self::Mesh => &[],
         }
     }
 
@@ -80,11 +88,6 @@ impl Application {
             Self::Hatebu => HATEBU,
             Self::Tokens | Self::Mesh => &[],
         }
-    }
-
-    /// The key of the delivery of a feed's entry to a destination. The fence of its record counts the attempts.
-    pub fn delivery_key(destination: &str, entry: &str) -> Option<Key> {
-        Namespace::new("DELIVERY").key([destination, entry]).ok()
     }
 
     /// The function that lists, resends and drops the dead letters in the application's table

@@ -7,6 +7,8 @@
 //! probes as the first time.
 
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
+use feeds::entry::EntryId;
+use feeds::table::claim_key;
 use ichido::Timestamp;
 use ichido::dynamodb::DynamoDb;
 use serde::Serialize;
@@ -188,9 +190,9 @@ async fn of_table(context: &Context<'_>, application: Application, function: &st
     Ok(letters)
 }
 
-/// How often a delivery was tried; `None` if its record cannot be read.
+/// How often a delivery was tried, which the fence of its record counts; `None` if the record cannot be read.
 async fn attempts(records: &DynamoDb, destination: &str, id: &str) -> Option<u64> {
-    let key = Application::delivery_key(destination, id)?;
+    let key = claim_key(destination, &EntryId::from_table(id)).ok()?;
     let record = records.look(&key).await.ok()??.record.ok()?;
     Some(record.fence)
 }

@@ -136,7 +136,7 @@ pub(crate) fn as_json(application: Application, found: &StoredItem, now: Timesta
 }
 
 /// A record in one line.
-pub(crate) fn summary(found: &StoredItem, now: Timestamp) -> String {
+pub(crate) fn summary(application: Application, found: &StoredItem, now: Timestamp) -> String {
     match &found.record {
         Ok(record) => format!(
             "{}: {}; {} attempts, changed {}",
@@ -146,8 +146,8 @@ pub(crate) fn summary(found: &StoredItem, now: Timestamp) -> String {
             show::relative(record.updated_at, now)
         ),
         Err(record::Error::Missing(_)) => {
-            let own = ["state", "deliveries", "status", "reason"];
-            let own = own.iter().filter_map(|name| Some(format!("{name} {}", plain(found.attributes.get(*name)?))));
+            let own = application.summary_attributes().iter();
+            let own = own.filter_map(|name| Some(format!("{name} {}", plain(found.attributes.get(*name)?))));
             own.collect::<Vec<_>>().join("; ")
         }
         Err(error) => format!("unreadable: {error}"),

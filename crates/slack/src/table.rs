@@ -27,6 +27,11 @@ const PARTITION_KEY: &str = "event_key";
 /// The wait before the second try of a throttled call. It doubles with every try, with jitter.
 const FIRST_BACKOFF: Duration = Duration::from_millis(25);
 
+/// Where the library keeps its records.
+pub fn records(table_name: &str) -> Table {
+    Table::new(table_name, PARTITION_KEY)
+}
+
 /// How many tries, and how much time in all, one call to the store gets.
 #[derive(Debug, Clone, Copy)]
 pub struct Bound {
@@ -54,7 +59,7 @@ impl ProcessedEvents {
         let client = bounded(client, bound.attempts, bound.total);
         let retries = RetryConfig::standard().with_max_attempts(bound.attempts).with_initial_backoff(FIRST_BACKOFF);
         let client = Client::from_conf(client.config().to_builder().retry_config(retries).build());
-        let once = Once::builder(DynamoDb::new(client, Table::new(table, PARTITION_KEY)))
+        let once = Once::builder(DynamoDb::new(client, records(table)))
             .clock(clock)
             .observer(observer)
             .outage(Outage::default())

@@ -6,7 +6,7 @@
 //! 2. [`api::input`] reads the request strictly: DIDs, the [`amount`], the idempotency key.
 //! 3. [`ledger`] fixes everything that must be the same in every attempt: the id, the time, the fee, the answer. It plans
 //!    the items of one transaction. The idempotency record of sender and key is the first of them.
-//! 4. `table` knows how the items look and under which conditions they may be written.
+//! 4. [`table`] knows how the items look and under which conditions they may be written.
 //! 5. The ledger sends the transaction. Either all of it is written, record and money, or nothing.
 //! 6. The client gets the answer that is in the record. If it sends the request again, it gets the same bytes again.
 //!
@@ -37,7 +37,7 @@ pub mod function;
 pub mod identity;
 pub mod ledger;
 pub mod settings;
-mod table;
+pub mod table;
 pub mod verify;
 
 pub use crate::function::api::API;

@@ -69,8 +69,8 @@ pub struct Error {
 
 // Records
 
-/// How the library's records stand in the table.
-pub(crate) fn records(table_name: &str) -> Table {
+/// Where the library keeps its records.
+pub fn records(table_name: &str) -> Table {
     Table::new(table_name, PK).sort_key(SK, RECORD_SK).ttl(TTL)
 }
 

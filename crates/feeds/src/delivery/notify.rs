@@ -36,7 +36,7 @@ use crate::{
     },
     parse::{hatena, html},
     reading::filter::Pattern,
-    table::{DESTINATION, Table, claim_key},
+    table::{Table, delivery_run},
 };
 
 /// Longest that a destination is left alone because it asked for it.
@@ -181,10 +181,7 @@ impl<S: Store> Notifier<S> {
         // If it is not known since when the delivery is owed, the search goes back as far as it can.
         let since = job.owed_since.unwrap_or(Timestamp::from_millis(0));
         let key_remembered = !job.resend && now.since(since) < KEY_REMEMBERED;
-        let run = self
-            .once
-            .run(&claim_key(MASTODON, &job.id)?)
-            .attribute(DESTINATION, MASTODON)
+        let run = delivery_run(&self.once, MASTODON, &job.id)?
             .lease_until(job.deadline)
             .doubtful(job.resend)
             .probe(async |claim: ichido::Claim| {
@@ -223,10 +220,7 @@ impl<S: Store> Notifier<S> {
         }
         // An operator who sends a dead letter again has decided to repeat it.
         let repeat = pushover.when_unsure == WhenUnsure::Repeat || job.resend;
-        let run = self
-            .once
-            .run(&claim_key(PUSHOVER, &job.id)?)
-            .attribute(DESTINATION, PUSHOVER)
+        let run = delivery_run(&self.once, PUSHOVER, &job.id)?
             .lease_until(job.deadline)
             .probe(async |_: ichido::Claim| {
                 if repeat {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ichido::{Key, Namespace, key};
+use ichido::{Key, Namespace, Once, Run, Store, key};
 
 use crate::entry::EntryId;
 
@@ -12,10 +12,19 @@ const RETENTION: Duration = Duration::from_secs(90 * 24 * 3_600);
 const UNFINISHED: Duration = Duration::from_secs(180 * 24 * 3_600);
 
 /// The attribute that names the destination, for people who look at the record.
-pub(crate) const DESTINATION: &str = "destination";
+const DESTINATION: &str = "destination";
 
 /// The key of the claim on delivering an entry to a destination. If the store is down, nothing is delivered: it stays owed.
-pub(crate) fn claim_key(destination: &str, id: &EntryId) -> Result<Key, key::Error> {
+pub fn claim_key(destination: &str, id: &EntryId) -> Result<Key, key::Error> {
     let namespace = Namespace::new("DELIVERY").retention(RETENTION).keep_unfinished(UNFINISHED).fail_closed();
     namespace.key([destination, id.as_str()])
+}
+
+/// A run under the key of one delivery.
+pub(crate) fn delivery_run<'o, S: Store>(
+    once: &'o Once<S>,
+    destination: &str,
+    id: &EntryId,
+) -> Result<Run<'o, S>, key::Error> {
+    Ok(once.run(&claim_key(destination, id)?).attribute(DESTINATION, destination))
 }

@@ -10,6 +10,9 @@ use serde::Serialize;
 use super::{Error, ID, TTL};
 use crate::entry::{Entry, EntryId};
 
+/// The attributes that describe a marker in one line, for the operator's tool.
+pub const SUMMARY_ATTRIBUTES: &[&str] = &["state", "deliveries", "reason"];
+
 /// What happens to an entry that is seen for the first time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
@@ -415,6 +418,14 @@ mod tests {
             assert!(data.contains_key(name), "{name}");
         }
         assert!(!item.contains_key("ttl") && !item.contains_key("pending"));
+    }
+
+    #[test]
+    fn the_attributes_of_the_summary_are_in_an_item() {
+        let item = Marker::new(&entry(None), &Fate::Ignored { reason: "a filter".into() }, 0, NOW).to_item();
+        for name in SUMMARY_ATTRIBUTES {
+            assert!(item.contains_key(*name), "{name}");
+        }
     }
 
     #[test]

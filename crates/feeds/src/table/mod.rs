@@ -34,10 +34,11 @@ use aws_sdk_dynamodb::{
 use function::item::Item;
 use ichido::dynamodb;
 
-pub(crate) use delivery::{DESTINATION, claim_key};
+pub use delivery::claim_key;
+pub(crate) use delivery::delivery_run;
 pub use feed::{FeedState, Snapshot};
 pub(crate) use marker::order_after_try;
-pub use marker::{Delivery, EntryState, Fate, Marker, Pending};
+pub use marker::{Delivery, EntryState, Fate, Marker, Pending, SUMMARY_ATTRIBUTES};
 
 /// The table's key.
 const ID: &str = "entry_id";
@@ -45,8 +46,16 @@ const TTL: &str = "ttl";
 
 /// The beginnings of keys that are not entries: the feed's own items and the claims of deliveries. An id that begins like one of them
 /// gets [`ESCAPE`] in front of it.
-pub(crate) const RESERVED: [&str; 3] = ["#", "DELIVERY#", ESCAPE];
-pub(crate) const ESCAPE: &str = "entry:";
+const RESERVED: [&str; 3] = ["#", "DELIVERY#", ESCAPE];
+const ESCAPE: &str = "entry:";
+
+/// The key of the entry with this id, which is not the key of another item.
+pub(crate) fn entry_key(mut id: String) -> String {
+    if RESERVED.iter().any(|reserved| id.starts_with(reserved)) {
+        id.insert_str(0, ESCAPE);
+    }
+    id
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -75,6 +84,11 @@ impl Error {
     }
 }
 
+/// Where the library keeps the claims of deliveries: in the same table.
+pub fn records(table_name: &str) -> dynamodb::Table {
+    dynamodb::Table::new(table_name, ID).ttl(TTL)
+}
+
 /// The state table of one feed.
 #[derive(Debug, Clone)]
 pub struct Table {
@@ -89,7 +103,7 @@ impl Table {
 
     /// The same table as the library sees it: it keeps the claims of deliveries.
     pub fn claims(&self) -> dynamodb::DynamoDb {
-        dynamodb::DynamoDb::new(self.client.clone(), dynamodb::Table::new(&self.name, ID).ttl(TTL))
+        dynamodb::DynamoDb::new(self.client.clone(), records(&self.name))
     }
 
     async fn get(&self, id: &str) -> Result<Option<Item>, Error> {

@@ -7,7 +7,8 @@ use ichido::record::Owner;
 use ichido::{Key, Timestamp, store};
 
 use super::{
-    ALIVE, Table, domain_partition, group_id_of, group_key, membership_key, node_key, seconds, status_key, write_group,
+    ALIVE, Table, domain_partition, group_id_of, group_key, membership_key, node_key, records, seconds, status_key,
+    write_group,
 };
 use crate::group::{Error, Group};
 
@@ -37,7 +38,7 @@ impl Table {
         owner: Owner,
         now: Timestamp,
     ) -> Result<Creation, store::Error> {
-        let mut join = Join::new(&self.host_records(), host)
+        let mut join = Join::new(&records(&self.name), host)
             .owner(owner)
             .attribute("groupId", group.group_id.clone())
             .expires_at(Some(Timestamp::from_secs(group.expires_at)));

@@ -16,8 +16,8 @@ use ichido::{Clock, Timestamp, store};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ALIVE, Table, group_key, group_partition, host_key, membership_key, node_key, publish_key, read_group, seconds,
-    status_key,
+    ALIVE, Table, group_key, group_partition, host_key, membership_key, node_key, publish_key, read_group, records,
+    seconds, status_key,
 };
 use crate::dissolve::Notice;
 use crate::group::Error;
@@ -238,7 +238,7 @@ impl Table {
     ) -> Result<(), store::Error> {
         // A host whose record can have no key has no group either.
         let Ok(host) = host_key(domain, host_id) else { return Ok(()) };
-        self.delete_if_of_group(clock, self.host_records().primary_key(&host), group_id).await
+        self.delete_if_of_group(clock, records(&self.name).primary_key(&host), group_id).await
     }
 
     pub(crate) async fn delete_group(

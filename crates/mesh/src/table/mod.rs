@@ -27,8 +27,15 @@ use ichido::{Key, Namespace, Timestamp, key, store};
 
 use crate::group::Group;
 
+const PK: &str = "pk";
+const SK: &str = "sk";
 /// The condition under which a group is alive. `:now` is [`seconds`].
 const ALIVE: &str = "expiresAt > :now AND hostFreshUntil > :now";
+
+/// Where the library keeps the records of hosts.
+pub fn records(table_name: &str) -> ichido::dynamodb::Table {
+    ichido::dynamodb::Table::new(table_name, PK).sort_key(SK, "METADATA")
+}
 
 /// The table of the mesh.
 pub(crate) struct Table {
@@ -54,7 +61,7 @@ impl Table {
 
     /// The id of the group that a host's record names.
     pub(crate) async fn group_of_host(&self, host: &Key) -> Result<Option<String>, store::Error> {
-        Ok(self.get(self.host_records().primary_key(host)).await?.and_then(group_id_of))
+        Ok(self.get(records(&self.name).primary_key(host)).await?.and_then(group_id_of))
     }
 
     /// The id of the group that a node is in.
@@ -72,11 +79,6 @@ impl Table {
     ) -> Result<bool, store::Error> {
         let node = self.get(node_key(domain, group_id, node_id)).await?;
         Ok(node.and_then(|node| get_number::<u64>(&node, "ttl")).is_some_and(|ttl| ttl > now.as_secs()))
-    }
-
-    /// Where the library keeps the records of hosts.
-    fn host_records(&self) -> ichido::dynamodb::Table {
-        ichido::dynamodb::Table::new(&self.name, "pk").sort_key("sk", "METADATA")
     }
 
     fn put(&self, item: Item, condition: Option<&str>, values: Option<Item>) -> TransactWriteItem {
@@ -101,7 +103,7 @@ impl Table {
 }
 
 fn key(pk: String, sk: impl Into<String>) -> Item {
-    Item::from([("pk".into(), text(pk)), ("sk".into(), text(sk))])
+    Item::from([(PK.into(), text(pk)), (SK.into(), text(sk))])
 }
 
 fn domain_partition(domain: &str) -> String {

@@ -101,7 +101,8 @@ impl Trace {
         }
         context.line("records:")?;
         for (application, found) in &story.records {
-            context.line(format_args!("  {}  {}  {}", application.name(), found.key, record::summary(found, now)))?;
+            let summary = record::summary(*application, found, now);
+            context.line(format_args!("  {}  {}  {summary}", application.name(), found.key))?;
         }
         if story.records.is_empty() {
             context.line("  none, or expired")?;
