@@ -40,9 +40,16 @@ pub mod settings;
 pub mod table;
 pub mod verify;
 
-pub use crate::function::api::API;
+use ::function::Definition;
+
+/// Answers the requests of clients.
+pub const API: Definition = Definition {
+    name: "tokens-api",
+    variables: settings::VARIABLES,
+    build: |env, aws| Box::pin(function::api::build(env, aws)),
+};
 
 /// Every function of this application.
-pub fn functions() -> Vec<::function::Definition> {
+pub fn functions() -> Vec<Definition> {
     vec![API]
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use function::http::{Request, Response};
 use function::secret::Source;
-use function::{Aws, Definition, Env, Error, Handler};
+use function::{Aws, Env, Error, Handler};
 use ichido::{Clock, Key, SystemClock, Timestamp};
 use serde_json::json;
 use telemetry::metric;
@@ -21,18 +21,14 @@ use crate::identity::did::Did;
 use crate::identity::jwt::{Caller, Expectations, OPERATOR_SCOPE};
 use crate::identity::keys::Keys;
 use crate::ledger::{self, ATTEMPT, Answer, BUDGET, Entry, History, Ledger, Obstacle, Transfer, system_random};
-use crate::settings::{self, Settings};
-
-/// The function, as Lambda and the local platform start it.
-pub const API: Definition =
-    Definition { name: "tokens-api", variables: settings::VARIABLES, build: |env, aws| Box::pin(build(env, aws)) };
+use crate::settings::Settings;
 
 /// What is left of the function's time for an attempt that began at the last moment, for the last look at the record,
 /// and for the answer.
 const RESERVE: Duration = Duration::from_millis(3_200);
 const _: () = assert!(RESERVE.as_millis() > 2 * ATTEMPT.as_millis());
 
-async fn build(env: Env, aws: Aws) -> Result<Handler, Error> {
+pub(crate) async fn build(env: Env, aws: Aws) -> Result<Handler, Error> {
     let settings = Settings::read(&env)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ledger = Ledger::new(aws.dynamodb(), &settings.table_name, settings.rules, Arc::clone(&clock), system_random());
