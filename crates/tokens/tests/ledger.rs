@@ -5,6 +5,7 @@ mod support;
 use std::time::Duration;
 
 use futures::future::join_all;
+use ichido::dynamodb::item::attr;
 use ichido::{Clock, Timestamp};
 use support::*;
 use testkit::faults::{Fault, Lag, Rule};
@@ -146,11 +147,7 @@ async fn a_refusal_is_no_outcome_and_the_key_may_be_tried_again() {
         }
         assert_eq!(world.items("SENT#").len(), 0);
         let left = world.items("IDEMPOTENCY#did:key:alice#k");
-        assert_eq!(
-            (left.len(), &left[0]["ichido_state"]["S"]),
-            (1, &"released".into()),
-            "a tombstone and nothing else"
-        );
+        assert_eq!((left.len(), &left[0][attr::STATE]["S"]), (1, &"released".into()), "a tombstone and nothing else");
         world.assert_sound().await;
         // Another request under the same key is not compared with the refused one.
         world.send("bob", "alice", "800", "other").await.unwrap();
