@@ -9,7 +9,10 @@ use function::{
 use url::Url;
 
 use crate::{
-    delivery::{owed::GiveUp, text::Template},
+    delivery::{
+        owed::{DAY_SECS, GiveUp},
+        text::Template,
+    },
     entry::Source,
     outside::{fetch::Policy, mastodon::Visibility, pushover::WhenUnsure},
     reading::{
@@ -56,7 +59,6 @@ pub(crate) const NOTIFIER_VARIABLES: &[&str] = &[
 
 /// How many entries are delivered at the same time, unless configured.
 const PARALLEL: usize = 4;
-const DAY_SECS: u64 = 24 * 3_600;
 const ON_OFF: [(&str, bool); 2] = [("on", true), ("off", false)];
 
 /// The settings of a subscriber.

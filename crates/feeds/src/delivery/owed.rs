@@ -17,7 +17,7 @@ use crate::{
 
 /// A delivery is not begun if less time than this is left.
 const SHORTEST_DELIVERY: Duration = Duration::from_secs(2);
-const DAY_SECS: u64 = 24 * 3_600;
+pub(crate) const DAY_SECS: u64 = 24 * 3_600;
 
 /// When a delivery is given up.
 #[derive(Debug, Clone, Copy)]
