@@ -388,8 +388,8 @@ async fn a_rehearsal_posts_nothing_and_is_compared_with_the_account() {
     }
     let rehearsed = shadow::rehearsed(&world.table()).await.unwrap();
     let since = shadow::since(&rehearsed).unwrap();
-    let (statuses, complete) = world.notifier().statuses(since, ichido::Clock::now(&world.clock) + HOUR).await.unwrap();
-    let comparison = shadow::compare(rehearsed, statuses, complete);
+    let (statuses, coverage) = world.notifier().statuses(since, ichido::Clock::now(&world.clock) + HOUR).await.unwrap();
+    let comparison = shadow::compare(rehearsed, statuses, coverage);
     assert_eq!(comparison.both.len(), 1);
     assert_eq!(comparison.only_here[0].text, post_of(3));
     assert_eq!(comparison.only_there[0].text, "good morning");

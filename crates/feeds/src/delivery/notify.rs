@@ -299,21 +299,21 @@ impl<S: Store> Notifier<S> {
         }
     }
 
-    /// The account's statuses since then, to compare a rehearsal with. False if there were more than are read.
+    /// The account's statuses since then, to compare a rehearsal with.
     pub async fn statuses(
         &self,
         since: Timestamp,
         until: Timestamp,
-    ) -> Result<(Vec<mastodon::Status>, bool), DeliveryError> {
+    ) -> Result<(Vec<mastodon::Status>, mastodon::Coverage), DeliveryError> {
         let mut statuses = Vec::new();
-        let complete = self
+        let coverage = self
             .mastodon
             .recent(since, until, |status| {
                 statuses.push(status.clone());
                 false
             })
             .await?;
-        Ok((statuses, complete))
+        Ok((statuses, coverage))
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::notify::MASTODON;
 use crate::{
-    outside::mastodon::{Status, normalised},
+    outside::mastodon::{Coverage, Status, normalised},
     table::{self, Delivery, Marker, Pending, Table},
 };
 
@@ -79,9 +79,9 @@ pub fn since(rehearsed: &[Rehearsed]) -> Option<Timestamp> {
 }
 
 /// Pairs what would have been posted with what was posted: by text, else by link.
-pub fn compare(rehearsed: Vec<Rehearsed>, statuses: Vec<Status>, complete: bool) -> Comparison {
+pub fn compare(rehearsed: Vec<Rehearsed>, statuses: Vec<Status>, coverage: Coverage) -> Comparison {
     let mut left: Vec<Option<Status>> = statuses.into_iter().map(Some).collect();
-    let mut comparison = Comparison { complete, ..Comparison::default() };
+    let mut comparison = Comparison { complete: coverage == Coverage::Complete, ..Comparison::default() };
     let mut unpaired = Vec::new();
     for here in rehearsed {
         let wanted = normalised(&here.text);
@@ -136,7 +136,7 @@ mod tests {
                 there("b", "IFTTT says two https://x/2", "https://x/2"),
                 there("c", "good morning", ""),
             ],
-            true,
+            Coverage::Complete,
         );
         let both: Vec<_> = comparison.both.iter().map(|pair| (pair.there.id.as_str(), pair.equal)).collect();
         assert_eq!(both, [("a", true), ("b", false)]);

@@ -72,6 +72,6 @@ async fn shadow_report(notifier: &Notifier<DynamoDb>, now: Timestamp, until: Tim
     let failed = |error: &dyn std::fmt::Display| Error::failed("ShadowReport", error);
     let rehearsed = shadow::rehearsed(&notifier.table).await.map_err(|error| failed(&error))?;
     let since = shadow::since(&rehearsed).unwrap_or(now);
-    let (statuses, complete) = notifier.statuses(since, until).await.map_err(|error| failed(&error))?;
-    Ok(json!(shadow::compare(rehearsed, statuses, complete)))
+    let (statuses, coverage) = notifier.statuses(since, until).await.map_err(|error| failed(&error))?;
+    Ok(json!(shadow::compare(rehearsed, statuses, coverage)))
 }

@@ -103,6 +103,15 @@ struct StatusAnswer {
     content: String,
 }
 
+/// How much of the wanted statuses was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coverage {
+    /// All of them, or as many as the reader needed.
+    Complete,
+    /// There are older ones that were not read.
+    CutShort,
+}
+
 impl Mastodon {
     pub fn new(
         client: reqwest::Client,
@@ -145,7 +154,7 @@ impl Mastodon {
         until: Timestamp,
     ) -> Result<Option<Posted>, Error> {
         let mut found = None;
-        let complete = self
+        let coverage = self
             .recent(since, until, |status| {
                 let has_link = link.is_empty() || status.links.contains(link) || status.text.contains(link);
                 if has_link && same_text(&status.text, text) {
@@ -154,10 +163,10 @@ impl Mastodon {
                 found.is_some()
             })
             .await?;
-        match (found, complete) {
+        match (found, coverage) {
             (Some(found), _) => Ok(Some(found)),
-            (None, true) => Ok(None),
-            (None, false) => Err(Error::Unsure {
+            (None, Coverage::Complete) => Ok(None),
+            (None, Coverage::CutShort) => Err(Error::Unsure {
                 reason: format!(
                     "the last {} statuses do not have it, and older ones are not searched",
                     MAX_PAGES * PAGE
@@ -166,14 +175,13 @@ impl Mastodon {
         }
     }
 
-    /// Hands the account's statuses since `since` to `enough`, newest first, until it returns true. Returns false if there were more
-    /// statuses than are read.
+    /// Hands the account's statuses since `since` to `enough`, newest first, until it returns true.
     pub(crate) async fn recent(
         &self,
         since: Timestamp,
         until: Timestamp,
         mut enough: impl FnMut(&Status) -> bool,
-    ) -> Result<bool, Error> {
+    ) -> Result<Coverage, Error> {
         let account = self.account(until).await?;
         let oldest = since.saturating_sub(SLACK);
         let mut before: Option<String> = None;
@@ -185,20 +193,20 @@ impl Mastodon {
             }
             let page: Vec<StatusAnswer> = self.get(url, until).await?;
             if page.is_empty() {
-                return Ok(true);
+                return Ok(Coverage::Complete);
             }
             for status in page {
                 let status = Status::from(status);
                 if status.created_at.is_some_and(|at| at < oldest) {
-                    return Ok(true);
+                    return Ok(Coverage::Complete);
                 }
                 before = Some(status.id.clone());
                 if enough(&status) {
-                    return Ok(true);
+                    return Ok(Coverage::Complete);
                 }
             }
         }
-        Ok(false)
+        Ok(Coverage::CutShort)
     }
 
     /// How long a status may be on this instance.

@@ -58,6 +58,15 @@ pub enum Error {
     OtherDestination { found: String, wanted: String },
 }
 
+/// How a known line was met again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meeting {
+    /// It was not met today yet, or its content was not known. A record of it should be written.
+    FirstToday,
+    /// It was met today before. There is nothing to record.
+    AgainToday,
+}
+
 /// A journal on a disk.
 #[derive(Debug)]
 pub struct Journal<D> {
@@ -135,16 +144,15 @@ impl<D: Disk> Journal<D> {
         Ok(self.seen()?.look_up(key))
     }
 
-    /// Notes in memory that a known line was met again. True: a record of it should be written, because the line was
-    /// not met today yet, or its content was not known.
-    pub fn meet(&mut self, key: Key) -> Result<bool, Error> {
+    /// Notes in memory that a known line was met again.
+    pub fn meet(&mut self, key: Key) -> Result<Meeting, Error> {
         let today = self.state.calendar.today;
         let seen = self.seen()?;
         if seen.day(key) == Some(today) {
-            return Ok(false);
+            return Ok(Meeting::AgainToday);
         }
         apply(seen, Change::Met(key), today);
-        Ok(true)
+        Ok(Meeting::FirstToday)
     }
 
     /// The table of keys.

@@ -7,6 +7,7 @@ use std::io;
 use super::batch::{Identity, MAX_ROW_BYTES, Row};
 use super::{Error, MAX_EXAMPLES, Run};
 use crate::clock::{Clock, Time};
+use crate::journal::Meeting;
 use crate::journal::disk::Disk;
 use crate::journal::record::Record;
 use crate::journal::seen::Novelty;
@@ -198,7 +199,7 @@ impl<T: Transport, C: Clock, D: Disk> Run<'_, T, C, D> {
 
     /// Remembers that a known line was met again, so that its key does not grow old.
     fn meet(&mut self, key: Key) -> Result<(), Error> {
-        if self.with.journal.meet(key)? && !self.with.options.dry_run {
+        if self.with.journal.meet(key)? == Meeting::FirstToday && !self.with.options.dry_run {
             self.so_far.met.push(key);
             if self.so_far.met.len() >= MAX_MET_KEYS {
                 self.write_met()?;
