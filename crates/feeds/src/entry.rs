@@ -48,7 +48,7 @@ pub struct EntryId(String);
 
 impl EntryId {
     /// The key for an id found in a feed. `None` if the id is empty or only white space.
-    pub fn from_feed(raw: &str) -> Option<Self> {
+    pub(crate) fn from_feed(raw: &str) -> Option<Self> {
         let raw = raw.trim();
         if raw.is_empty() {
             return None;

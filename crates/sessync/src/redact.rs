@@ -18,7 +18,7 @@ pub struct Pattern {
 }
 
 /// What looks like a secret. If a pattern has a group `secret`, only that group is replaced.
-pub const PATTERNS: &[Pattern] = &[
+pub(crate) const PATTERNS: &[Pattern] = &[
     Pattern { name: "aws-access-key-id", regex: r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b" },
     Pattern {
         name: "aws-secret-access-key",
@@ -55,7 +55,7 @@ pub const PATTERNS: &[Pattern] = &[
 
 /// A string under one of these names in an object is a secret, whatever it looks like. Names are compared in
 /// lower case and without `_` and `-`.
-pub const SECRET_NAMES: &[&str] = &[
+pub(crate) const SECRET_NAMES: &[&str] = &[
     "accesstoken",
     "apikey",
     "authorization",

@@ -17,7 +17,7 @@ pub const TIMESTAMP_HEADER: &str = "x-slack-request-timestamp";
 /// The header with the signature.
 pub const SIGNATURE_HEADER: &str = "x-slack-signature";
 /// How old, or how far in the future, a request may be. A recorded request cannot be replayed later than that.
-pub const MAX_AGE: Duration = Duration::from_secs(300);
+pub(crate) const MAX_AGE: Duration = Duration::from_secs(300);
 
 /// How many signing secrets may be valid at once: the old one and the new one, during a rotation.
 const MAX_SECRETS: usize = 2;

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 
 /// Decimal places of a token.
-pub const PLACES: u32 = 8;
+pub(crate) const PLACES: u32 = 8;
 
 /// Units in one token.
 pub const UNITS: u64 = 10_u64.pow(PLACES);
@@ -121,7 +121,7 @@ impl Amount {
     }
 
     /// Reads an amount that can be sent, which is more than zero.
-    pub fn parse_positive(text: &str) -> Result<Self, Error> {
+    pub(crate) fn parse_positive(text: &str) -> Result<Self, Error> {
         match Self::parse(text)? {
             Amount::ZERO => Err(Error::Zero),
             amount => Ok(amount),
@@ -155,7 +155,7 @@ impl Serialize for Amount {
 pub struct Delta(pub i128);
 
 impl Delta {
-    pub fn credit(amount: Amount) -> Self {
+    pub(crate) fn credit(amount: Amount) -> Self {
         Delta(i128::from(amount.0))
     }
 

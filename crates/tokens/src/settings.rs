@@ -28,10 +28,10 @@ pub const VARIABLES: &[&str] = &[
 ];
 
 /// The shortest time for which an idempotency record is kept. Clients repeat requests for hours.
-pub const SHORTEST_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const SHORTEST_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How long it is kept by default.
-pub const DEFAULT_WINDOW: Window = Window::For(Duration::from_secs(7 * 24 * 60 * 60));
+pub(crate) const DEFAULT_WINDOW: Window = Window::For(Duration::from_secs(7 * 24 * 60 * 60));
 
 /// What may move, what it costs, and how new accounts begin.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -138,7 +138,7 @@ impl Delivery {
         }
     }
 
-    pub fn is_owed(&self) -> bool {
+    pub(crate) fn is_owed(&self) -> bool {
         matches!(self, Delivery::Owed { .. })
     }
 
@@ -248,7 +248,7 @@ impl Marker {
     }
 
     /// Sets `state` and `pending` from the deliveries. An entry whose destinations are not known yet is owed.
-    pub fn conclude(&mut self) {
+    pub(crate) fn conclude(&mut self) {
         let any = |wanted: fn(&Delivery) -> bool| self.deliveries.values().any(wanted);
         self.state = if self.deliveries.is_empty() || any(Delivery::is_owed) {
             EntryState::Owed

@@ -108,7 +108,7 @@ impl Disk for Directory {
 }
 
 /// Writes a file under a temporary name, syncs it and renames it, so that no reader ever sees half of it.
-pub fn write_atomically(path: &Path, fill: Fill<'_>) -> io::Result<()> {
+pub(crate) fn write_atomically(path: &Path, fill: Fill<'_>) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".tmp");

@@ -15,10 +15,10 @@ use ring::digest::{Context, SHA256};
 use crate::source::line::{KEY_BYTES, Key, MAX_UNKNOWN, uuid_half};
 
 /// For how many days a key is kept after its line was last met.
-pub const KEPT_DAYS: u16 = 30;
+pub(crate) const KEPT_DAYS: u16 = 30;
 
 /// How many days one step of the clock counts at most. A clock that jumps a year ahead must not make every key old at once.
-pub const MAX_LEAP_DAYS: u16 = 7;
+pub(crate) const MAX_LEAP_DAYS: u16 = 7;
 
 /// How many new keys are collected before they are merged into the sorted table.
 const MERGE_AT: usize = 32 * 1024;
@@ -128,7 +128,7 @@ impl Seen {
     }
 
     /// The same, for a uuid that is already hashed.
-    pub fn insert_unknown_of(&mut self, uuid: u64, day: u16) {
+    pub(crate) fn insert_unknown_of(&mut self, uuid: u64, day: u16) {
         let free = (0..MAX_UNKNOWN).map(|nth| Key::unknown_of(uuid, nth)).find(|key| !self.contains(*key));
         if let Some(key) = free {
             self.set(key, day);
@@ -136,7 +136,7 @@ impl Seen {
     }
 
     /// Whether any content of a uuid is known.
-    pub fn knows_uuid(&self, uuid: u64) -> bool {
+    pub(crate) fn knows_uuid(&self, uuid: u64) -> bool {
         let mut known = false;
         self.of_uuid(uuid, |_| known = true);
         known

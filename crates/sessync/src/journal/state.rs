@@ -17,7 +17,7 @@ use crate::source::line::Key;
 /// How long a batch that was not found is still asked for together with later ones. It is longer than any insert can
 /// be on its way, and longer than BigQuery remembers `insertId`s: while it does, a row that is sent again in a later
 /// batch can stay in BigQuery under the earlier batch.
-pub const DOUBT_MS: i64 = 60 * 60 * 1000;
+pub(crate) const DOUBT_MS: i64 = 60 * 60 * 1000;
 
 /// A change to the table of keys that follows from a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl State {
         }
     }
 
-    pub fn from_snapshot(snapshot: Snapshot) -> Result<State, Error> {
+    pub(crate) fn from_snapshot(snapshot: Snapshot) -> Result<State, Error> {
         if snapshot.version != VERSION {
             return Err(Error::Version(snapshot.version));
         }

@@ -237,7 +237,7 @@ impl<T: Transport> BigQuery<T> {
     }
 
     /// Which rows of these batches BigQuery has.
-    pub async fn rows_of_batches(
+    pub(crate) async fn rows_of_batches(
         &self,
         batches: &[&str],
         span: Option<(Time, Time)>,
@@ -256,7 +256,7 @@ impl<T: Transport> BigQuery<T> {
     }
 
     /// Which rows since a time BigQuery has.
-    pub async fn rows_since(&self, since: Time, now: Time, timeout: Duration) -> Result<Rows, Error> {
+    pub(crate) async fn rows_since(&self, since: Time, now: Time, timeout: Duration) -> Result<Rows, Error> {
         self.rows(sql::rows_since(&self.table), json!([int64("since", since.0)]), now, timeout).await
     }
 

@@ -129,7 +129,7 @@ fn name(root: &Path, path: &Path) -> String {
 
 /// Whether a log belongs to another project whose log directory has the same name. The first line with a `cwd`
 /// decides. A log without one counts as this project's.
-pub fn is_foreign(log: &Log, scope: &Scope) -> io::Result<bool> {
+pub(crate) fn is_foreign(log: &Log, scope: &Scope) -> io::Result<bool> {
     let Scope::Project(directory) = scope else { return Ok(false) };
     let mut lines = Lines::new(File::open(&log.path)?, 0, log.stat.size);
     for _ in 0..CWD_LINES {

@@ -172,10 +172,10 @@ fn json(raw: Option<&RawValue>) -> Option<&str> {
 }
 
 /// How many contents of one uuid can be recorded as uploaded without the content being known (see [`Key::unknown`]).
-pub const MAX_UNKNOWN: u64 = 16;
+pub(crate) const MAX_UNKNOWN: u64 = 16;
 
 /// The size of a stored key.
-pub const KEY_BYTES: usize = 16;
+pub(crate) const KEY_BYTES: usize = 16;
 
 /// The 16 bytes a line is remembered by.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -209,12 +209,12 @@ impl Key {
     }
 
     /// The same, for a uuid that is already hashed by [`uuid_half`].
-    pub const fn unknown_of(uuid: u64, nth: u64) -> Key {
+    pub(crate) const fn unknown_of(uuid: u64, nth: u64) -> Key {
         Key::new(uuid, if nth < MAX_UNKNOWN { nth } else { MAX_UNKNOWN - 1 })
     }
 
     /// Whether this key stands for a content that is not known.
-    pub const fn is_unknown(self) -> bool {
+    pub(crate) const fn is_unknown(self) -> bool {
         self.content() < MAX_UNKNOWN
     }
 
@@ -236,7 +236,7 @@ impl fmt::Debug for Key {
 }
 
 /// The half of a key that comes from the uuid.
-pub fn uuid_half(uuid: &str) -> u64 {
+pub(crate) fn uuid_half(uuid: &str) -> u64 {
     hash(uuid.as_bytes())
 }
 

@@ -6,7 +6,7 @@
 use std::io::{self, Read};
 
 /// The longest line that is read. BigQuery accepts no row of this size.
-pub const MAX_LINE_BYTES: usize = 10 * 1024 * 1024;
+pub(crate) const MAX_LINE_BYTES: usize = 10 * 1024 * 1024;
 
 /// How much is read at a time. It is also the size of the buffer while lines are shorter than that.
 const CHUNK_BYTES: usize = 256 * 1024;

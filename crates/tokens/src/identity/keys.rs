@@ -17,7 +17,7 @@ use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
 use serde::Deserialize;
 
 /// The most keys in a set. A rotation needs two, several issuers a few more.
-pub const MAX_KEYS: usize = 32;
+pub(crate) const MAX_KEYS: usize = 32;
 
 /// Where the keys come from, and the last ones that could be read.
 #[derive(Debug)]

@@ -84,7 +84,7 @@ impl Serialize for TransactionId {
 
 /// The most shards that the treasury may have. Its balance is read from all of them, also from those that an earlier
 /// configuration used, so that a lower number loses nothing.
-pub const MAX_SHARDS: u8 = 16;
+pub(crate) const MAX_SHARDS: u8 = 16;
 
 /// One balance in the table: a person's account, or one shard of the treasury.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -159,12 +159,12 @@ impl Entry {
     }
 
     /// By how much the entry changes the sum of all balances.
-    pub fn created_money(&self) -> Delta {
+    pub(crate) fn created_money(&self) -> Delta {
         self.postings.values().copied().sum()
     }
 
     /// What its postings must sum to.
-    pub fn expected_sum(&self) -> Delta {
+    pub(crate) fn expected_sum(&self) -> Delta {
         match self.kind {
             Kind::Grant => Delta::credit(self.amount),
             Kind::Transfer | Kind::Reversal => Delta(0),

@@ -30,7 +30,8 @@ use uuid::Uuid;
 pub use account::Holding;
 pub(crate) use account::{Opened, Status};
 pub use cancellation::Obstacle;
-pub use entry::{Account, Entry, Kind, MAX_SHARDS, NotATransactionId, Postings, TransactionId, View};
+pub(crate) use entry::MAX_SHARDS;
+pub use entry::{Account, Entry, Kind, NotATransactionId, Postings, TransactionId, View};
 pub use history::{History, Page, Places};
 pub use transfer::Transfer;
 
@@ -181,7 +182,7 @@ impl Ledger {
     }
 
     /// A key for a client that sent none.
-    pub fn new_idempotency_key(&self) -> IdempotencyKey {
+    pub(crate) fn new_idempotency_key(&self) -> IdempotencyKey {
         IdempotencyKey::generated(uuid::Builder::from_random_bytes(self.random().to_be_bytes()).into_uuid())
     }
 }

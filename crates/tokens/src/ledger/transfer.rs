@@ -81,7 +81,7 @@ impl Ledger {
     }
 
     /// The key of the record of this transfer.
-    pub fn record_key(&self, request: &Transfer) -> Result<Key, Error> {
+    pub(crate) fn record_key(&self, request: &Transfer) -> Result<Key, Error> {
         Ok(table::record_key(&self.0.transfers, &request.sender, &request.key)?)
     }
 
