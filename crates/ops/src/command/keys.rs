@@ -4,7 +4,8 @@
 //! record then says that an operator released it and that the effect may have happened, so that the next holder asks its
 //! probe first.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
 use ichido::dynamodb::Wanted;
 use ichido::record::State;
 use ichido::store::{Settle, Settled, Transition};
@@ -67,8 +68,8 @@ pub struct List {
     #[arg(value_enum)]
     pub application: Application,
     /// Only keys in this state
-    #[arg(long, value_enum)]
-    pub state: Option<WantedState>,
+    #[arg(long, value_parser = states())]
+    pub state: Option<StateKind>,
     /// Only keys that begin with this text
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub prefix: String,
@@ -95,24 +96,10 @@ pub struct Release {
     pub reason: String,
 }
 
-/// The states that can be asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum WantedState {
-    Claimed,
-    Completed,
-    Failed,
-    Released,
-}
-
-impl WantedState {
-    fn kind(self) -> StateKind {
-        match self {
-            Self::Claimed => StateKind::Claimed,
-            Self::Completed => StateKind::Completed,
-            Self::Failed => StateKind::Failed,
-            Self::Released => StateKind::Released,
-        }
-    }
+/// Reads the name of a state.
+fn states() -> impl TypedValueParser<Value = StateKind> {
+    PossibleValuesParser::new(StateKind::ALL.map(StateKind::name))
+        .try_map(|name| StateKind::named(&name).ok_or("there is no such state"))
 }
 
 impl Keys {
@@ -153,7 +140,7 @@ impl List {
     async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
         let (table, store) = store(context, self.application, self.table.as_deref())?;
         let now = SystemClock.now();
-        let wanted = Wanted { prefix: &self.prefix, state: self.state.map(WantedState::kind) };
+        let wanted = Wanted { prefix: &self.prefix, state: self.state };
         let seen = store.look_through(wanted, self.limit.max(1), self.examine.max(1)).await.map_err(|error| {
             failed(
                 format!("could not read the table {table}; check --env, --table and the permission dynamodb:Scan"),
