@@ -23,7 +23,7 @@ const MOST_TRACES: usize = 20;
 /// How many records are read per table.
 const MOST_KEYS: usize = 50;
 /// The fields of a log line that name a key.
-const KEY_FIELDS: [&str; 3] = ["eventKey", "record", "entryId"];
+const KEY_FIELDS: [&str; 2] = ["eventKey", "entryId"];
 
 #[derive(Debug, Args)]
 #[command(
