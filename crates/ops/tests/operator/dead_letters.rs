@@ -54,6 +54,7 @@ async fn what_lambda_gave_up_on_is_listed_shown_and_sent_again_once() {
     // The cause is still there: it comes back.
     assert_eq!(ctl(&local, &["dead-letters", "redrive", "slack", "--yes"]).code, Some(0));
     given_up(&local, QUEUE, 1).await;
+    let id = ids(&local, "slack").remove(0);
     assert_eq!(slack::replies(&local).await, 0);
     local.put_faults(json!({})).await;
     let sent = ctl(&local, &["dead-letters", "redrive", "slack", "--yes"]);
@@ -61,7 +62,7 @@ async fn what_lambda_gave_up_on_is_listed_shown_and_sent_again_once() {
     [uuid]  sent again
     exit code 0
     ");
-    assert!(sent.err.contains("resent dead letter"), "it is logged: {sent:?}");
+    assert!(sent.err.contains(&format!("resent dead letter {id} of slack by hand")), "it is logged: {sent:?}");
     eventually("the reply", || async { (slack::replies(&local).await == 1).then_some(()) }).await;
     assert_snapshot!(ctl(&local, &["dead-letters", "redrive", "slack", "--yes"]).tidy(), @r"
     slack has no dead letters
