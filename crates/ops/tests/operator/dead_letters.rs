@@ -33,7 +33,7 @@ async fn what_lambda_gave_up_on_is_listed_shown_and_sent_again_once() {
     given_up(&local, QUEUE, 1).await;
     assert_snapshot!(ctl(&local, &["dead-letters", "list"]).tidy(), @r"
     APPLICATION  GIVEN UP  ATTEMPTS  ID  REASON
-    slack  [age] ago  3  [uuid]  RetriesExhausted Probe: 1 of 1 files of event Ev1 are not done: F1: could not find out whether it wa…
+    slack  [age] ago  3  [uuid]  RetriesExhausted Probe: 1 of 1 files of event Ev1 are not done: F1: could not find out whether it w…
     exit code 1
     ");
     let id = ids(&local, "slack").remove(0);
