@@ -7,11 +7,22 @@ use function::Aws;
 use ichido::{Clock as _, SystemClock};
 use serde::Serialize;
 
+/// An address that the SDK can use. It panics on others.
+fn endpoint(text: &str) -> Result<String, String> {
+    let address = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    match address {
+        Some(address) if address.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '[') => {
+            Ok(text.to_owned())
+        }
+        _ => Err("it must begin with http:// or https:// and name a host".to_owned()),
+    }
+}
+
 /// Options of every command.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Shared {
     /// Send AWS calls to this address; `make dev` is http://127.0.0.1:8787
-    #[arg(long, global = true, value_name = "URL", env = "AWS_ENDPOINT_URL")]
+    #[arg(long, global = true, value_name = "URL", env = "AWS_ENDPOINT_URL", value_parser = endpoint)]
     pub endpoint_url: Option<String>,
     /// The environment; outside prod, names of tables and functions end in `-ENV`
     #[arg(long, global = true, value_enum, env = "ENV")]
@@ -224,4 +235,19 @@ fn has_credentials() -> bool {
     ["AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE"]
         .iter()
         .any(|name| std::env::var_os(name).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::endpoint;
+
+    #[test]
+    fn an_endpoint_that_the_sdk_cannot_use_is_refused_at_the_command_line() {
+        for good in ["http://127.0.0.1:8787", "https://dynamodb.eu-west-1.amazonaws.com", "http://[::1]:8787"] {
+            assert_eq!(endpoint(good).as_deref(), Ok(good));
+        }
+        for bad in ["", " ", "banana", "127.0.0.1:8787", "http://", "ftp://127.0.0.1"] {
+            assert!(endpoint(bad).is_err(), "{bad:?}");
+        }
+    }
 }
