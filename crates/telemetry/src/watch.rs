@@ -56,7 +56,7 @@ impl Observer for Watch {
                     metric::PROBED.add(1);
                     tracing::info!(event_key = %key, done, "the destination says that {key} was performed; not repeating it");
                 } else {
-                    tracing::info!(event_key = %key, done, "the destination says that {key} was not performed; performing it");
+                    tracing::info!(event_key = %key, done, "the probe found no sign of {key}; performing it");
                 }
             }
             Event::Settled { key, state, store_latency } => {
