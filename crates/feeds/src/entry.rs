@@ -54,7 +54,7 @@ impl EntryId {
             return None;
         }
         let id = if raw.len() > MAX_ID_BYTES {
-            format!("{}~{}", prefix(raw, KEPT_OF_LONG_ID), hex(&Sha256::digest(raw.as_bytes())))
+            format!("{}~{}", prefix(raw, KEPT_OF_LONG_ID), hex::encode(Sha256::digest(raw.as_bytes())))
         } else {
             raw.to_owned()
         };
@@ -98,14 +98,6 @@ pub(crate) fn prefix(text: &str, bytes: usize) -> &str {
 pub(crate) fn digest_part(digest: &mut Sha256, part: &str) {
     digest.update((part.len() as u64).to_be_bytes());
     digest.update(part.as_bytes());
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

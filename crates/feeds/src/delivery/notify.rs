@@ -28,7 +28,7 @@ use super::{
     text::{Limit, Parts, Template},
 };
 use crate::{
-    entry::{EntryId, Source, digest_part, hex},
+    entry::{EntryId, Source, digest_part},
     outside::{
         destination::Error as DeliveryError,
         mastodon::{self, KEY_REMEMBERED, LIMIT_KEPT, Mastodon, Posted},
@@ -249,7 +249,7 @@ impl<S: Store> Notifier<S> {
         for part in [self.source.name(), id.as_str(), destination] {
             digest_part(&mut digest, part);
         }
-        hex(&digest.finalize()[..16])
+        hex::encode(&digest.finalize()[..16])
     }
 
     /// How long a post may be: from memory, else from the table, else from the instance, which is asked once per day.

@@ -20,7 +20,7 @@ use telemetry::metric;
 use url::Url;
 
 use crate::{
-    entry::{Source, digest_part, hex},
+    entry::{Source, digest_part},
     outside::fetch::{self, Fetched, Fetcher},
     parse::{self, Feed},
     table::{self, FeedState, Marker, Snapshot, Table},
@@ -178,7 +178,7 @@ pub(crate) fn count(metric: metric::Metric, n: usize) {
 
 /// Tells URLs apart without showing them: a URL may contain a token.
 fn url_digest(url: &Url) -> String {
-    hex(&Sha256::digest(url.as_str().as_bytes())[..8])
+    hex::encode(&Sha256::digest(url.as_str().as_bytes())[..8])
 }
 
 /// A digest of the entries only: a feed that changes nothing but its own date has not changed.
@@ -190,5 +190,5 @@ fn content_digest(feed: &Feed) -> String {
             digest_part(&mut digest, part);
         }
     }
-    hex(&digest.finalize()[..16])
+    hex::encode(&digest.finalize()[..16])
 }

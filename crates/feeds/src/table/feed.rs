@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Error, ID, Table, key, met};
-use crate::{entry::hex, outside::fetch::Validators, reading::identity::Known};
+use crate::{outside::fetch::Validators, reading::identity::Known};
 
 const FEED: &str = "#feed";
 /// Largest snapshot that is kept in the feed's own item, which every run reads.
@@ -158,7 +158,7 @@ impl Table {
         } else {
             feed.inline = None;
             feed.chunks = 0;
-            feed.chunks_digest = hex(&Sha256::digest(&packed));
+            feed.chunks_digest = hex::encode(Sha256::digest(&packed));
             for bytes in packed.chunks(CHUNK) {
                 let mut item = key(&chunk_key(&feed.chunks_digest, feed.chunks));
                 item.insert("present".into(), AttributeValue::B(Blob::new(bytes)));

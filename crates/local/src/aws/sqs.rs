@@ -134,7 +134,7 @@ fn md5(input: &[u8]) -> String {
             *total = total.wrapping_add(part);
         }
     }
-    state.iter().flat_map(|word| word.to_le_bytes()).map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(state.map(u32::to_le_bytes).concat())
 }
 
 #[cfg(test)]

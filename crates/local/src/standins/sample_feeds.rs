@@ -129,11 +129,7 @@ impl SampleFeeds {
             Kind::Github => ("application/atom+xml; charset=utf-8", atom(&entries)),
             Kind::Hatebu => ("application/xml; charset=utf-8", rdf(&entries)),
         };
-        let digest = Sha256::digest(body.as_bytes());
-        let etag = digest[..8].iter().fold(String::from("W/\""), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        }) + "\"";
+        let etag = format!("W/\"{}\"", hex::encode(&Sha256::digest(body.as_bytes())[..8]));
         if headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()) == Some(etag.as_str()) {
             return (StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response();
         }

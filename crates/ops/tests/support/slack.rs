@@ -1,9 +1,7 @@
 //! Slack's part: signed file events.
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use reqwest::StatusCode;
 use serde_json::json;
-use sha2::Sha256;
 
 use crate::support::client::http;
 use crate::support::process::Local;
@@ -21,14 +19,12 @@ pub(crate) async fn upload(local: &Local, name: &str) -> StatusCode {
         },
     })
     .to_string();
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("any key");
-    mac.update(format!("v0:{now}:{body}").as_bytes());
-    let signature: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let signature = slack::signature::sign(&secret, now, body.as_bytes());
     let request = http()
         .post(format!("{}/slack/events", local.url))
         .header("content-type", "application/json")
         .header("x-slack-request-timestamp", now.to_string())
-        .header("x-slack-signature", format!("v0={signature}"))
+        .header("x-slack-signature", signature)
         .body(body);
     request.send().await.expect("an answer").status()
 }
