@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 const MAX_DEPTH: u32 = 16;
 const BREAK: u8 = 0xff;
 
-/// A timestamp, from epoch milliseconds, in the form that [`write`] takes.
+/// A timestamp, from epoch milliseconds, in the form that [`write()`] takes.
 pub(super) fn time(ms: u64) -> Value {
     json!({ "$time": ms as f64 / 1e3 })
 }
