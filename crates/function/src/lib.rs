@@ -1,7 +1,7 @@
 //! What every Lambda function of this workspace has in common.
 //!
 //! An application describes each function as a [`Definition`]: its name, the variables that it reads, and how it is built
-//! from its environment and its AWS clients. The Lambda binary serves it with [`serve`]. The local platform and the tests
+//! from its environment and its AWS clients. The Lambda binary serves it with [`serve()`]. The local platform and the tests
 //! start the same definition with [`Definition::start`]. Either way the handler is wrapped: the health payload is answered
 //! without side effects, log lines and metrics carry the request id and the trace id, and an error is logged once, here.
 //!
