@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use ichido::dynamodb::{DynamoDb, Table};
-use ichido::{Claim, Failure, MAX_CLOCK_SKEW, Namespace, Once, Probed};
+use ichido::{Claim, Failure, MAX_CLOCK_SKEW, Namespace, OnDoubt, Once, Probed};
 use testkit::Dynamo;
 
 /// A destination that can be asked what it has received.
@@ -41,7 +41,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let channel = Channel::default();
 
     println!("1. a worker posts and dies before it can record that:");
-    let dying = once.run(&key).work(|claim| async {
+    let dying = once.run(&key).on_doubt(OnDoubt::Repeat).work(|claim| async {
         channel.post("hello", claim).await?;
         std::future::pending::<Result<String, Failure<std::convert::Infallible>>>().await
     });
@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     tokio::select! { _ = dying => {}, () = db.clock().wait(Duration::from_secs(1)) => {} }
 
     println!("2. the event is delivered again:");
-    let again = once.run(&key).work(|claim| channel.post("hello", claim)).await;
+    let again = once.run(&key).on_doubt(OnDoubt::Repeat).work(|claim| channel.post("hello", claim)).await;
     println!("    {}", again.expect_err("somebody holds the claim"));
 
     println!("3. and again, after the lease. Whoever takes over asks the channel first:");
@@ -62,7 +62,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("    {:?}, {:?}", done.value, done.how);
 
     println!("4. from now on everybody gets that outcome:");
-    let done = once.run(&key).work(|claim| channel.post("hello", claim)).await?;
+    let done = once.run(&key).on_doubt(OnDoubt::Repeat).work(|claim| channel.post("hello", claim)).await?;
     println!("    {:?}, {:?}; {} post in the channel", done.value, done.how, channel.0.lock().expect("no panic").len());
     Ok(())
 }

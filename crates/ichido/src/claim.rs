@@ -41,8 +41,9 @@ impl Claim {
 
     /// Renews the lease, counted from now. After an error, stop: another call may hold the claim.
     pub async fn renew(&self) -> Result<(), Lost> {
-        let end = self.lease.renewer.renew(self.lease.duration).await?;
-        self.lease.end.store(end.as_millis(), Ordering::Release);
+        let end = self.lease.renewer.renew(self.lease.duration, self.deadline()).await?;
+        // Two renewals may be under way at once, and the later one may be answered first.
+        self.lease.end.fetch_max(end.as_millis(), Ordering::AcqRel);
         Ok(())
     }
 }
@@ -82,5 +83,6 @@ pub(crate) type Renewing<'a> = Pin<Box<dyn Future<Output = Result<Timestamp, Los
 
 /// Hides the type of the store from the work.
 pub(crate) trait Renew: Send + Sync {
-    fn renew(&self, lease: Duration) -> Renewing<'_>;
+    /// `end`: when the lease ends now. The renewed lease ends no earlier.
+    fn renew(&self, lease: Duration, end: Timestamp) -> Renewing<'_>;
 }

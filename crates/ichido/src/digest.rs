@@ -76,6 +76,14 @@ pub struct Digests {
     pub(crate) fields: BTreeMap<String, String>,
 }
 
+/// Are these two requests known to be different? A request without digests is never known to differ.
+pub(crate) fn differ(ours: Option<&Digests>, theirs: Option<&Digests>) -> bool {
+    match (ours, theirs) {
+        (Some(ours), Some(theirs)) => ours.key_id == theirs.key_id && ours.fields != theirs.fields,
+        _ => false,
+    }
+}
+
 impl Digests {
     /// The fields in which two requests differ, in alphabetical order: fields with different digests, and fields that only
     /// one request has. Empty if the two were made under different digest keys.

@@ -137,6 +137,10 @@ impl Namespace {
         self.0.lease
     }
 
+    pub(crate) fn fails_open(&self) -> bool {
+        self.0.outage == OutagePolicy::Open
+    }
+
     pub fn outage_policy(&self) -> OutagePolicy {
         self.0.outage
     }

@@ -22,8 +22,8 @@ use crate::clock::Timestamp;
 use crate::digest::Digests;
 use crate::key::Key;
 use crate::once::Once;
-use crate::run::Failure;
-use crate::store::{Attributes, Store};
+use crate::run::{Failure, OnDoubt};
+use crate::store::Attributes;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -59,35 +59,37 @@ pub fn deadline(context: &lambda_runtime::Context) -> Timestamp {
 }
 
 /// Puts handlers under `run`.
-pub struct OnceLayer<S, F> {
-    once: Once<S>,
+pub struct OnceLayer<F> {
+    once: Once,
+    on_doubt: OnDoubt,
     name: Arc<F>,
 }
 
-impl<S, F> OnceLayer<S, F> {
-    /// `name` makes the key of an event; its error fails the invocation.
-    pub fn new<T, E>(once: Once<S>, name: F) -> Self
+impl<F> OnceLayer<F> {
+    /// `name` makes the key of an event; its error fails the invocation. `on_doubt` says what happens when an event comes
+    /// again whose handler died, timed out or failed: its effect may have happened.
+    pub fn new<T, E>(once: Once, on_doubt: OnDoubt, name: F) -> Self
     where
         F: Fn(&LambdaEvent<T>) -> Result<Named, E>,
     {
-        Self { once, name: Arc::new(name) }
+        Self { once, on_doubt, name: Arc::new(name) }
     }
 }
 
-impl<S, F> Clone for OnceLayer<S, F> {
+impl<F> Clone for OnceLayer<F> {
     fn clone(&self) -> Self {
-        Self { once: self.once.clone(), name: self.name.clone() }
+        Self { once: self.once.clone(), on_doubt: self.on_doubt, name: self.name.clone() }
     }
 }
 
-impl<S, F> fmt::Debug for OnceLayer<S, F> {
+impl<F> fmt::Debug for OnceLayer<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OnceLayer").finish_non_exhaustive()
     }
 }
 
-impl<S, F, H> Layer<H> for OnceLayer<S, F> {
-    type Service = OnceService<S, F, H>;
+impl<F, H> Layer<H> for OnceLayer<F> {
+    type Service = OnceService<F, H>;
 
     fn layer(&self, handler: H) -> Self::Service {
         OnceService { layer: self.clone(), handler, response: PhantomData }
@@ -95,32 +97,26 @@ impl<S, F, H> Layer<H> for OnceLayer<S, F> {
 }
 
 /// A handler under `run`.
-pub struct OnceService<S, F, H> {
-    layer: OnceLayer<S, F>,
+pub struct OnceService<F, H> {
+    layer: OnceLayer<F>,
     handler: H,
     response: PhantomData<fn()>,
 }
 
-impl<S, F, H: Clone> Clone for OnceService<S, F, H> {
+impl<F, H: Clone> Clone for OnceService<F, H> {
     fn clone(&self) -> Self {
         Self { layer: self.layer.clone(), handler: self.handler.clone(), response: PhantomData }
     }
 }
 
-impl<S, F, H> fmt::Debug for OnceService<S, F, H> {
+impl<F, H> fmt::Debug for OnceService<F, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OnceService").finish_non_exhaustive()
     }
 }
 
-/// The event was handled, but its response was not kept, so it cannot be replayed.
-#[derive(Debug, thiserror::Error)]
-#[error("the event was handled before, but its response was too large to keep and cannot be returned again")]
-pub struct ResponseNotKept;
-
-impl<S, F, E, H, T, R> Service<LambdaEvent<T>> for OnceService<S, F, H>
+impl<F, E, H, T, R> Service<LambdaEvent<T>> for OnceService<F, H>
 where
-    S: Store,
     F: Fn(&LambdaEvent<T>) -> Result<Named, E> + Send + Sync + 'static,
     E: Into<BoxError>,
     H: Service<LambdaEvent<T>, Response = R> + Clone + Send + 'static,
@@ -139,7 +135,7 @@ where
 
     fn call(&mut self, event: LambdaEvent<T>) -> Self::Future {
         let named = (self.layer.name)(&event).map_err(Into::into);
-        let once = self.layer.once.clone();
+        let (once, on_doubt) = (self.layer.once.clone(), self.layer.on_doubt);
         // tower requires that the service which was polled ready is the one that is called. A clone takes its place.
         let fresh = self.handler.clone();
         let mut handler = std::mem::replace(&mut self.handler, fresh);
@@ -153,12 +149,14 @@ where
                 run = run.attribute(name, value);
             }
             let done = run
+                .on_doubt(on_doubt)
+                // Only the handler knows whether its error came before the effect or after it.
                 .work(|_claim| async move {
-                    handler.call(event).await.map_err(|error| Failure::Retry(Handler(error.into())))
+                    handler.call(event).await.map_err(|error| Failure::Uncertain(Handler(error.into())))
                 })
                 .await;
             match done {
-                Ok(done) => done.value.ok_or_else(|| ResponseNotKept.into()),
+                Ok(done) => Ok(done.value),
                 Err(crate::Error::Work(Handler(error))) => Err(error),
                 Err(error) => Err(error.into()),
             }

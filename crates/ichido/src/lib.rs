@@ -29,6 +29,6 @@ pub use mark::{Mark, Marked};
 pub use memory::{DEFAULT_JOURNAL_KEYS, DEFAULT_KNOWN_KEYS};
 pub use observe::Observer;
 pub use once::{Builder, DEFAULT_RECONCILED_PER_CALL, MAX_CLOCK_SKEW, Once, Outage};
-pub use record::{Outcome, Owner, Record, State, StateKind};
-pub use run::{Done, Error, Failure, How, NoProbe, Probe, Probed, Run};
+pub use record::{NoValue, Outcome, Owner, Record, State, StateKind};
+pub use run::{Done, Error, Failure, How, OnDoubt, OrFailure, Probe, Probed, Run, Undecided};
 pub use store::Store;

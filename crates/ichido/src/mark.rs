@@ -14,7 +14,7 @@ use crate::memory::{Admission, Known, Remembered, Unwritten};
 use crate::observe::{self, Event, Reason, Strength};
 use crate::once::{Inner, Timed};
 use crate::record::{Outcome, Owner, State};
-use crate::store::{self, Admit, Admitted, Attributes, Store};
+use crate::store::{self, Admit, Admitted, Attributes};
 
 /// Whether a mark is the first one of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,20 +33,20 @@ impl Marked {
 
 /// A mark that is not made yet. Await it.
 #[must_use = "a mark is made only when it is awaited"]
-pub struct Mark<'o, S> {
-    inner: &'o Inner<S>,
+pub struct Mark<'o> {
+    inner: &'o Inner,
     key: Key,
     attributes: Attributes,
 }
 
-impl<S> fmt::Debug for Mark<'_, S> {
+impl fmt::Debug for Mark<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mark").field("key", &self.key).finish_non_exhaustive()
     }
 }
 
-impl<'o, S: Store> Mark<'o, S> {
-    pub(crate) fn new(inner: &'o Inner<S>, key: Key) -> Self {
+impl<'o> Mark<'o> {
+    pub(crate) fn new(inner: &'o Inner, key: Key) -> Self {
         Self { inner, key, attributes: Vec::new() }
     }
 
@@ -65,8 +65,8 @@ impl<'o, S: Store> Mark<'o, S> {
             return Ok(self.decided(Marked::Duplicate, Reason::Completed, None, true));
         }
         let owner = self.inner.new_owner();
-        if let Gate::Blocked { .. } = self.inner.gate(now) {
-            return self.without_store(owner, None);
+        if let Gate::Blocked { .. } = self.inner.gate(&self.key, now) {
+            return self.without_store(owner);
         }
         let request = Admit {
             key: &self.key,
@@ -76,6 +76,7 @@ impl<'o, S: Store> Mark<'o, S> {
             expires_at: self.inner.expiry(&self.key, now),
             digests: None,
             attributes: &self.attributes,
+            refuses_doubt: false,
         };
         match self.inner.ask(&self.key, "mark", self.inner.store.admit(&request)).await {
             Ok(Timed { answer, latency }) => {
@@ -100,14 +101,13 @@ impl<'o, S: Store> Mark<'o, S> {
                 self.inner.reconcile().await;
                 Ok(marked)
             }
-            Err(error) if error.is_transient() => self.without_store(owner, Some(error)),
+            Err(error) if error.is_transient() && self.key.namespace().fails_open() => self.without_store(owner),
             Err(error) => Err(error),
         }
     }
 
-    fn without_store(self, owner: Owner, cause: Option<store::Error>) -> Result<Marked, store::Error> {
+    fn without_store(self, owner: Owner) -> Result<Marked, store::Error> {
         let key = self.key.clone();
-        self.inner.may_decide_alone(&key, cause)?;
         let now = self.inner.clock.now();
         let remembered = Remembered {
             state: Known::Completed { outcome: Outcome::Nothing },
@@ -115,7 +115,7 @@ impl<'o, S: Store> Mark<'o, S> {
             expires_at: self.inner.expiry(&key, now),
         };
         let unwritten = Unwritten { key: key.clone(), owner, remembered, attributes: self.attributes.clone() };
-        let admission = self.inner.memory().admit(unwritten, now);
+        let admission = self.inner.memory().admit(unwritten, false, now);
         match admission {
             Admission::New { .. } => {
                 self.inner.observe(Event::AdmittedWithoutStore { key: &key });
@@ -140,7 +140,7 @@ impl<'o, S: Store> Mark<'o, S> {
     }
 }
 
-impl<'o, S: Store> IntoFuture for Mark<'o, S> {
+impl<'o> IntoFuture for Mark<'o> {
     type Output = Result<Marked, store::Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'o>>;
 

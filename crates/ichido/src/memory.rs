@@ -15,7 +15,7 @@ use std::sync::Arc;
 use lru::LruCache;
 
 use crate::clock::Timestamp;
-use crate::digest::Digests;
+use crate::digest::{Digests, differ};
 use crate::key::Key;
 use crate::record::{Outcome, Owner, Record, State};
 use crate::store::Attributes;
@@ -48,6 +48,8 @@ pub(crate) enum Known {
     },
     /// Released after an attempt that may have had its effect.
     Uncertain,
+    /// Released after an attempt that had no effect. It is remembered for its digests.
+    Free,
 }
 
 /// What an entry of the journal means for a call that would ask the store.
@@ -67,7 +69,7 @@ impl Known {
         match self {
             Self::InFlight { until } if *until <= now => Standing::Doubtful,
             Self::Uncertain => Standing::Doubtful,
-            Self::Failed { .. } => Standing::Open,
+            Self::Failed { .. } | Self::Free => Standing::Open,
             Self::InFlight { .. } | Self::Completed { .. } => Standing::Held,
         }
     }
@@ -179,7 +181,7 @@ impl Memory {
                 match self.known.peek(key.as_str()) {
                     Some(Remembered { state: Known::InFlight { .. }, .. }) => return,
                     _ if *uncertain => Known::Uncertain,
-                    _ => return self.forget(key),
+                    _ => return self.release(key, record.digests.clone(), record.expires_at),
                 }
             }
             State::Completed { outcome } => Known::Completed { outcome: outcome.clone() },
@@ -195,8 +197,13 @@ impl Memory {
         self.write_through(key, remembered);
     }
 
-    pub(crate) fn forget(&mut self, key: &Key) {
-        self.known.pop(key.as_str());
+    /// The key is free again, after an attempt without an effect. Its digests stay: another payload may not use the key.
+    pub(crate) fn release(&mut self, key: &Key, digests: Option<Digests>, expires_at: Option<Timestamp>) {
+        if digests.is_some() {
+            self.write_through(key, Remembered { state: Known::Free, digests, expires_at });
+        } else {
+            self.known.pop(key.as_str());
+        }
     }
 
     /// What the journal holds about a key: an admission or an outcome that the store does not know.
@@ -218,15 +225,18 @@ impl Memory {
         found.filter(|remembered| !is_over(remembered, now))
     }
 
-    /// Decides without the store. An admission becomes an entry of the journal.
-    pub(crate) fn admit(&mut self, unwritten: Unwritten, now: Timestamp) -> Admission {
+    /// Decides without the store. An admission becomes an entry of the journal. `refuses_doubt`: a key whose effect may have
+    /// happened is not admitted.
+    pub(crate) fn admit(&mut self, unwritten: Unwritten, refuses_doubt: bool, now: Timestamp) -> Admission {
         let text = unwritten.key.text();
         let mut doubt = false;
-        match self.recall(&unwritten.key, now) {
-            Some(Remembered { state: Known::InFlight { until }, .. }) if until <= now => doubt = true,
-            Some(Remembered { state: Known::Uncertain, .. }) => doubt = true,
-            Some(remembered) => return Admission::Known(remembered),
-            None => {}
+        if let Some(remembered) = self.recall(&unwritten.key, now) {
+            let other_payload = differ(unwritten.remembered.digests.as_ref(), remembered.digests.as_ref());
+            match (&remembered.state, remembered.state.standing(now)) {
+                (_, Standing::Doubtful) if !other_payload && !refuses_doubt => doubt = true,
+                (Known::Free, _) if !other_payload => {}
+                _ => return Admission::Known(remembered),
+            }
         }
         if !self.journal.contains_key(&text) && self.journal.len() >= self.journal_limit {
             return Admission::Full;
@@ -287,7 +297,7 @@ impl Memory {
 
     /// The store has this entry now, or will never accept it.
     pub(crate) fn written(&mut self, key: &Key, owner: &Owner) {
-        self.give_back(key, owner);
+        self.drop_entry_of(key, owner);
     }
 
     /// This entry could not be written. It goes back into the line: to the front if `next`, else to the end.
@@ -301,22 +311,29 @@ impl Memory {
         }
     }
 
-    fn drop_entry(&mut self, text: &str) {
-        if let Some(entry) = self.journal.remove(text) {
-            self.line.leave(entry.place);
-        }
+    fn drop_entry(&mut self, text: &str) -> Option<Unwritten> {
+        let Entry { unwritten, place } = self.journal.remove(text)?;
+        self.line.leave(place);
+        Some(unwritten)
     }
 
-    /// Renews the lease of an attempt in the journal. False if it is not in flight under this token.
-    pub(crate) fn lengthen(&mut self, key: &Key, owner: &Owner, end: Timestamp) -> bool {
+    /// Drops the entry, unless another attempt has the key.
+    fn drop_entry_of(&mut self, key: &Key, owner: &Owner) -> Option<Unwritten> {
+        let owned = self.journal.get(key.as_str()).is_some_and(|entry| entry.unwritten.owner == *owner);
+        if owned { self.drop_entry(key.as_str()) } else { None }
+    }
+
+    /// Renews the lease of an attempt in the journal. Returns when it ends; `None` if the attempt is not in flight under
+    /// this token.
+    pub(crate) fn lengthen(&mut self, key: &Key, owner: &Owner, end: Timestamp) -> Option<Timestamp> {
         match self.journal.get_mut(key.as_str()).map(|entry| &mut entry.unwritten) {
             Some(Unwritten {
                 owner: holder, remembered: Remembered { state: Known::InFlight { until }, .. }, ..
             }) if holder == owner => {
-                *until = end;
-                true
+                *until = end.max(*until);
+                Some(*until)
             }
-            _ => false,
+            _ => None,
         }
     }
 
@@ -325,10 +342,25 @@ impl Memory {
         self.drop_entry(key.as_str());
     }
 
+    /// The store decides about this key from now on, so its doubt leaves the journal. It stays known, for the next outage.
+    pub(crate) fn withdraw_doubt(&mut self, key: &Key, now: Timestamp) {
+        let entry = self.journal.get(key.as_str());
+        if entry.is_none_or(|entry| entry.unwritten.remembered.state.standing(now) != Standing::Doubtful) {
+            return;
+        }
+        let withdrawn = self.drop_entry(key.as_str());
+        let known = self.known.peek(key.as_str()).map(|remembered| &remembered.state);
+        if let Some(Unwritten { remembered, .. }) = withdrawn
+            && !known.is_some_and(|state| is_settled(state) || matches!(state, Known::Uncertain))
+        {
+            self.write_through(key, Remembered { state: Known::Uncertain, ..remembered });
+        }
+    }
+
     /// An attempt without the store ended without an effect. The key is free again, unless another attempt has it.
     pub(crate) fn give_back(&mut self, key: &Key, owner: &Owner) {
-        if self.journal.get(key.as_str()).is_some_and(|entry| entry.unwritten.owner == *owner) {
-            self.drop_entry(key.as_str());
+        if let Some(Unwritten { remembered, .. }) = self.drop_entry_of(key, owner) {
+            self.release(key, remembered.digests, remembered.expires_at);
         }
     }
 }
@@ -370,40 +402,40 @@ mod tests {
     #[test]
     fn a_key_is_admitted_once() {
         let mut memory = Memory::new(4, 4);
-        assert!(matches!(memory.admit(flying("a"), at(0)), Admission::New { doubt: false }));
-        assert!(matches!(memory.admit(flying("a"), at(0)), Admission::Known(_)));
+        assert!(matches!(memory.admit(flying("a"), false, at(0)), Admission::New { doubt: false }));
+        assert!(matches!(memory.admit(flying("a"), false, at(0)), Admission::Known(_)));
         assert!(matches!(memory.keep(done("a"), true), Kept::Yes));
-        assert!(matches!(memory.admit(flying("a"), at(500)), Admission::Known(_)));
-        assert!(matches!(memory.admit(flying("a"), at(1000)), Admission::New { doubt: false }), "it expired");
+        assert!(matches!(memory.admit(flying("a"), false, at(500)), Admission::Known(_)));
+        assert!(matches!(memory.admit(flying("a"), false, at(1000)), Admission::New { doubt: false }), "it expired");
     }
 
     #[test]
     fn a_lapsed_attempt_may_be_repeated_but_leaves_doubt() {
         let mut memory = Memory::new(4, 4);
-        memory.admit(flying("a"), at(0));
-        assert!(matches!(memory.admit(flying("a"), at(10)), Admission::New { doubt: true }));
+        memory.admit(flying("a"), false, at(0));
+        assert!(matches!(memory.admit(flying("a"), false, at(10)), Admission::New { doubt: true }));
     }
 
     #[test]
     fn a_late_attempt_cannot_overwrite_its_successor() {
         let mut memory = Memory::new(4, 4);
         let late = flying("a");
-        memory.admit(late.clone(), at(0));
+        memory.admit(late.clone(), false, at(0));
         let successor = Unwritten { owner: Owner::from("successor"), ..flying("a") };
-        memory.admit(successor, at(10));
+        memory.admit(successor, false, at(10));
         let late = Unwritten { remembered: done("a").remembered, ..late };
         assert!(matches!(memory.keep(late.clone(), true), Kept::TakenOver(Some(_))));
         memory.give_back(&key("a"), &late.owner);
-        assert!(matches!(memory.admit(flying("a"), at(0)), Admission::Known(_)));
+        assert!(matches!(memory.admit(flying("a"), false, at(0)), Admission::Known(_)));
     }
 
     #[test]
     fn a_full_journal_refuses_rather_than_forgets() {
         let mut memory = Memory::new(1, 2);
-        memory.admit(done("a"), at(0));
-        memory.admit(done("b"), at(0));
-        assert!(matches!(memory.admit(flying("c"), at(0)), Admission::Full));
-        assert!(matches!(memory.admit(flying("a"), at(0)), Admission::Known(_)));
+        memory.admit(done("a"), false, at(0));
+        memory.admit(done("b"), false, at(0));
+        assert!(matches!(memory.admit(flying("c"), false, at(0)), Admission::Full));
+        assert!(matches!(memory.admit(flying("a"), false, at(0)), Admission::Known(_)));
     }
 
     #[test]
@@ -412,17 +444,17 @@ mod tests {
         for name in ["a", "b"] {
             memory.write_through(&key(name), done(name).remembered);
         }
-        assert!(matches!(memory.admit(flying("a"), at(0)), Admission::Known(_)));
+        assert!(matches!(memory.admit(flying("a"), false, at(0)), Admission::Known(_)));
         memory.write_through(&key("c"), done("c").remembered);
-        assert!(matches!(memory.admit(flying("b"), at(0)), Admission::New { .. }));
-        assert!(matches!(memory.admit(flying("a"), at(0)), Admission::Known(_)));
+        assert!(matches!(memory.admit(flying("b"), false, at(0)), Admission::New { .. }));
+        assert!(matches!(memory.admit(flying("a"), false, at(0)), Admission::Known(_)));
     }
 
     #[test]
     fn settled_entries_are_taken_oldest_first_and_put_back_in_front() {
         let mut memory = Memory::new(4, 4);
         memory.keep(done("a"), false);
-        memory.admit(flying("x"), at(0));
+        memory.admit(flying("x"), false, at(0));
         memory.keep(done("b"), false);
         let first = memory.next_settled(at(0)).unwrap();
         assert_eq!(first.key.as_str(), "N#a");
@@ -464,7 +496,7 @@ mod tests {
     #[test]
     fn an_attempt_that_is_still_in_flight_is_not_in_line() {
         let mut memory = Memory::new(4, 4);
-        memory.admit(flying("a"), at(0));
+        memory.admit(flying("a"), false, at(0));
         memory.not_written(&key("a"), &Owner::from("a"), true);
         assert!(memory.next_settled(at(0)).is_none() && memory.take_settled(&key("a")).is_none());
         assert_eq!(memory.journal_len(), 1);
@@ -485,14 +517,15 @@ mod tests {
     #[test]
     fn only_the_holder_of_an_attempt_lengthens_it() {
         let mut memory = Memory::new(4, 4);
-        memory.admit(flying("a"), at(0));
-        assert!(!memory.lengthen(&key("a"), &Owner::from("somebody"), at(30)));
-        assert!(!memory.lengthen(&key("b"), &Owner::from("b"), at(30)));
-        assert!(matches!(memory.admit(flying("a"), at(10)), Admission::New { doubt: true }));
-        assert!(memory.lengthen(&key("a"), &Owner::from("a"), at(30)));
-        assert!(matches!(memory.admit(flying("a"), at(29)), Admission::Known(_)));
+        memory.admit(flying("a"), false, at(0));
+        assert_eq!(memory.lengthen(&key("a"), &Owner::from("somebody"), at(30)), None);
+        assert_eq!(memory.lengthen(&key("b"), &Owner::from("b"), at(30)), None);
+        assert!(matches!(memory.admit(flying("a"), false, at(10)), Admission::New { doubt: true }));
+        assert_eq!(memory.lengthen(&key("a"), &Owner::from("a"), at(30)), Some(at(30)));
+        assert_eq!(memory.lengthen(&key("a"), &Owner::from("a"), at(20)), Some(at(30)), "a lease gets no shorter");
+        assert!(matches!(memory.admit(flying("a"), false, at(29)), Admission::Known(_)));
         memory.keep(done("a"), true);
-        assert!(!memory.lengthen(&key("a"), &Owner::from("a"), at(60)), "it is done");
+        assert_eq!(memory.lengthen(&key("a"), &Owner::from("a"), at(60)), None, "it is done");
     }
 
     #[test]
@@ -520,7 +553,7 @@ mod tests {
         let claimed = record(State::Claimed { lease_until: at(10) });
         let mut memory = Memory::new(4, 4);
 
-        memory.admit(flying("a"), at(0));
+        memory.admit(flying("a"), false, at(0));
         memory.note(&key("a"), &claimed);
         assert_eq!(memory.journal_len(), 1, "another instance's claim says nothing about ours");
         memory.note(&key("a"), &uncertain);
@@ -544,7 +577,7 @@ mod tests {
         assert_eq!(memory.journal_len(), 1, "what was done here is still to be told");
         memory.withdraw(&key("b"));
         assert!(memory.next_settled(at(0)).is_none());
-        memory.forget(&key("b"));
+        memory.release(&key("b"), None, None);
         assert!(memory.recall(&key("b"), at(0)).is_none());
     }
 }

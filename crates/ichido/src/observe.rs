@@ -47,6 +47,8 @@ pub enum Reason {
     Failed,
     /// Duplicate: the key was used with another request.
     DifferentPayload,
+    /// Duplicate: an earlier attempt may have had its effect, and this call refuses to repeat it.
+    Doubtful,
 }
 
 impl Reason {
@@ -58,6 +60,7 @@ impl Reason {
             Self::InFlight => "in flight",
             Self::Failed => "failed",
             Self::DifferentPayload => "different payload",
+            Self::Doubtful => "doubtful",
         }
     }
 }
@@ -66,8 +69,7 @@ impl Reason {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A call learned whether it is the first one. A call that waits for another one reports this for each
-    /// of its attempts to claim the key.
+    /// A call learned whether it is the first one. Each call reports this once, however long it waited for another one.
     Decided {
         key: &'a Key,
         strength: Strength,

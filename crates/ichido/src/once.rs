@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use crate::breaker::{self, Breaker, Gate};
 use crate::clock::{Clock, Timestamp};
-use crate::key::{Key, OutagePolicy};
+use crate::key::Key;
 use crate::mark::Mark;
 use crate::memory::{self, Known, Memory, Remembered};
 use crate::observe::{Event, Ignore, Observer};
 use crate::record::{Owner, Record};
 use crate::run::Run;
-use crate::store::{self, Store};
+use crate::store::{self, AnyStore, Store};
 
 /// The largest difference between the clocks of two machines for which the promises hold. Another call may take over a
 /// claim only this long after the end that its holder knows of.
@@ -52,10 +52,11 @@ impl Default for Outage {
 }
 
 /// Makes effects happen once. Clones are cheap and share everything.
-pub struct Once<S>(pub(crate) Arc<Inner<S>>);
+#[derive(Clone)]
+pub struct Once(pub(crate) Arc<Inner>);
 
-pub(crate) struct Inner<S> {
-    pub(crate) store: S,
+pub(crate) struct Inner {
+    pub(crate) store: Box<dyn AnyStore>,
     pub(crate) clock: Arc<dyn Clock>,
     observer: Arc<dyn Observer>,
     owners: Arc<dyn Fn() -> Owner + Send + Sync>,
@@ -65,34 +66,28 @@ pub(crate) struct Inner<S> {
     memory: Mutex<Memory>,
 }
 
-impl<S> Clone for Once<S> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<S> fmt::Debug for Once<S> {
+impl fmt::Debug for Once {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Once").field("breaker", &self.0.breaker).field("memory", &self.0.memory).finish_non_exhaustive()
     }
 }
 
 /// Builds a [`Once`].
-pub struct Builder<S> {
-    store: S,
+pub struct Builder {
+    store: Box<dyn AnyStore>,
     clock: Option<Arc<dyn Clock>>,
     observer: Arc<dyn Observer>,
     owners: Arc<dyn Fn() -> Owner + Send + Sync>,
     outage: Outage,
 }
 
-impl<S> fmt::Debug for Builder<S> {
+impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder").field("outage", &self.outage).finish_non_exhaustive()
     }
 }
 
-impl<S: Store> Builder<S> {
+impl Builder {
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));
         self
@@ -115,18 +110,18 @@ impl<S: Store> Builder<S> {
     }
 
     #[cfg(feature = "tokio")]
-    pub fn build(self) -> Once<S> {
+    pub fn build(self) -> Once {
         let clock = self.clock.clone().unwrap_or_else(|| Arc::new(crate::clock::SystemClock));
         self.build_with(clock)
     }
 
     /// Without the `tokio` feature there is no default clock.
     #[cfg(not(feature = "tokio"))]
-    pub fn build(self, clock: impl Clock) -> Once<S> {
+    pub fn build(self, clock: impl Clock) -> Once {
         self.build_with(Arc::new(clock))
     }
 
-    fn build_with(self, clock: Arc<dyn Clock>) -> Once<S> {
+    fn build_with(self, clock: Arc<dyn Clock>) -> Once {
         let outage = self.outage;
         Once(Arc::new(Inner {
             store: self.store,
@@ -140,16 +135,16 @@ impl<S: Store> Builder<S> {
     }
 }
 
-impl<S: Store> Once<S> {
+impl Once {
     /// With the machine's clock, no observer and the default outage settings.
     #[cfg(feature = "tokio")]
-    pub fn new(store: S) -> Self {
+    pub fn new(store: impl Store) -> Self {
         Self::builder(store).build()
     }
 
-    pub fn builder(store: S) -> Builder<S> {
+    pub fn builder(store: impl Store) -> Builder {
         Builder {
-            store,
+            store: Box::new(store),
             clock: None,
             observer: Arc::new(Ignore),
             owners: Arc::new(Owner::random),
@@ -158,12 +153,12 @@ impl<S: Store> Once<S> {
     }
 
     /// At most once: one conditional write tells whether this call is the first one for the key. See [`Mark`].
-    pub fn mark(&self, key: &Key) -> Mark<'_, S> {
+    pub fn mark(&self, key: &Key) -> Mark<'_> {
         Mark::new(&self.0, key.clone())
     }
 
     /// One recorded outcome: claims the key, does the work, records what the work returned. See [`Run`].
-    pub fn run(&self, key: &Key) -> Run<'_, S> {
+    pub fn run(&self, key: &Key) -> Run<'_> {
         Run::new(&self.0, key.clone())
     }
 
@@ -194,7 +189,7 @@ pub(crate) struct Timed<T> {
     pub(crate) latency: Duration,
 }
 
-impl<S: Store> Inner<S> {
+impl Inner {
     pub(crate) fn observe(&self, event: Event<'_>) {
         self.observer.observe(&event);
     }
@@ -217,8 +212,9 @@ impl<S: Store> Inner<S> {
         key.namespace().unfinished_retention().map(|retention| (now + retention).max(lease_until))
     }
 
-    pub(crate) fn gate(&self, now: Timestamp) -> Gate {
-        lock(&self.breaker).gate(now)
+    /// May the store be asked about this key? A namespace that fails closed has nobody else to ask, so it always asks.
+    pub(crate) fn gate(&self, key: &Key, now: Timestamp) -> Gate {
+        if key.namespace().fails_open() { lock(&self.breaker).gate(now) } else { Gate::Pass }
     }
 
     /// Asks the store, and tells the breaker and the observer how it went.
@@ -234,7 +230,8 @@ impl<S: Store> Inner<S> {
         match &result {
             Err(error) if error.is_transient() => {
                 self.observe(Event::StoreFailed { key, operation, error });
-                let opened = lock(&self.breaker).failed(now);
+                // A failed call that has no alternative says nothing about those that have one.
+                let opened = key.namespace().fails_open() && lock(&self.breaker).failed(now);
                 if opened {
                     self.observe(Event::BreakerOpened);
                 }
@@ -252,17 +249,10 @@ impl<S: Store> Inner<S> {
         result.map(|answer| Timed { answer, latency: now.since(started) })
     }
 
-    /// `Ok` if the local memory may decide about this key, because its namespace fails open.
-    pub(crate) fn may_decide_alone(&self, key: &Key, cause: Option<store::Error>) -> Result<(), store::Error> {
-        match key.namespace().outage_policy() {
-            OutagePolicy::Open => Ok(()),
-            OutagePolicy::Closed => Err(cause.unwrap_or_else(|| store::Error::Transient(Box::new(CutOff)))),
-        }
-    }
-
     pub(crate) fn journal_full(&self, key: &Key) -> store::Error {
         self.observe(Event::JournalFull { key });
-        store::Error::Transient(Box::new(Full))
+        let cut_off = lock(&self.breaker).is_open();
+        store::Error::Transient(Box::new(Full { cut_off }))
     }
 
     /// Remembers what the store has about a key.
@@ -278,12 +268,14 @@ impl<S: Store> Inner<S> {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("the store failed too often in a row and is not asked for a while; try again later")]
-struct CutOff;
-
-#[derive(Debug, thiserror::Error)]
-#[error("the journal is full: too many keys were admitted without the store")]
-struct Full;
+#[error(
+    "{}, and the journal is full: too many keys were admitted without the store; try again later",
+    if *.cut_off { "the store failed too often in a row and is not asked for a while" } else { "the store does not answer" }
+)]
+struct Full {
+    /// The breaker is open: the store was not asked.
+    cut_off: bool,
+}
 
 /// The data behind these mutexes is valid after every statement, so a poisoned lock does no harm.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -17,9 +17,9 @@ use crate::memory::{Known, Unwritten};
 use crate::observe::Event;
 use crate::once::{Inner, Timed};
 use crate::record::{Owner, Record, State};
-use crate::store::{self, Admit, Admitted, Settle, Settled, Store, Transition};
+use crate::store::{self, Admit, Admitted, Settle, Settled, Transition};
 
-impl<S: Store> Inner<S> {
+impl Inner {
     /// Writes a few keys of the journal. The store has just answered another call.
     pub(crate) async fn reconcile(&self) {
         for _ in 0..self.reconciled_per_call {
@@ -36,7 +36,7 @@ impl<S: Store> Inner<S> {
         let settled = self.memory().take_settled(key);
         let Some(unwritten) = settled else { return };
         // The gate is asked only here: a call that has nothing to write must not use up the breaker's probe.
-        if self.gate(self.clock.now()) == Gate::Pass {
+        if self.gate(key, self.clock.now()) == Gate::Pass {
             self.write(unwritten).await;
         } else {
             self.memory().not_written(&unwritten.key, &unwritten.owner, true);
@@ -54,7 +54,7 @@ impl<S: Store> Inner<S> {
             Known::Failed { reason } => {
                 (State::Failed { reason: reason.clone() }, Transition::Fail { reason: reason.clone() })
             }
-            Known::InFlight { .. } | Known::Uncertain => return true, // it has no end yet, so there is nothing to write
+            Known::InFlight { .. } | Known::Uncertain | Known::Free => return true, // it has no end yet, so there is nothing to write
         };
         // From here on, the entry goes back into the line unless it is written, also if this future is dropped.
         let mut writing = Writing { inner: self, key: &key, owner: &unwritten.owner, written: false, next: true };
@@ -66,6 +66,7 @@ impl<S: Store> Inner<S> {
             expires_at: unwritten.remembered.expires_at,
             digests: unwritten.remembered.digests.as_ref(),
             attributes: &unwritten.attributes,
+            refuses_doubt: false,
         };
         let mut answer = self.ask(&key, "reconcile", self.store.admit(&admit)).await.map(|timed| timed.answer);
         if let Ok(Admitted::Held(record)) = &answer
@@ -115,8 +116,8 @@ impl<S: Store> Inner<S> {
 }
 
 /// An entry of the journal while it is being written.
-struct Writing<'a, S: Store> {
-    inner: &'a Inner<S>,
+struct Writing<'a> {
+    inner: &'a Inner,
     key: &'a Key,
     owner: &'a Owner,
     written: bool,
@@ -124,14 +125,14 @@ struct Writing<'a, S: Store> {
     next: bool,
 }
 
-impl<S: Store> Writing<'_, S> {
+impl Writing<'_> {
     fn done(&mut self) {
         self.written = true;
         self.inner.memory().written(self.key, self.owner);
     }
 }
 
-impl<S: Store> Drop for Writing<'_, S> {
+impl Drop for Writing<'_> {
     fn drop(&mut self) {
         if !self.written {
             self.inner.memory().not_written(self.key, self.owner, self.next);

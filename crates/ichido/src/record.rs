@@ -64,13 +64,27 @@ impl Outcome {
         Ok(if json.len() > MAX_OUTCOME_BYTES { Self::NotKept } else { Self::Value(json.into()) })
     }
 
-    /// The value. `None` if it was not kept.
-    pub fn value<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
+    /// The value, if there is one that can be read as a `T`.
+    pub fn value<T: DeserializeOwned>(&self) -> Result<T, NoValue> {
         match self {
-            Self::Value(json) => serde_json::from_str(json).map(Some).map_err(Error::Outcome),
-            Self::NotKept | Self::Nothing => Ok(None),
+            Self::Value(json) => serde_json::from_str(json).map_err(NoValue::Unreadable),
+            Self::NotKept => Err(NoValue::NotKept),
+            Self::Nothing => Err(NoValue::Nothing),
         }
     }
+}
+
+/// Why an effect that was performed has no value to return.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoValue {
+    #[error("its value was not kept: it was larger than {MAX_OUTCOME_BYTES} bytes, or could not be written as JSON")]
+    NotKept,
+    #[error("its recorded value cannot be read as the type that the caller expects")]
+    Unreadable(#[source] serde_json::Error),
+    /// A mark, or a `join` without an outcome, made the record.
+    #[error("it was recorded without a value")]
+    Nothing,
 }
 
 /// What became of the effect of a key.
@@ -204,10 +218,10 @@ mod tests {
     fn an_outcome_above_the_limit_is_kept_without_its_value() {
         // exactly 64 KB with the quotes of JSON
         let fits = "x".repeat(65_534);
-        assert_eq!(Outcome::of(&fits).unwrap().value::<String>().unwrap(), Some(fits));
+        assert_eq!(Outcome::of(&fits).unwrap().value::<String>().unwrap(), fits);
         let large = "x".repeat(65_535);
         assert_eq!(Outcome::of(&large).unwrap(), Outcome::NotKept);
-        assert_eq!(Outcome::NotKept.value::<String>().unwrap(), None);
+        assert!(matches!(Outcome::NotKept.value::<String>(), Err(NoValue::NotKept)));
     }
 
     #[test]

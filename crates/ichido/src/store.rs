@@ -1,18 +1,20 @@
 //! The interface to whatever keeps the records: three operations, one call each.
 //!
 //! An implementation promises:
-//! - [`Store::admit`] is atomic. It writes the record if, at `now`, there is none or the one that is there
-//!   [is claimable](Record::is_claimable). Otherwise it changes nothing and returns the record that is there.
-//! - [`Store::settle`] is atomic. It changes the record only if it is claimed with this owner and this fence.
+//! - [`Store::admit`] is atomic. It writes the record if there is none, or if the request
+//!   [may replace](Admit::may_replace) the one that is there. Otherwise it changes nothing and returns that record.
+//! - [`Store::settle`] is atomic. It changes the record only if it is claimed with this owner and this fence. A renewal
+//!   never makes a lease shorter: it changes nothing if the lease already ends later.
 //! - [`Store::read`] returns every write that was answered before the read began.
 
 use std::error::Error as StdError;
 use std::future::Future;
+use std::pin::Pin;
 
 use serde_json::Value;
 
 use crate::clock::Timestamp;
-use crate::digest::Digests;
+use crate::digest::{self, Digests};
 use crate::key::Key;
 use crate::record::{self, Outcome, Owner, Record, State};
 
@@ -30,6 +32,23 @@ pub struct Admit<'a> {
     pub expires_at: Option<Timestamp>,
     pub digests: Option<&'a Digests>,
     pub attributes: &'a Attributes,
+    /// A claim that must not take over a key whose effect may have happened.
+    pub refuses_doubt: bool,
+}
+
+impl Admit<'_> {
+    /// May this request replace the record? An expired record counts as absent. Of the others, a claim may replace one
+    /// that is released or whose lease is over, but not if the payloads are known to differ: the earlier payload may
+    /// have had its effect already, and its digests would be lost.
+    pub fn may_replace(&self, record: &Record) -> bool {
+        if record.is_expired(self.now) {
+            return true;
+        }
+        let claims = matches!(self.state, State::Claimed { .. });
+        let other_payload = claims && digest::differ(self.digests, record.digests.as_ref());
+        let doubt = claims && self.refuses_doubt && record.leaves_doubt(self.now);
+        record.is_claimable(self.now) && !other_payload && !doubt
+    }
 }
 
 /// The answer to [`Admit`].
@@ -86,6 +105,29 @@ pub trait Store: Send + Sync + 'static {
     fn admit(&self, request: &Admit<'_>) -> impl Future<Output = Result<Admitted, Error>> + Send;
     fn settle(&self, request: &Settle<'_>) -> impl Future<Output = Result<Settled, Error>> + Send;
     fn read(&self, key: &Key) -> impl Future<Output = Result<Option<Record>, Error>> + Send;
+}
+
+/// A [`Store`] of any type, so that [`Once`](crate::Once) has no type parameter. It costs one allocation per call.
+pub(crate) trait AnyStore: Send + Sync {
+    fn admit<'a>(&'a self, request: &'a Admit<'a>) -> Answer<'a, Admitted>;
+    fn settle<'a>(&'a self, request: &'a Settle<'a>) -> Answer<'a, Settled>;
+    fn read<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Record>>;
+}
+
+type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
+impl<S: Store> AnyStore for S {
+    fn admit<'a>(&'a self, request: &'a Admit<'a>) -> Answer<'a, Admitted> {
+        Box::pin(Store::admit(self, request))
+    }
+
+    fn settle<'a>(&'a self, request: &'a Settle<'a>) -> Answer<'a, Settled> {
+        Box::pin(Store::settle(self, request))
+    }
+
+    fn read<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Record>> {
+        Box::pin(Store::read(self, key))
+    }
 }
 
 /// The cause, as the store reported it.

@@ -12,8 +12,8 @@ use std::time::Duration;
 use ichido::dynamodb::{DynamoDb, Join, Table, Verdict};
 use ichido::store::{Admit, Admitted, Settle, Settled, Transition};
 use ichido::{
-    Claim, Clock, DigestKey, Digests, Error, Failure, How, Key, Marked, Namespace, Once, Outcome, Owner, Probed,
-    Record, State, Store, Timestamp,
+    Claim, Clock, DigestKey, Digests, Error, Failure, How, Key, Marked, Namespace, NoValue, OnDoubt, Once, Outcome,
+    Owner, Probed, Record, State, Store, Timestamp,
 };
 use testkit::model::Memory;
 use testkit::{Dynamo, ManualClock};
@@ -30,7 +30,7 @@ trait Fixture: Sized {
     fn calls(&self) -> u64;
     fn sweep(&self);
 
-    fn once(&self) -> Once<Self::Store> {
+    fn once(&self) -> Once {
         Once::builder(self.store()).clock(self.clock().clone()).build()
     }
 
@@ -166,6 +166,7 @@ fn claim_request<'a>(
         expires_at: Some(now + RETENTION),
         digests: None,
         attributes,
+        refuses_doubt: false,
     }
 }
 
@@ -367,17 +368,22 @@ impl Effect {
 
 async fn run<F: Fixture>(f: &F, key: &Key, effect: &Effect) -> Result<ichido::Done<u32>, Error<String>> {
     let effect = effect.clone();
-    f.once().run(key).work(|claim| effect.perform(claim)).await
+    f.once().run(key).on_doubt(OnDoubt::Repeat).work(|claim| effect.perform(claim)).await
 }
 
 /// Claims the key and dies.
 async fn die_holding<F: Fixture>(f: &F, key: &Key) {
     let once = f.once();
-    let run = once.run(key).work(|_claim| async { std::future::pending::<Result<u32, Failure<String>>>().await });
+    let run = once
+        .run(key)
+        .on_doubt(OnDoubt::Repeat)
+        .work(|_claim| async { std::future::pending::<Result<u32, Failure<String>>>().await });
     let calls = f.calls();
-    let mut run = std::pin::pin!(run);
+    let mut run = Box::pin(run);
     for _ in 0..1000 {
         if f.calls() > calls && futures::poll!(run.as_mut()).is_pending() {
+            // A dead process drops nothing.
+            std::mem::forget(run);
             return;
         }
         assert!(futures::poll!(run.as_mut()).is_pending());
@@ -409,10 +415,10 @@ async fn a_fresh_run_takes_two_calls_and_a_duplicate_one<F: Fixture>() {
     let f = F::new();
     let effect = Effect::default();
     let done = run(&f, &key("a"), &effect).await.unwrap();
-    assert_eq!((done.value, done.how, done.recorded), (Some(1), How::Fresh, true));
+    assert_eq!((done.value, done.how, done.recorded), (1, How::Fresh, true));
     assert_eq!(f.calls(), 2);
     let done = run(&f, &key("a"), &effect).await.unwrap();
-    assert_eq!((done.value, done.how, done.recorded), (Some(1), How::Replayed, true));
+    assert_eq!((done.value, done.how, done.recorded), (1, How::Replayed, true));
     assert_eq!((f.calls(), effect.times()), (3, 1));
 }
 
@@ -431,8 +437,12 @@ async fn a_run_in_flight_is_told_so_in_one_call<F: Fixture>() {
 async fn a_failed_work_gives_its_claim_back_and_the_next_call_does_it<F: Fixture>() {
     let f = F::new();
     let once = f.once();
-    let failed =
-        once.run(&key("a")).work(|_| async { Err::<u32, _>(Failure::Retry("503".to_owned())) }).await.unwrap_err();
+    let failed = once
+        .run(&key("a"))
+        .on_doubt(OnDoubt::Repeat)
+        .work(|_| async { Err::<u32, _>(Failure::Retry("503".to_owned())) })
+        .await
+        .unwrap_err();
     assert!(matches!(failed, Error::Work(reason) if reason == "503"));
     assert_eq!(f.calls(), 2);
     let effect = Effect::default();
@@ -443,7 +453,7 @@ async fn a_permanent_failure_is_told_to_duplicates<F: Fixture>() {
     let f = F::new();
     let once = f.once();
     let work = |_| async { Err::<u32, _>(Failure::Permanent("channel_not_found".to_owned())) };
-    assert!(matches!(once.run(&key("a")).work(work).await.unwrap_err(), Error::Work(_)));
+    assert!(matches!(once.run(&key("a")).on_doubt(OnDoubt::Repeat).work(work).await.unwrap_err(), Error::Work(_)));
     assert_eq!(f.calls(), 2);
     let effect = Effect::default();
     match run(&f, &key("a"), &effect).await.unwrap_err() {
@@ -457,7 +467,7 @@ async fn a_run_that_waits_gets_the_outcome_of_the_other<F: Fixture>() {
     let f = F::new();
     let (once, clock) = (f.once(), f.clock().clone());
     let key = key("a");
-    let slow = once.run(&key).work(|_| async move {
+    let slow = once.run(&key).on_doubt(OnDoubt::Repeat).work(|_| async move {
         clock.wait(Duration::from_secs(5)).await;
         Ok::<_, Failure<String>>(7)
     });
@@ -467,14 +477,19 @@ async fn a_run_that_waits_gets_the_outcome_of_the_other<F: Fixture>() {
         f.clock().wait(Duration::from_secs(1)).await;
         let effect = Effect::default();
         let deadline = f.now() + Duration::from_secs(20);
-        let done = other.run(&key).wait_until(deadline).work(|claim| effect.clone().perform(claim)).await;
+        let done = other
+            .run(&key)
+            .wait_until(deadline)
+            .on_doubt(OnDoubt::Repeat)
+            .work(|claim| effect.clone().perform(claim))
+            .await;
         assert_eq!(effect.times(), 0);
         done
     };
     let (first, second) = futures::join!(slow, waiting);
     assert_eq!(first.unwrap().how, How::Fresh);
     let second = second.unwrap();
-    assert_eq!((second.value, second.how), (Some(7), How::Replayed));
+    assert_eq!((second.value, second.how), (7, How::Replayed));
 }
 
 #[tokio::test]
@@ -484,7 +499,12 @@ async fn a_run_that_waits_reads_ever_more_seldom_and_writes_nothing() {
     let before = f.db.calls();
     let deadline = f.now() + Duration::from_secs(4);
     let once = f.once();
-    let refused = once.run(&key("a")).wait_until(deadline).work(|claim| Effect::default().perform(claim)).await;
+    let refused = once
+        .run(&key("a"))
+        .wait_until(deadline)
+        .on_doubt(OnDoubt::Repeat)
+        .work(|claim| Effect::default().perform(claim))
+        .await;
     assert!(matches!(refused, Err(Error::InFlight { .. })), "{refused:?}");
     assert_eq!(f.now(), deadline);
     // The refused claim, then reads after 25, 50, 100, 200, 400 and 800 ms, twice after one second, and after the rest of the time.
@@ -498,7 +518,13 @@ async fn a_run_that_waits_takes_over_when_the_lease_is_over<F: Fixture>() {
     let effect = Effect::default();
     let deadline = f.now() + LEASE * 2;
     let once = f.once();
-    let done = once.run(&key("a")).wait_until(deadline).work(|claim| effect.clone().perform(claim)).await.unwrap();
+    let done = once
+        .run(&key("a"))
+        .wait_until(deadline)
+        .on_doubt(OnDoubt::Repeat)
+        .work(|claim| effect.clone().perform(claim))
+        .await
+        .unwrap();
     assert_eq!(done.how, How::Fresh);
     assert!(f.now() < deadline);
 }
@@ -508,7 +534,12 @@ async fn a_wait_ends_at_its_deadline<F: Fixture>() {
     die_holding(&f, &key("a")).await;
     let deadline = f.now() + Duration::from_secs(10);
     let once = f.once();
-    let waited = once.run(&key("a")).wait_until(deadline).work(|_| async { Ok::<u32, Failure<String>>(1) }).await;
+    let waited = once
+        .run(&key("a"))
+        .wait_until(deadline)
+        .on_doubt(OnDoubt::Repeat)
+        .work(|_| async { Ok::<u32, Failure<String>>(1) })
+        .await;
     assert!(matches!(waited, Err(Error::InFlight { .. })), "{waited:?}");
     assert_eq!(f.now(), deadline);
 }
@@ -531,9 +562,9 @@ async fn a_take_over_asks_the_probe_and_its_answer_is_the_outcome<F: Fixture>() 
         .work(|claim| effect.clone().perform(claim))
         .await
         .unwrap();
-    assert_eq!((done.value, done.how, effect.times()), (Some(99), How::Probed, 0));
+    assert_eq!((done.value, done.how, effect.times()), (99, How::Probed, 0));
     assert_eq!(f.calls() - calls, 2);
-    assert_eq!(run(&f, &key("a"), &effect).await.unwrap().value, Some(99));
+    assert_eq!(run(&f, &key("a"), &effect).await.unwrap().value, 99);
 }
 
 async fn a_probe_that_finds_nothing_lets_the_work_be_done<F: Fixture>() {
@@ -542,7 +573,7 @@ async fn a_probe_that_finds_nothing_lets_the_work_be_done<F: Fixture>() {
     let (once, effect) = (f.once(), Effect::default());
     let run = once.run(&key("a")).probe(|_| async { Ok(Probed::NotDone) });
     let done = run.work(|claim| effect.clone().perform(claim)).await.unwrap();
-    assert_eq!((done.value, done.how), (Some(1), How::Fresh));
+    assert_eq!((done.value, done.how), (1, How::Fresh));
 }
 
 async fn a_probe_that_fails_is_asked_again_by_the_next_call<F: Fixture>() {
@@ -554,7 +585,7 @@ async fn a_probe_that_fails_is_asked_again_by_the_next_call<F: Fixture>() {
     assert!(matches!(failed, Error::Probe(_)), "{failed:?}");
     assert_eq!(effect.times(), 0);
     let run = once.run(&key("a")).probe(|_| async { Ok(Probed::Done(5)) });
-    assert_eq!(run.work(|claim| effect.clone().perform(claim)).await.unwrap().value, Some(5));
+    assert_eq!(run.work(|claim| effect.clone().perform(claim)).await.unwrap().value, 5);
     assert_eq!(effect.times(), 0);
 }
 
@@ -562,7 +593,7 @@ async fn an_uncertain_failure_makes_the_next_call_ask_its_probe<F: Fixture>() {
     let f = F::new();
     let once = f.once();
     let timeout = |_| async { Err::<u32, _>(Failure::Uncertain("timeout".to_owned())) };
-    once.run(&key("a")).work(timeout).await.unwrap_err();
+    once.run(&key("a")).on_doubt(OnDoubt::Repeat).work(timeout).await.unwrap_err();
     let run = once.run(&key("a")).probe(|_| async { Ok::<_, String>(Probed::Done(3)) });
     assert_eq!(run.work(timeout).await.unwrap().how, How::Probed);
 }
@@ -572,7 +603,7 @@ async fn a_doubtful_run_asks_its_probe_though_nothing_is_recorded<F: Fixture>() 
     let once = f.once();
     let run = once.run(&key("a")).doubtful(true).probe(|_| async { Ok::<_, Infallible>(Probed::Done(3)) });
     let done = run.work(|_| async { Ok::<u32, Failure<Infallible>>(4) }).await.unwrap();
-    assert_eq!((done.value, done.how), (Some(3), How::Probed));
+    assert_eq!((done.value, done.how), (3, How::Probed));
 }
 
 async fn a_long_work_renews_its_lease<F: Fixture>() {
@@ -581,6 +612,7 @@ async fn a_long_work_renews_its_lease<F: Fixture>() {
     let key = key("a");
     let done = once
         .run(&key)
+        .on_doubt(OnDoubt::Repeat)
         .work(|claim| {
             let (other, key) = (&other, &key);
             async move {
@@ -589,14 +621,15 @@ async fn a_long_work_renews_its_lease<F: Fixture>() {
                     claim.renew().await.unwrap();
                     assert_eq!(claim.deadline(), clock.now() + LEASE);
                 }
-                let meanwhile = other.run(key).work(|_| async { Ok::<u32, Failure<String>>(2) }).await;
+                let meanwhile =
+                    other.run(key).on_doubt(OnDoubt::Repeat).work(|_| async { Ok::<u32, Failure<String>>(2) }).await;
                 assert!(matches!(meanwhile, Err(Error::InFlight { .. })), "{meanwhile:?}");
                 Ok::<u32, Failure<String>>(1)
             }
         })
         .await
         .unwrap();
-    assert_eq!((done.value, done.recorded), (Some(1), true));
+    assert_eq!((done.value, done.recorded), (1, true));
     assert_eq!(f.calls(), 2 + 4 + 1);
 }
 
@@ -606,18 +639,24 @@ async fn a_renewal_after_a_take_over_is_refused<F: Fixture>() {
     let key = key("a");
     let late = once
         .run(&key)
+        .on_doubt(OnDoubt::Repeat)
         .work(|claim| {
             let (other, key) = (&other, &key);
             async move {
                 clock.advance(LEASE + ichido::MAX_CLOCK_SKEW);
-                other.run(key).work(|_| async { Ok::<u32, Failure<String>>(2) }).await.unwrap();
+                other
+                    .run(key)
+                    .on_doubt(OnDoubt::Repeat)
+                    .work(|_| async { Ok::<u32, Failure<String>>(2) })
+                    .await
+                    .unwrap();
                 assert!(matches!(claim.renew().await, Err(ichido::Lost::TakenOver)));
                 Ok::<u32, Failure<String>>(1)
             }
         })
         .await
         .unwrap();
-    assert_eq!((late.value, late.how), (Some(2), How::Replayed), "the successor's outcome counts");
+    assert_eq!((late.value, late.how), (2, How::Replayed), "the successor's outcome counts");
 }
 
 fn payload(amount: &str, to: &str) -> Digests {
@@ -628,14 +667,17 @@ async fn a_different_payload_is_refused_and_the_fields_are_named<F: Fixture>() {
     let f = F::new();
     let once = f.once();
     let work = |_| async { Ok::<u32, Failure<String>>(1) };
-    once.run(&key("a")).digests(payload("100", "bob")).work(work).await.unwrap();
-    match once.run(&key("a")).digests(payload("101", "bob")).work(work).await.unwrap_err() {
+    once.run(&key("a")).digests(payload("100", "bob")).on_doubt(OnDoubt::Repeat).work(work).await.unwrap();
+    match once.run(&key("a")).digests(payload("101", "bob")).on_doubt(OnDoubt::Repeat).work(work).await.unwrap_err() {
         Error::Mismatch { fields } => assert_eq!(fields, ["amount"]),
         other => panic!("{other:?}"),
     }
-    assert_eq!(once.run(&key("a")).digests(payload("100", "bob")).work(work).await.unwrap().how, How::Replayed);
     assert_eq!(
-        once.run(&key("a")).work(work).await.unwrap().how,
+        once.run(&key("a")).digests(payload("100", "bob")).on_doubt(OnDoubt::Repeat).work(work).await.unwrap().how,
+        How::Replayed
+    );
+    assert_eq!(
+        once.run(&key("a")).on_doubt(OnDoubt::Repeat).work(work).await.unwrap().how,
         How::Replayed,
         "without digests, payloads are not compared"
     );
@@ -646,9 +688,9 @@ async fn an_outcome_too_large_to_keep_is_done_without_its_value<F: Fixture>() {
     let once = f.once();
     let large = "x".repeat(ichido::record::MAX_OUTCOME_BYTES);
     let work = |_| async { Ok::<_, Failure<String>>(large.clone()) };
-    assert_eq!(once.run(&key("a")).work(work).await.unwrap().value.as_ref(), Some(&large));
-    let done = once.run(&key("a")).work(work).await.unwrap();
-    assert_eq!((done.value, done.how), (None, How::Replayed));
+    assert_eq!(once.run(&key("a")).on_doubt(OnDoubt::Repeat).work(work).await.unwrap().value, large);
+    let again = once.run(&key("a")).on_doubt(OnDoubt::Repeat).work(work).await.unwrap_err();
+    assert!(matches!(again, Error::DoneWithoutValue(NoValue::NotKept)), "{again:?}");
 }
 
 async fn an_outcome_is_forgotten_after_its_retention<F: Fixture>() {
@@ -657,7 +699,7 @@ async fn an_outcome_is_forgotten_after_its_retention<F: Fixture>() {
     run(&f, &key("a"), &effect).await.unwrap();
     f.clock().advance(RETENTION);
     let done = run(&f, &key("a"), &effect).await.unwrap();
-    assert_eq!((done.value, done.how), (Some(2), How::Fresh));
+    assert_eq!((done.value, done.how), (2, How::Fresh));
 }
 
 // `join` exists only on DynamoDB.
@@ -704,7 +746,7 @@ async fn join_takes_no_call_of_its_own_and_tells_new_replay_mismatch_and_not_our
     let again = Transfer::new(&key("order-7"), "alice", payload("100", "bob"));
     match again.attempt(&f, &client).await {
         Verdict::Replay(recorded) => {
-            assert_eq!(recorded.outcome::<String>().unwrap().as_deref(), Some("tx-1"));
+            assert_eq!(recorded.outcome::<String>().unwrap(), "tx-1");
             assert_eq!(recorded.outcome_json(), Some("\"tx-1\""));
         }
         other => panic!("{other:?}"),
@@ -829,7 +871,7 @@ async fn both_stores_answer_any_sequence_of_requests_alike() {
         let (model, real) = (Memory::new(), OnDynamoDb::new());
         let store = real.store();
         let clock = real.clock().clone();
-        let digests = payload("1", "bob");
+        let payloads = [payload("1", "bob"), payload("2", "bob")];
         for step in 0..REQUESTS {
             clock.advance(Duration::from_millis(random.u64(0..4000)));
             let now = clock.now();
@@ -847,9 +889,10 @@ async fn both_stores_answer_any_sequence_of_requests_alike() {
                         1 => State::Failed { reason },
                         _ => State::Claimed { lease_until },
                     };
-                    let digests = random.bool().then_some(&digests);
-                    let none = Vec::new();
-                    let request = Admit { key: &key, owner, now, state, expires_at, digests, attributes: &none };
+                    let digests = payloads.get(random.usize(0..3));
+                    let (attributes, refuses_doubt) = (&Vec::new(), random.bool());
+                    let request =
+                        Admit { key: &key, owner, now, state, expires_at, digests, attributes, refuses_doubt };
                     let show = |answer: Admitted| match (answer, &request.state) {
                         // The put does not ask for the record that it replaces, because nothing needs it.
                         (Admitted::Won { fence, .. }, State::Completed { .. } | State::Failed { .. }) => {

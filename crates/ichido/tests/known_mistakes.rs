@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use ichido::dynamodb::DynamoDb;
 use ichido::{
-    Clock, DigestKey, Error, Failure, How, Key, MAX_CLOCK_SKEW, Marked, Once, Outage, Probed, State, record, store,
+    Clock, DigestKey, Error, Failure, How, Key, MAX_CLOCK_SKEW, Marked, OnDoubt, Once, Outage, Probed, State, record,
+    store,
 };
 use serde_json::json;
 use support::*;
@@ -19,11 +20,12 @@ use testkit::faults::{Fault, Rule};
 async fn overtaken(
     db: &Dynamo,
     key: &Key,
-    late: &Once<DynamoDb>,
+    late: &Once,
     end: impl Fn() -> Result<String, Failure<String>> + Send,
 ) -> Run {
     let (successor, clock) = (instance(db), db.clock().clone());
     late.run(key)
+        .on_doubt(OnDoubt::Repeat)
         .work(|_claim| async move {
             clock.advance(LEASE + MAX_CLOCK_SKEW);
             assert_eq!(run(&successor, key, "successor").await.unwrap().how, How::Fresh);
@@ -38,10 +40,10 @@ async fn unfenced_completion_a_late_worker_cannot_overwrite_its_successor() {
     let reported = Reported::default();
     let late = instance_with(&db, db.clock().clone(), reported.clone(), Outage::default());
     let done = overtaken(&db, &key, &late, || Ok("late".into())).await.unwrap();
-    assert_eq!(done.value.as_deref(), Some("successor under fence 2"), "the recorded outcome counts");
+    assert_eq!(done.value, "successor under fence 2", "the recorded outcome counts");
     assert_eq!(reported.count("Fenced"), 1);
     let replay = run(&instance(&db), &key, "third").await.unwrap();
-    assert_eq!(replay.value.as_deref(), Some("successor under fence 2"));
+    assert_eq!(replay.value, "successor under fence 2");
 }
 
 #[tokio::test]
@@ -59,7 +61,7 @@ async fn unfenced_completion_a_worker_whose_claim_was_ended_by_hand_is_too_late(
     let (db, key) = (dynamo(), closed("Ev1"));
     let once = instance(&db);
     assert_eq!(once.now(), db.clock().now());
-    let first = once.run(&key).work(|claim| {
+    let first = once.run(&key).on_doubt(OnDoubt::Repeat).work(|claim| {
         let (db, key) = (&db, &key);
         async move {
             give_back_by_hand(db, key).await;
@@ -77,7 +79,7 @@ async fn delete_on_failure_a_late_failure_cannot_remove_its_successors_record() 
         let late = instance(&db);
         overtaken(&db, &key, &late, || Err(failure("late".into()))).await.unwrap_err();
         let replay = run(&instance(&db), &key, "third").await.unwrap();
-        assert_eq!(replay.value.as_deref(), Some("successor under fence 2"));
+        assert_eq!(replay.value, "successor under fence 2");
     }
 }
 
@@ -90,6 +92,7 @@ async fn a_live_claim_is_not_taken_for_an_orphan_even_by_a_clock_that_is_ahead()
     let clock = db.clock().clone();
     let done = holder
         .run(&key)
+        .on_doubt(OnDoubt::Repeat)
         .work(|claim| {
             let (ahead, key) = (&ahead, &key);
             async move {
@@ -171,21 +174,21 @@ async fn a_lost_answer_found_by_a_later_attempt_is_a_claim_that_lasts_as_long_as
     let (db, key) = (dynamo(), open("Ev1"));
     let once = instance(&db);
     let (db, once, key) = (&db, &once, &key);
-    let first = once.run(key).work(|claim| async move {
+    let first = once.run(key).on_doubt(OnDoubt::Repeat).work(|claim| async move {
         // Released by hand: the store would admit the key again, but this instance would not.
         give_back_by_hand(db, key).await;
         // A second call claims the key, but the answer is lost. It believes that the key is in flight, and waits.
         db.faults().only(Rule::new(Fault::LoseAnswer).on("UpdateItem").call(1));
         let claimed_at = once.now();
-        let second = once.run(key).wait_until(claimed_at + LEASE).work(|claim| async move {
+        let second = once.run(key).wait_until(claimed_at + LEASE).on_doubt(OnDoubt::Repeat).work(|claim| async move {
             assert!(once.now() > claimed_at);
             assert_eq!(claim.deadline(), claimed_at + LEASE);
             work("second", claim).await
         });
-        assert_eq!(second.await.unwrap().value.as_deref(), Some("second under fence 2"));
+        assert_eq!(second.await.unwrap().value, "second under fence 2");
         work("first", claim).await
     });
-    assert_eq!(first.await.unwrap().value.as_deref(), Some("second under fence 2"));
+    assert_eq!(first.await.unwrap().value, "second under fence 2");
 }
 
 #[tokio::test]
@@ -208,13 +211,13 @@ async fn the_fallback_remembers_the_payload_of_a_claim_that_was_renewed() {
     let db = dynamo();
     let once = instance(&db);
     let payload = |amount: &str| DigestKey::new(b"k").digests().field("amount", amount).build();
-    let work = once.run(&open("Ev1")).digests(payload("100")).work(|claim| {
+    let work = once.run(&open("Ev1")).digests(payload("100")).on_doubt(OnDoubt::Repeat).work(|claim| {
         let (db, once) = (&db, &once);
         async move {
             claim.renew().await.unwrap();
             db.faults().down();
             let other = once.run(&open("Ev1")).digests(payload("101"));
-            let meanwhile = other.work(|_| async { Ok::<u32, Failure<String>>(2) }).await;
+            let meanwhile = other.on_doubt(OnDoubt::Repeat).work(|_| async { Ok::<u32, Failure<String>>(2) }).await;
             assert!(matches!(meanwhile, Err(Error::Mismatch { .. })), "{meanwhile:?}");
             Ok::<u32, Failure<String>>(1)
         }
@@ -340,7 +343,7 @@ async fn an_attempt_without_the_store_that_came_to_nothing_is_overtaken_by_what_
     let once = instance(&db);
     db.faults().down();
     let timeout = |_| async { Err::<String, _>(Failure::Uncertain("timeout".to_owned())) };
-    once.run(&key).work(timeout).await.unwrap_err();
+    once.run(&key).on_doubt(OnDoubt::Repeat).work(timeout).await.unwrap_err();
     db.faults().heal();
     let done = run(&instance(&db), &key, "elsewhere").await.unwrap();
     assert_eq!(run(&once, &key, "second").await.unwrap().value, done.value);
@@ -374,7 +377,12 @@ async fn metadata_cannot_overwrite_the_key_or_anything_else_of_the_record() {
     for name in ["event_key", "ttl", "ichido_owner", "ichido_state", "ichido_anything"] {
         let mark = once.mark(&closed("Ev1")).attribute(name, "Ev2").await.unwrap_err();
         assert!(matches!(&mark, store::Error::Record(record::Error::ReservedAttribute(a)) if a == name), "{mark:?}");
-        let run = once.run(&closed("Ev1")).attribute(name, "Ev2").work(|claim| work("never", claim)).await;
+        let run = once
+            .run(&closed("Ev1"))
+            .attribute(name, "Ev2")
+            .on_doubt(OnDoubt::Repeat)
+            .work(|claim| work("never", claim))
+            .await;
         assert!(matches!(run, Err(Error::Store(store::Error::Record(_)))), "{run:?}");
     }
     assert!(db.items(TABLE).is_empty() && !once.is_cut_off());
@@ -432,6 +440,7 @@ async fn a_duplicate_of_what_is_in_flight_does_not_use_up_the_breakers_probe() {
     let key = open("Ev1");
     once.run(&key)
         .lease(Duration::from_secs(600))
+        .on_doubt(OnDoubt::Repeat)
         .work(|claim| {
             let (once, key, db) = (&once, &key, &db);
             async move {
@@ -491,7 +500,7 @@ async fn success_is_not_reported_for_an_event_that_is_merely_in_flight() {
     use tower::{Layer, Service, service_fn};
 
     let db = dynamo();
-    let layer = OnceLayer::new(instance(&db), |event: &LambdaEvent<String>| {
+    let layer = OnceLayer::new(instance(&db), OnDoubt::Repeat, |event: &LambdaEvent<String>| {
         Ok::<_, ichido::key::Error>(Named::from(closed(&event.payload)))
     });
     let clock = db.clock().clone();
@@ -528,9 +537,8 @@ async fn a_claim_whose_answer_came_after_its_lease_is_not_begun() {
     let (db, key) = (dynamo(), closed("Ev1"));
     db.faults().only(Rule::new(Fault::Late(LEASE)).call(1));
     let late = run(&instance(&db), &key, "too late").await;
-    assert!(matches!(late, Err(Error::InFlight { .. })), "{late:?}");
-    db.clock().advance(MAX_CLOCK_SKEW);
-    assert_eq!(run(&instance(&db), &key, "next").await.unwrap().how, How::Fresh);
+    assert!(matches!(late, Err(Error::DeadlinePassed { .. })), "{late:?}");
+    assert_eq!(run(&instance(&db), &key, "next").await.unwrap().how, How::Fresh, "the late claim was released");
 }
 
 #[tokio::test]
@@ -561,7 +569,301 @@ async fn the_outcome_of_a_work_that_could_not_be_recorded_is_kept_and_told() {
     let error = run(&once, &closed("Ev1"), "first").await.unwrap_err();
     assert!(matches!(error, Error::Unrecorded(_)), "{error:?}");
     let replay = run(&once, &closed("Ev1"), "second").await.unwrap();
-    assert_eq!(replay.value.as_deref(), Some("first under fence 1"));
+    assert_eq!(replay.value, "first under fence 1");
     let record = instance(&db).look(&closed("Ev1")).await.unwrap().unwrap();
     assert!(matches!(record.state, State::Completed { .. }), "{record:?}");
+}
+
+fn payload(amount: &str) -> ichido::Digests {
+    DigestKey::new(b"known mistakes").digests().field("amount", amount).build()
+}
+
+/// A charge of this amount that ends like this.
+async fn charge(once: &Once, key: &Key, amount: &str, end: Result<String, Failure<String>>) -> Run {
+    let probe = |_| async { Ok(Probed::<String>::NotDone) };
+    once.run(key).digests(payload(amount)).probe(probe).work(|_| async { end }).await
+}
+
+#[tokio::test]
+async fn another_payload_cannot_take_over_a_key_that_failed() {
+    for (failure, name) in [
+        (Failure::Uncertain as fn(String) -> Failure<String>, "uncertain"),
+        (Failure::Retry as fn(String) -> Failure<String>, "retry"),
+    ] {
+        let (db, key) = (dynamo(), closed("Ev1"));
+        let once = instance(&db);
+        charge(&once, &key, "100", Err(failure("no answer".into()))).await.unwrap_err();
+        for other in [&once, &instance(&db)] {
+            let refused = charge(other, &key, "101", Ok("charged 101".into())).await.unwrap_err();
+            assert!(matches!(&refused, Error::Mismatch { fields } if fields == &["amount"]), "{name}: {refused:?}");
+        }
+        let done = charge(&once, &key, "100", Ok("charged 100".into())).await.unwrap();
+        assert_eq!(done.value, "charged 100", "{name}: the first payload keeps its key");
+    }
+}
+
+#[tokio::test]
+async fn another_payload_cannot_take_over_a_lapsed_claim() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let once = instance(&db);
+    let mut first = Box::pin(charge_for_ever(&once, &key));
+    while db.items(TABLE).is_empty() {
+        assert!(futures::poll!(first.as_mut()).is_pending());
+        tokio::task::yield_now().await;
+    }
+    std::mem::forget(first); // the worker died
+    db.clock().advance(LEASE + MAX_CLOCK_SKEW);
+    let refused = charge(&instance(&db), &key, "101", Ok("charged 101".into())).await.unwrap_err();
+    assert!(matches!(refused, Error::Mismatch { .. }), "{refused:?}");
+    let done = charge(&instance(&db), &key, "100", Ok("charged 100".into())).await.unwrap();
+    assert_eq!(done.value, "charged 100");
+}
+
+async fn charge_for_ever(once: &Once, key: &Key) -> Run {
+    let run = once.run(key).digests(payload("100")).on_doubt(OnDoubt::Repeat);
+    run.work(|_| async { std::future::pending::<Result<String, Failure<String>>>().await }).await
+}
+
+#[tokio::test]
+async fn another_payload_cannot_take_over_a_key_in_an_outage() {
+    for failure in
+        [Failure::Uncertain as fn(String) -> Failure<String>, Failure::Retry as fn(String) -> Failure<String>]
+    {
+        let (db, key) = (dynamo(), open("Ev1"));
+        let once = instance(&db);
+        charge(&once, &key, "100", Err(failure("no answer".into()))).await.unwrap_err();
+        db.faults().only(Rule::new(Fault::Down));
+        let refused = charge(&once, &key, "101", Ok("charged 101".into())).await.unwrap_err();
+        assert!(matches!(refused, Error::Mismatch { .. }), "{refused:?}");
+        // What was released during the outage keeps its digests too.
+        charge(&once, &key, "100", Err(failure("no answer".into()))).await.unwrap_err();
+        let refused = charge(&once, &key, "101", Ok("charged 101".into())).await.unwrap_err();
+        assert!(matches!(refused, Error::Mismatch { .. }), "{refused:?}");
+        assert_eq!(charge(&once, &key, "100", Ok("charged 100".into())).await.unwrap().value, "charged 100");
+    }
+}
+
+#[tokio::test]
+async fn renewing_never_makes_a_lease_shorter() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let once = instance(&db);
+    let end = db.clock().now() + LEASE * 30;
+    let run = once.run(&key).lease_until(end).on_doubt(OnDoubt::Repeat);
+    run.work(|claim| {
+        let db = &db;
+        async move {
+            claim.renew().await.unwrap();
+            assert_eq!(claim.deadline(), end);
+            db.clock().advance(LEASE * 29);
+            let other = instance(db).run(&closed("Ev1")).on_doubt(OnDoubt::Repeat).work(|claim| work("b", claim)).await;
+            assert!(matches!(other, Err(Error::InFlight { .. })), "{other:?}");
+            claim.renew().await.unwrap();
+            assert_eq!(claim.deadline(), end);
+            db.clock().advance(LEASE / 2);
+            claim.renew().await.unwrap();
+            assert_eq!(claim.deadline(), end + LEASE / 2, "near its end, a renewal makes it longer");
+            Ok::<_, Failure<String>>("a".to_owned())
+        }
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_question_mark_after_the_effect_does_not_repeat_it() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let once = instance(&db);
+    let charged = Arc::new(Mutex::new(0));
+    let attempt = || {
+        let (charged, asked) = (charged.clone(), charged.clone());
+        once.run(&key)
+            .probe(
+                move |_| async move { Ok(if *asked.lock().unwrap() > 0 { Probed::Done(7) } else { Probed::NotDone }) },
+            )
+            .work(move |_| async move {
+                *charged.lock().unwrap() += 1;
+                let receipt: u32 = "not a number".parse().map_err(|_| "the answer cannot be read".to_owned())?;
+                Ok::<_, Failure<String>>(receipt)
+            })
+    };
+    assert!(matches!(attempt().await.unwrap_err(), Error::Work(_)));
+    let done = attempt().await.unwrap();
+    assert_eq!((done.value, done.how, *charged.lock().unwrap()), (7, How::Probed, 1));
+}
+
+#[tokio::test]
+async fn what_an_error_means_can_be_said_of_any_result() {
+    use ichido::OrFailure as _;
+    type BoxError = Box<dyn std::error::Error + Send + Sync>;
+    fn parse(text: &str) -> Result<u32, Failure<BoxError>> {
+        let units: u32 = text.parse().or_permanent()?;
+        let text = std::str::from_utf8(if units == 1 { &[0xff] } else { b"2" }).or_retry()?;
+        Ok(text.parse::<u32>().or_uncertain::<BoxError>()? + units)
+    }
+    assert!(matches!(parse("x"), Err(Failure::Permanent(_))));
+    assert!(matches!(parse("1"), Err(Failure::Retry(_))));
+    assert!(matches!(parse("3"), Ok(5)));
+}
+
+#[tokio::test]
+async fn a_deadline_that_has_passed_is_not_reported_as_in_flight() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let past = db.clock().now();
+    let run =
+        instance(&db).run(&key).lease_until(past).on_doubt(OnDoubt::Repeat).work(|claim| work("never", claim)).await;
+    assert!(matches!(run, Err(Error::DeadlinePassed { deadline }) if deadline == past), "{run:?}");
+    assert!(db.items(TABLE).is_empty(), "no claim was made");
+}
+
+#[tokio::test]
+async fn an_outcome_of_a_type_that_changed_is_not_reported_as_undone() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    run(&instance(&db), &key, "first").await.unwrap();
+    let changed =
+        instance(&db).run(&key).on_doubt(OnDoubt::Repeat).work(|_| async { Ok::<u32, Failure<String>>(1) }).await;
+    assert!(matches!(changed, Err(Error::DoneWithoutValue(ichido::NoValue::Unreadable(_)))), "{changed:?}");
+    assert_eq!(instance(&db).mark(&closed("Ev2")).await.unwrap(), Marked::New);
+    let marked = run(&instance(&db), &closed("Ev2"), "never").await;
+    assert!(matches!(marked, Err(Error::DoneWithoutValue(ichido::NoValue::Nothing))), "{marked:?}");
+}
+
+#[tokio::test]
+async fn an_open_breaker_does_not_cut_off_a_namespace_that_fails_closed() {
+    let db = dynamo();
+    let once = instance(&db);
+    db.faults().put(Rule::new(Fault::Down).calls(1..=3));
+    for _ in 0..3 {
+        assert!(matches!(run(&once, &closed("Ev1"), "never").await, Err(Error::Store(_))));
+    }
+    assert!(!once.is_cut_off(), "calls that have no alternative do not open the breaker");
+    assert_eq!(run(&once, &closed("Ev1"), "first").await.unwrap().how, How::Fresh);
+    db.faults().put(Rule::new(Fault::Down).calls(1..=3));
+    for key in ["a", "b", "c"] {
+        once.mark(&open(key)).await.unwrap();
+    }
+    assert!(once.is_cut_off());
+    assert_eq!(run(&once, &closed("Ev2"), "second").await.unwrap().how, How::Fresh);
+}
+
+#[tokio::test]
+async fn a_call_that_waits_reports_its_decision_once() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    abandon(&instance(&db), &key).await;
+    let reported = Reported::default();
+    let once = instance_with(&db, db.clock().clone(), reported.clone(), Outage::default());
+    let wait = || once.run(&key).wait_until(db.clock().now() + LEASE * 3).on_doubt(OnDoubt::Repeat);
+    wait().work(|claim| work("taken over", claim)).await.unwrap();
+    assert_eq!(reported.count("Decided"), 1, "{:?}", reported.with("Decided"));
+    assert!(reported.with("Decided")[0].contains("TakenOver"), "{:?}", reported.with("Decided"));
+
+    let key = closed("Ev2");
+    let (entered, has_entered) = tokio::sync::oneshot::channel();
+    let other = instance(&db);
+    let first = other.run(&key).on_doubt(OnDoubt::Repeat).work(|claim| {
+        let clock = db.clock().clone();
+        async move {
+            entered.send(()).unwrap();
+            clock.wait(Duration::from_secs(3)).await;
+            work("first", claim).await
+        }
+    });
+    let second = async {
+        has_entered.await.unwrap();
+        once.run(&key)
+            .wait_until(db.clock().now() + LEASE)
+            .on_doubt(OnDoubt::Repeat)
+            .work(|claim| work("second", claim))
+            .await
+    };
+    let (first, second) = tokio::join!(first, second);
+    assert_eq!((first.unwrap().how, second.unwrap().how), (How::Fresh, How::Replayed));
+    assert_eq!(reported.count("Decided"), 2);
+    assert!(reported.with("Decided")[1].contains("Completed"), "{:?}", reported.with("Decided"));
+}
+
+#[tokio::test]
+async fn a_run_that_refuses_doubt_changes_nothing_until_somebody_releases_the_key() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let once = instance(&db);
+    let refuse = |once: &Once| {
+        let (once, key) = (once.clone(), key.clone());
+        async move { once.run(&key).on_doubt(OnDoubt::Refuse).work(|claim| work("again", claim)).await }
+    };
+    let timeout = |_| async { Err::<String, _>(Failure::Uncertain("no answer".to_owned())) };
+    once.run(&key).on_doubt(OnDoubt::Refuse).work(timeout).await.unwrap_err();
+    let before = db.items(TABLE);
+    for once in [&once, &instance(&db)] {
+        assert!(matches!(refuse(once).await, Err(Error::Doubtful)));
+    }
+    assert_eq!(db.items(TABLE), before, "nothing was changed");
+
+    // An operator looked at the destination: it was not done.
+    let operator = DynamoDb::new(db.client(), ichido::dynamodb::Table::new(TABLE, "event_key"));
+    let shown = once.look(&key).await.unwrap().unwrap();
+    let stale = ichido::Record { fence: shown.fence + 1, ..shown.clone() };
+    let (now, looked) = (db.clock().now(), "looked: it was not done");
+    assert!(matches!(operator.release(&key, &stale, now, looked, false).await.unwrap(), store::Settled::Lost(_)));
+    assert_eq!(db.items(TABLE), before, "the record is not the one that the operator saw");
+    assert!(matches!(operator.release(&key, &shown, now, looked, false).await.unwrap(), store::Settled::Done));
+    assert_eq!(refuse(&instance(&db)).await.unwrap().how, How::Fresh);
+
+    let key = closed("Ev2");
+    abandon(&instance(&db), &key).await;
+    db.clock().advance(LEASE + MAX_CLOCK_SKEW);
+    let lapsed = instance(&db).run(&key).on_doubt(OnDoubt::Refuse).work(|claim| work("again", claim)).await;
+    assert!(matches!(lapsed, Err(Error::Doubtful)), "a worker that died leaves a doubt: {lapsed:?}");
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_does_not_keep_its_key_for_the_whole_lease() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let once = instance(&db);
+    let (entered, has_entered) = tokio::sync::oneshot::channel();
+    let dropped = once.run(&key).on_doubt(OnDoubt::Repeat).work(|_| async move {
+        entered.send(()).unwrap();
+        std::future::pending::<Result<String, Failure<String>>>().await
+    });
+    tokio::select! {
+        _ = dropped => unreachable!("it never ends"),
+        entered = has_entered => entered.unwrap(),
+    }
+    let asked = Arc::new(Mutex::new(0));
+    let next = || {
+        let asked = asked.clone();
+        let probe = move |_| async move {
+            *asked.lock().unwrap() += 1;
+            Ok(Probed::NotDone)
+        };
+        once.run(&key).probe(probe).work(|claim| work("next", claim))
+    };
+    let done = eventually(next).await;
+    assert_eq!((done.how, *asked.lock().unwrap()), (How::Fresh, 1), "the work had begun, so the probe is asked");
+}
+
+#[tokio::test]
+async fn a_work_that_panics_does_not_keep_its_key_for_the_whole_lease() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let once = instance(&db);
+    let (panicking, of) = (once.clone(), key.clone());
+    let panicked = tokio::spawn(async move {
+        let work = |_| async { panic!("as a bug would") };
+        panicking.run(&of).on_doubt(OnDoubt::Repeat).work::<String, String, _, _>(work).await
+    });
+    assert!(panicked.await.unwrap_err().is_panic());
+    let done = eventually(|| {
+        once.run(&key).probe(|_| async { Ok(Probed::Done("found".to_owned())) }).work(|claim| work("never", claim))
+    })
+    .await;
+    assert_eq!((done.value.as_str(), done.how), ("found", How::Probed));
+}
+
+/// Repeats a run that finds its key in flight, while the task that releases the key goes on. Time stands still meanwhile.
+async fn eventually<F: Future<Output = Run>>(run: impl Fn() -> F) -> ichido::Done<String> {
+    for _ in 0..1_000 {
+        match run().await {
+            Err(Error::InFlight { .. }) => tokio::task::yield_now().await,
+            ended => return ended.unwrap(),
+        }
+    }
+    panic!("the key was never released");
 }

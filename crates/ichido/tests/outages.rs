@@ -4,7 +4,8 @@ mod support;
 
 use std::time::Duration;
 
-use ichido::{Error, Failure, How, Key, MAX_CLOCK_SKEW, Marked, Namespace, Outage, Probed};
+use ichido::dynamodb::{DynamoDb, Table};
+use ichido::{Clock, Error, Failure, How, Key, MAX_CLOCK_SKEW, Marked, Namespace, OnDoubt, Outage, Probed};
 use support::*;
 use testkit::faults::{Fault, Rule};
 
@@ -13,7 +14,7 @@ async fn a_duplicate_of_what_goes_on_without_the_store_asks_nobody() {
     let (db, key) = (dynamo(), open("Ev1"));
     let once = instance(&db);
     db.faults().down();
-    let first = once.run(&key).work(|claim| {
+    let first = once.run(&key).on_doubt(OnDoubt::Repeat).work(|claim| {
         let (once, db, key) = (&once, &db, &key);
         async move {
             db.faults().heal();
@@ -41,6 +42,28 @@ async fn an_attempt_without_the_store_that_died_is_taken_over_in_doubt_when_its_
 }
 
 #[tokio::test]
+async fn a_doubt_of_an_outage_is_written_to_the_store_where_an_operator_can_release_it() {
+    let (db, key) = (dynamo(), open("Ev1"));
+    let once = instance(&db);
+    let refuse = |once: ichido::Once| {
+        let key = key.clone();
+        async move { once.run(&key).on_doubt(OnDoubt::Refuse).work(|claim| work("again", claim)).await }
+    };
+    db.faults().down();
+    let timeout = |_| async { Err::<String, _>(Failure::Uncertain("no answer".to_owned())) };
+    once.run(&key).on_doubt(OnDoubt::Refuse).work(timeout).await.unwrap_err();
+    db.faults().heal();
+    assert!(matches!(refuse(once.clone()).await, Err(Error::Doubtful)));
+    assert_eq!(once.unwritten(), 0, "the store has the doubt");
+    assert!(matches!(refuse(instance(&db)).await, Err(Error::Doubtful)), "another instance knows it too");
+
+    let shown = once.look(&key).await.unwrap().unwrap();
+    let operator = DynamoDb::new(db.client(), Table::new(TABLE, "event_key"));
+    operator.release(&key, &shown, db.clock().now(), "looked: it was not done", false).await.unwrap();
+    assert_eq!(refuse(once).await.unwrap().how, How::Fresh);
+}
+
+#[tokio::test]
 async fn a_claim_whose_answer_was_slow_waits_for_what_goes_on_without_the_store_meanwhile() {
     let (db, key) = (dynamo(), open("Ev1"));
     let once = instance(&db);
@@ -49,7 +72,7 @@ async fn a_claim_whose_answer_was_slow_waits_for_what_goes_on_without_the_store_
     let meanwhile = async {
         let clock = db.clock().clone();
         clock.wait(Duration::from_secs(1)).await;
-        let run = once.run(&key).work(|claim| async move {
+        let run = once.run(&key).on_doubt(OnDoubt::Repeat).work(|claim| async move {
             clock.wait(Duration::from_secs(10)).await;
             work("meanwhile", claim).await
         });
@@ -192,7 +215,7 @@ async fn a_failure_that_the_store_did_not_hear_of_is_kept_and_told() {
     let once = instance(&db);
     let fail = |_| async { Err::<String, _>(Failure::Permanent("no such file".to_owned())) };
     db.faults().only(Rule::new(Fault::Down).calls(2..=3));
-    once.run(&key).work(fail).await.unwrap_err();
+    once.run(&key).on_doubt(OnDoubt::Repeat).work(fail).await.unwrap_err();
     assert_eq!(once.unwritten(), 1);
     let failed = |run: &Run| matches!(run, Err(Error::Failed { reason }) if reason == "no such file");
     let duplicate = run(&once, &key, "while the store is away").await;
@@ -209,7 +232,7 @@ async fn a_failure_that_the_store_refused_is_not_kept() {
     let once = instance(&db);
     let fail = |_| async { Err::<String, _>(Failure::Permanent("no such file".to_owned())) };
     db.faults().only(Rule::new(Fault::Denied).call(2));
-    once.run(&key).work(fail).await.unwrap_err();
+    once.run(&key).on_doubt(OnDoubt::Repeat).work(fail).await.unwrap_err();
     assert_eq!(once.unwritten(), 0);
     db.clock().advance(LEASE + MAX_CLOCK_SKEW);
     assert!(run(&once, &key, "second").await.unwrap().is_fresh(), "its claim has lapsed");
@@ -223,7 +246,11 @@ async fn an_attempt_that_was_given_back_is_doubted_without_the_store_if_it_was_u
         [("Ev1", Failure::Retry as fn(String) -> Failure<String>, How::Fresh), ("Ev2", Failure::Uncertain, How::Probed)]
     {
         let key = open(name);
-        once.run(&key).work(|_| async { Err::<String, _>(failure("timeout".to_owned())) }).await.unwrap_err();
+        once.run(&key)
+            .on_doubt(OnDoubt::Repeat)
+            .work(|_| async { Err::<String, _>(failure("timeout".to_owned())) })
+            .await
+            .unwrap_err();
         db.faults().down();
         let next = once.run(&key).probe(|_| async { Ok(Probed::Done("found".to_owned())) });
         let done = next.work(|claim| work("again", claim)).await.unwrap();
@@ -250,7 +277,7 @@ async fn what_is_not_completed_is_kept_for_longer_in_the_store_and_in_memory() {
         }
         run(&once, &kept("Ev1"), "first").await.unwrap();
         let fail = |_| async { Err::<String, _>(Failure::Permanent("no such file".to_owned())) };
-        once.run(&kept("Ev2")).work(fail).await.unwrap_err();
+        once.run(&kept("Ev2")).on_doubt(OnDoubt::Repeat).work(fail).await.unwrap_err();
         if asked_without {
             db.faults().down();
         }
@@ -282,7 +309,7 @@ async fn every_decision_is_reported_with_its_reason() {
     let once = instance_with(&db, db.clock().clone(), reported.clone(), Outage::default());
     let payload = |amount: &str| ichido::DigestKey::new(b"k").digests().field("amount", amount).build();
 
-    let first = once.run(&open("Ev1")).digests(payload("100")).work(|claim| {
+    let first = once.run(&open("Ev1")).digests(payload("100")).on_doubt(OnDoubt::Repeat).work(|claim| {
         let once = &once;
         async move {
             run(once, &open("Ev1"), "in flight").await.unwrap_err();
@@ -291,8 +318,17 @@ async fn every_decision_is_reported_with_its_reason() {
     });
     first.await.unwrap();
     run(&once, &open("Ev1"), "completed").await.unwrap();
-    once.run(&open("Ev1")).digests(payload("101")).work(|claim| work("x", claim)).await.unwrap_err();
-    once.run(&open("Ev2")).work(|_| async { Err::<String, _>(Failure::Permanent("no")) }).await.unwrap_err();
+    once.run(&open("Ev1"))
+        .digests(payload("101"))
+        .on_doubt(OnDoubt::Repeat)
+        .work(|claim| work("x", claim))
+        .await
+        .unwrap_err();
+    once.run(&open("Ev2"))
+        .on_doubt(OnDoubt::Repeat)
+        .work(|_| async { Err::<String, _>(Failure::Permanent("no")) })
+        .await
+        .unwrap_err();
     run(&once, &open("Ev2"), "failed").await.unwrap_err();
     abandon(&once, &open("Ev3")).await;
     db.clock().advance(LEASE + MAX_CLOCK_SKEW);
@@ -330,7 +366,11 @@ async fn every_end_of_a_claim_is_reported_and_so_is_what_the_store_did_not_do() 
     let reported = Reported::default();
     let once = instance_with(&db, db.clock().clone(), reported.clone(), Outage::default());
     let end = async |key: &str, failure: Option<Fails>| {
-        let ended = once.run(&open(key)).work(|_| async { failure.map_or(Ok(()), |failure| Err(failure("no"))) }).await;
+        let ended = once
+            .run(&open(key))
+            .on_doubt(OnDoubt::Repeat)
+            .work(|_| async { failure.map_or(Ok(()), |failure| Err(failure("no"))) })
+            .await;
         assert_eq!(ended.is_ok(), failure.is_none());
     };
     let all: [(&str, Option<Fails>); 4] = [

@@ -42,7 +42,7 @@ pub struct Bound {
 /// The table of processed events. Each process has one.
 #[derive(Debug)]
 pub struct ProcessedEvents {
-    once: Once<DynamoDb>,
+    once: Once,
     events: Namespace,
     files: Namespace,
 }
@@ -76,13 +76,13 @@ impl ProcessedEvents {
     }
 
     /// A run under the key of an upload's event.
-    pub fn event(&self, upload: &Upload, request_id: &str) -> Result<Run<'_, DynamoDb>, key::Error> {
+    pub fn event(&self, upload: &Upload, request_id: &str) -> Result<Run<'_>, key::Error> {
         let key = self.events.key([&upload.event_key])?;
         Ok(with_attributes(self.once.run(&key), upload, upload.files.first(), request_id, self.once.now()))
     }
 
     /// A run under the key of one file of an upload.
-    pub fn file(&self, upload: &Upload, file: &File, request_id: &str) -> Result<Run<'_, DynamoDb>, key::Error> {
+    pub fn file(&self, upload: &Upload, file: &File, request_id: &str) -> Result<Run<'_>, key::Error> {
         let key = self.files.key([&upload.team, &upload.channel, &upload.ts, &file.id])?;
         let now = self.once.now();
         let run = self.once.run(&key).doubtful(may_have_expired(upload, now));
@@ -97,12 +97,12 @@ fn may_have_expired(upload: &Upload, now: Timestamp) -> bool {
 
 /// The attributes beside the library's own.
 fn with_attributes<'o>(
-    run: Run<'o, DynamoDb>,
+    run: Run<'o>,
     upload: &Upload,
     file: Option<&File>,
     request_id: &str,
     now: Timestamp,
-) -> Run<'o, DynamoDb> {
+) -> Run<'o> {
     run.attribute("processed_at", now.as_secs())
         .attribute("file_id", file.map(|file| file.id.as_str()))
         .attribute("channel_id", upload.channel.as_str())

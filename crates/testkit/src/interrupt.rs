@@ -40,6 +40,9 @@ pub const MAX_CALLS: usize = 10_000;
 /// How often a stopped run is repeated before the test fails.
 pub const MAX_RUNS: usize = 20;
 
+/// How often the tasks of a dead run are polled, so that they come to their next call and stop there.
+const TURNS_AFTER_DEATH: usize = 64;
+
 /// What was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
@@ -96,9 +99,16 @@ pub async fn at_every_call<W, E: Debug>(
 
 /// `None` if it died.
 async fn one_run<E>(outside: &Outside, run: impl Future<Output = Result<(), E>>) -> Option<Result<(), E>> {
-    match select(pin!(run), pin!(outside.death())).await {
-        Either::Left((result, _)) => Some(result),
-        Either::Right(((), _)) => None,
+    match select(Box::pin(run), pin!(outside.death())).await {
+        Either::Left((end, _)) => Some(end),
+        Either::Right(((), run)) => {
+            drop(run);
+            // What the run spawned when it was dropped belongs to the dead process: it comes to its next call and no further.
+            for _ in 0..TURNS_AFTER_DEATH {
+                tokio::task::yield_now().await;
+            }
+            None
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use ichido::store::{Admit, Admitted, Error, Settle, Settled};
+use ichido::store::{Admit, Admitted, Error, Settle, Settled, Transition};
 use ichido::{Key, Record, State, Store, Timestamp};
 
 /// Records in a map. Clones are the same store.
@@ -61,7 +61,7 @@ impl Store for Memory {
         let mut inner = self.called();
         let previous = inner.records.get(request.key.as_str()).cloned();
         if let Some(record) = &previous
-            && !record.is_claimable(request.now)
+            && !request.may_replace(record)
         {
             return Ok(Admitted::Held(record.clone()));
         }
@@ -86,7 +86,11 @@ impl Store for Memory {
         let mut inner = self.called();
         let Some(record) = inner.records.get_mut(request.key.as_str()) else { return Ok(Settled::Lost(None)) };
         let claimed = matches!(record.state, State::Claimed { .. });
-        if !claimed || record.owner != request.owner || record.fence != request.fence {
+        let shorter = match (&request.to, &record.state) {
+            (Transition::Renew { lease_until }, State::Claimed { lease_until: now }) => lease_until < now,
+            _ => false,
+        };
+        if !claimed || record.owner != request.owner || record.fence != request.fence || shorter {
             return Ok(Settled::Lost(Some(record.clone())));
         }
         record.state = request.to.clone().into_state();

@@ -18,7 +18,7 @@ use std::{
 };
 
 use futures::future::{BoxFuture, join_all};
-use ichido::{Clock, Once, Probed, Store, Timestamp};
+use ichido::{Clock, Once, Probed, Timestamp};
 use sha2::{Digest, Sha256};
 use telemetry::metric;
 
@@ -54,9 +54,9 @@ pub enum Error {
 }
 
 /// What a notifier is made of.
-pub struct Notifier<S> {
+pub struct Notifier {
     pub source: Source,
-    pub once: Once<S>,
+    pub once: Once,
     pub table: Table,
     pub mastodon: Mastodon,
     pub pushover: Option<Pushover>,
@@ -69,7 +69,7 @@ pub struct Notifier<S> {
     pub memory: Memory,
 }
 
-impl<S> std::fmt::Debug for Notifier<S> {
+impl std::fmt::Debug for Notifier {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Notifier").field("source", &self.source).field("shadow", &self.shadow).finish_non_exhaustive()
     }
@@ -94,7 +94,7 @@ struct Job {
     deadline: Timestamp,
 }
 
-impl<S: Store> Notifier<S> {
+impl Notifier {
     /// Delivers an entry to every destination that is not settled yet.
     pub async fn notify(&self, request: &Request, deadline: Timestamp) -> Result<Response, Error> {
         let job = self.job(request, deadline)?;
@@ -323,11 +323,12 @@ fn result_of<T>(
     id: impl Fn(T) -> String,
 ) -> DeliveryResult {
     let error = match run {
-        Ok(done) => return DeliveryResult::Delivered { id: done.value.map(id).unwrap_or_default() },
+        Ok(done) => return DeliveryResult::Delivered { id: id(done.value) },
         Err(error) => error,
     };
     match error {
         ichido::Error::InFlight { .. } => DeliveryResult::InFlight,
+        ichido::Error::DoneWithoutValue(_) => DeliveryResult::Delivered { id: String::new() },
         ichido::Error::Probe(error @ DeliveryError::Unsure { .. }) => {
             DeliveryResult::Unsure { reason: error.to_string() }
         }

@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use function::{Aws, Env, Error, Handler, LambdaEvent, Value, secret};
-use ichido::{Clock, Once, SystemClock, Timestamp, dynamodb::DynamoDb};
+use ichido::{Clock, Once, SystemClock, Timestamp};
 use serde_json::json;
 
 use super::{command, deadline};
@@ -53,7 +53,7 @@ pub(crate) async fn build(source: Source, env: Env, aws: Aws) -> Result<Handler,
     }))
 }
 
-async fn handle(notifier: &Notifier<DynamoDb>, event: LambdaEvent<Value>) -> Result<Value, Error> {
+async fn handle(notifier: &Notifier, event: LambdaEvent<Value>) -> Result<Value, Error> {
     let now = notifier.clock.now();
     let until = deadline(&event, now).saturating_sub(RESERVE);
     match command(&event) {
@@ -68,7 +68,7 @@ async fn handle(notifier: &Notifier<DynamoDb>, event: LambdaEvent<Value>) -> Res
     }
 }
 
-async fn shadow_report(notifier: &Notifier<DynamoDb>, now: Timestamp, until: Timestamp) -> Result<Value, Error> {
+async fn shadow_report(notifier: &Notifier, now: Timestamp, until: Timestamp) -> Result<Value, Error> {
     let failed = |error: &dyn std::fmt::Display| Error::failed("ShadowReport", error);
     let rehearsed = shadow::rehearsed(&notifier.table).await.map_err(|error| failed(&error))?;
     let since = shadow::since(&rehearsed).unwrap_or(now);

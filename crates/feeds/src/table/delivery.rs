@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ichido::{Key, Namespace, Once, Run, Store, key};
+use ichido::{Key, Namespace, Once, Run, key};
 
 use crate::entry::EntryId;
 
@@ -21,10 +21,6 @@ pub fn claim_key(destination: &str, id: &EntryId) -> Result<Key, key::Error> {
 }
 
 /// A run under the key of one delivery.
-pub(crate) fn delivery_run<'o, S: Store>(
-    once: &'o Once<S>,
-    destination: &str,
-    id: &EntryId,
-) -> Result<Run<'o, S>, key::Error> {
+pub(crate) fn delivery_run<'o>(once: &'o Once, destination: &str, id: &EntryId) -> Result<Run<'o>, key::Error> {
     Ok(once.run(&claim_key(destination, id)?).attribute(DESTINATION, destination))
 }

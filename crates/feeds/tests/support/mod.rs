@@ -43,7 +43,7 @@ use feeds::{
     table::Table,
 };
 use function::{BoxFuture, Secret, secret};
-use ichido::{Clock, Once, dynamodb};
+use ichido::{Clock, Once};
 use serde_json::{Value, json};
 use testkit::{Dynamo, ManualClock, Outside};
 
@@ -205,7 +205,7 @@ impl World {
     }
 
     /// A notifier as a new process would have it.
-    pub fn notifier(&self) -> Notifier<dynamodb::DynamoDb> {
+    pub fn notifier(&self) -> Notifier {
         let base: url::Url = format!("http://127.0.0.1:{}/", self.port).parse().unwrap();
         let secret = |text: &str| secret::Source::Fixed(Secret::new(text));
         let template = match self.source {
@@ -313,7 +313,7 @@ impl World {
 
 /// The notifier in the same process. As with Lambda, the caller waits, and each invocation has 40 s.
 pub struct InProcess {
-    pub notifier: Notifier<dynamodb::DynamoDb>,
+    pub notifier: Notifier,
     pub clock: ManualClock,
 }
 

@@ -29,7 +29,7 @@ use crate::clock::Timestamp;
 use crate::digest::Digests;
 use crate::key::Key;
 use crate::record::{Error, FORMAT, Outcome, Owner, Record, State, StateKind};
-use crate::store::{Admit, Attributes, Settle};
+use crate::store::{Admit, Attributes, Settle, Transition};
 
 /// An item, or the key of one.
 pub type Item = HashMap<String, AttributeValue>;
@@ -162,6 +162,9 @@ pub(crate) fn settle_update(table: &Table, request: &Settle<'_>) -> Update {
     update.values.insert(":owner".into(), AttributeValue::S(request.owner.as_str().to_owned()));
     update.values.insert(":fence".into(), number(request.fence));
     update.values.insert(":claimed".into(), state(StateKind::Claimed));
+    if let Transition::Renew { lease_until } = request.to {
+        update.values.insert(":lease_until".into(), number(lease_until.as_millis()));
+    }
     update.expression = format!("SET {} REMOVE {}", set.join(", "), remove.join(", "));
     update
 }
@@ -213,12 +216,18 @@ fn library_attributes<'a>(
     if let Some(expiry) = record.expires_at {
         list.push((&table.ttl, number(expiry.as_secs_ceil())));
     }
-    if let Some(Digests { key_id, fields }) = &record.digests {
-        let fields = fields.iter().map(|(name, digest)| (name.clone(), AttributeValue::S(digest.clone()))).collect();
-        list.push((attr::DIGEST_KEY, AttributeValue::S(key_id.clone())));
-        list.push((attr::DIGESTS, AttributeValue::M(fields)));
+    if let Some(digests) = &record.digests {
+        let (key, digests) = self::digests(digests);
+        list.push((attr::DIGEST_KEY, key));
+        list.push((attr::DIGESTS, digests));
     }
     list.into_iter()
+}
+
+/// The digest key's name and the digests, as attributes.
+pub(crate) fn digests(Digests { key_id, fields }: &Digests) -> (AttributeValue, AttributeValue) {
+    let fields = fields.iter().map(|(name, digest)| (name.clone(), AttributeValue::S(digest.clone()))).collect();
+    (AttributeValue::S(key_id.clone()), AttributeValue::M(fields))
 }
 
 fn caller_attributes(table: &Table, attributes: &Attributes) -> Result<Vec<(String, AttributeValue)>, Error> {

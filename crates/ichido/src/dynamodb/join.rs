@@ -25,7 +25,7 @@ use super::{Table, claimable, claimable_names, claimable_values, classify, refus
 use crate::clock::Timestamp;
 use crate::digest::Digests;
 use crate::key::Key;
-use crate::record::{self, Outcome, Owner, Record, State};
+use crate::record::{self, NoValue, Outcome, Owner, Record, State};
 use crate::store::{self, Attributes};
 
 /// How long a tombstone is kept. No request is under way for so long: AWS refuses one whose signature is more than 15
@@ -73,11 +73,11 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// The outcome that was set before the commit. `None` if it was too large to keep, or if there was none.
-    pub fn outcome<T: DeserializeOwned>(&self) -> Result<Option<T>, record::Error> {
+    /// The outcome that was set before the commit.
+    pub fn outcome<T: DeserializeOwned>(&self) -> Result<T, NoValue> {
         match &self.record.state {
             State::Completed { outcome } => outcome.value(),
-            _ => Ok(None),
+            _ => Err(NoValue::Nothing),
         }
     }
 

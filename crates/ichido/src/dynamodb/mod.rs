@@ -34,9 +34,10 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditi
 pub use self::error::classify;
 pub use self::join::{Join, Recorded, TOMBSTONE_RETENTION, Verdict};
 pub use self::look::{Listing, StoredItem, Wanted};
+use crate::clock::Timestamp;
 use crate::key::Key;
-use crate::record::{Record, State, StateKind};
-use crate::store::{Admit, Admitted, Error, Settle, Settled, Store};
+use crate::record::{self, Record, State, StateKind};
+use crate::store::{Admit, Admitted, Error, Settle, Settled, Store, Transition};
 use item::{Item, attr};
 
 /// A table, and the names of its keys and its expiry attribute.
@@ -112,13 +113,22 @@ pub struct DynamoDb {
 struct Expressions {
     /// The record is absent, expired or released, or its lease has ended.
     claimable: String,
+    /// The same for a claim, by whether it compares digests and whether it refuses doubt.
+    claim: [[String; 2]; 2],
     /// The record is claimed with this owner and this fence.
     held: String,
+    /// And its lease does not end later than the renewed one.
+    renewable: String,
 }
 
 impl DynamoDb {
     pub fn new(client: Client, table: Table) -> Self {
-        let expressions = Expressions { claimable: claimable(), held: held() };
+        let expressions = Expressions {
+            claimable: claimable(),
+            claim: [false, true].map(|compares| [false, true].map(|refuses| claim_condition(compares, refuses))),
+            held: held(),
+            renewable: format!("{} AND {} <= :lease_until", held(), attr::LEASE_UNTIL),
+        };
         Self { client, table, expressions }
     }
 
@@ -152,7 +162,7 @@ impl DynamoDb {
     async fn claim(&self, request: &Admit<'_>) -> Result<Admitted, Error> {
         let update = item::claim_update(&self.table, request)?;
         let mut values = update.values;
-        values.extend(claimable_values(request.now));
+        values.extend(claim_values(request));
         let mut names = update.names;
         names.extend(claimable_names(&self.table));
         let call = self
@@ -161,7 +171,9 @@ impl DynamoDb {
             .table_name(&self.table.name)
             .set_key(Some(self.table.primary_key(request.key)))
             .update_expression(update.expression)
-            .condition_expression(&self.expressions.claimable)
+            .condition_expression(
+                &self.expressions.claim[usize::from(request.digests.is_some())][usize::from(request.refuses_doubt)],
+            )
             .set_expression_attribute_names(Some(names))
             .set_expression_attribute_values(Some(values))
             .return_values(ReturnValue::AllOld)
@@ -216,14 +228,54 @@ impl Store for DynamoDb {
     }
 
     async fn settle(&self, request: &Settle<'_>) -> Result<Settled, Error> {
-        let update = item::settle_update(&self.table, request);
+        let condition = match request.to {
+            Transition::Renew { .. } => &self.expressions.renewable,
+            _ => &self.expressions.held,
+        };
+        self.change(request, condition, Item::new()).await
+    }
+
+    async fn read(&self, key: &Key) -> Result<Option<Record>, Error> {
+        let item = self.item(key).await?;
+        Ok(item.map(|item| item::read(&self.table, &item)).transpose()?)
+    }
+}
+
+impl DynamoDb {
+    /// Releases a key by hand: a claim whose worker is gone, or a key that was released in doubt and that nobody may take over
+    /// because of [`OnDoubt::Refuse`](crate::OnDoubt::Refuse). `shown` is the record on which the operator decided. If it is
+    /// another one by now, nothing is changed. `uncertain: false` says that somebody looked, and that the effect did not happen.
+    pub async fn release(
+        &self,
+        key: &Key,
+        shown: &Record,
+        now: Timestamp,
+        reason: &str,
+        uncertain: bool,
+    ) -> Result<Settled, Error> {
+        let to = Transition::Release { reason: record::reason(&reason), uncertain };
+        let owner = shown.owner.clone();
+        let request = Settle { key, owner, fence: shown.fence, now, to, expires_at: shown.expires_at };
+        let condition = format!(
+            "{} = :owner AND {} = :fence AND ({state} = :claimed OR {state} = :released)",
+            attr::OWNER,
+            attr::FENCE,
+            state = attr::STATE
+        );
+        let released = Item::from([(":released".into(), item::state(StateKind::Released))]);
+        self.change(&request, &condition, released).await
+    }
+
+    async fn change(&self, request: &Settle<'_>, condition: &str, values: Item) -> Result<Settled, Error> {
+        let mut update = item::settle_update(&self.table, request);
+        update.values.extend(values);
         let call = self
             .client
             .update_item()
             .table_name(&self.table.name)
             .set_key(Some(self.table.primary_key(request.key)))
             .update_expression(update.expression)
-            .condition_expression(&self.expressions.held)
+            .condition_expression(condition)
             .set_expression_attribute_names(Some(update.names).filter(|names| !names.is_empty()))
             .set_expression_attribute_values(Some(update.values))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
@@ -236,11 +288,6 @@ impl Store for DynamoDb {
             },
         }
     }
-
-    async fn read(&self, key: &Key) -> Result<Option<Record>, Error> {
-        let item = self.item(key).await?;
-        Ok(item.map(|item| item::read(&self.table, &item)).transpose()?)
-    }
 }
 
 /// Why a refused write may be tried again.
@@ -249,13 +296,42 @@ const VANISHED: &str = "the record that refused the write was gone when it was r
 /// The condition under which a key is free at `:now`. An item of a newer format is free only if it has expired, because
 /// the meaning of `ttl` does not depend on the format.
 pub(crate) fn claimable() -> String {
-    format!(
-        "attribute_not_exists(#pk) OR #ttl <= :now_secs OR \
-         ({version} <= :format AND ({state} = :released OR ({state} = :claimed AND {lease} <= :now)))",
-        version = attr::FORMAT,
-        state = attr::STATE,
-        lease = attr::LEASE_UNTIL,
-    )
+    claim_condition(false, false)
+}
+
+/// [`Admit::may_replace`] as a condition. `compares`: the claim has digests, and a record with other digests under the same
+/// digest key is not free. `refuses_doubt`: a record that leaves a doubt is not free.
+fn claim_condition(compares: bool, refuses_doubt: bool) -> String {
+    let state = attr::STATE;
+    let open = if refuses_doubt {
+        format!("{state} = :released AND NOT {} = :uncertain", attr::UNCERTAIN)
+    } else {
+        format!("({state} = :released OR ({state} = :claimed AND {} <= :now))", attr::LEASE_UNTIL)
+    };
+    let same_payload = if compares {
+        let (key, digests) = (attr::DIGEST_KEY, attr::DIGESTS);
+        format!(" AND (attribute_not_exists({key}) OR {key} <> :digest_key OR {digests} = :digests)")
+    } else {
+        String::new()
+    };
+    let version = attr::FORMAT;
+    format!("attribute_not_exists(#pk) OR #ttl <= :now_secs OR ({version} <= :format AND {open}{same_payload})")
+}
+
+/// The values of [`claim_condition`]. DynamoDB refuses values that no expression uses.
+fn claim_values(request: &Admit<'_>) -> Item {
+    let mut values = claimable_values(request.now);
+    if request.refuses_doubt {
+        values.remove(":now");
+        values.remove(":claimed");
+        values.insert(":uncertain".into(), AttributeValue::Bool(true));
+    }
+    if let Some(digests) = request.digests {
+        let (key, digests) = item::digests(digests);
+        values.insert(":digest_key".into(), key);
+        values.insert(":digests".into(), digests);
+    }
+    values
 }
 
 /// The table's names may be reserved words of DynamoDB, as `ttl` is.

@@ -41,20 +41,20 @@ use crate::clock::Timestamp;
 use crate::digest::Digests;
 use crate::key::Key;
 use crate::observe::Event;
-use crate::once::{Inner, MAX_CLOCK_SKEW};
-use crate::record::{self, Outcome, Owner};
-use crate::store::{self, Attributes, Store};
+use crate::once::Inner;
+use crate::record::{self, NoValue, Outcome, Owner};
+use crate::store::{self, Attributes};
 
 /// A call of `run` that has not started. Set its options, then give it its [`work`](Run::work).
 #[must_use = "a run does nothing until it is given its work"]
-pub struct Run<'o, S, P = NoProbe> {
-    call: Call<'o, S>,
+pub struct Run<'o, P = Undecided> {
+    call: Call<'o>,
     probe: P,
 }
 
 /// What the steps of one call share.
-struct Call<'o, S> {
-    inner: &'o Arc<Inner<S>>,
+struct Call<'o> {
+    inner: &'o Arc<Inner>,
     key: Key,
     attributes: Attributes,
     digests: Option<Digests>,
@@ -62,9 +62,11 @@ struct Call<'o, S> {
     lease_until: Option<Timestamp>,
     wait_until: Option<Timestamp>,
     doubtful: bool,
+    refuses_doubt: bool,
 }
 
 /// A claim that this call holds.
+#[derive(Clone)]
 struct Held {
     owner: Owner,
     fence: u64,
@@ -75,15 +77,15 @@ struct Held {
     in_store: bool,
 }
 
-impl<S, P> fmt::Debug for Run<'_, S, P> {
+impl<P> fmt::Debug for Run<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Run").field("key", &self.call.key).finish_non_exhaustive()
     }
 }
 
-impl<'o, S: Store> Run<'o, S> {
-    pub(crate) fn new(inner: &'o Arc<Inner<S>>, key: Key) -> Self {
-        let call = Call {
+impl<'o> Call<'o> {
+    fn new(inner: &'o Arc<Inner>, key: Key) -> Self {
+        Self {
             inner,
             key,
             attributes: Vec::new(),
@@ -92,17 +94,29 @@ impl<'o, S: Store> Run<'o, S> {
             lease_until: None,
             wait_until: None,
             doubtful: false,
-        };
-        Self { call, probe: NoProbe }
-    }
-
-    /// Asks the destination whenever an earlier holder may have performed the effect.
-    pub fn probe<P>(self, probe: P) -> Run<'o, S, P> {
-        Run { call: self.call, probe }
+            refuses_doubt: false,
+        }
     }
 }
 
-impl<'o, S: Store, P> Run<'o, S, P> {
+impl<'o> Run<'o> {
+    pub(crate) fn new(inner: &'o Arc<Inner>, key: Key) -> Self {
+        Self { call: Call::new(inner, key), probe: Undecided }
+    }
+
+    /// Asks the destination whenever an earlier holder may have performed the effect.
+    pub fn probe<P>(self, probe: P) -> Run<'o, P> {
+        Run { call: self.call, probe }
+    }
+
+    /// The destination cannot be asked. Says what happens if an earlier holder may have performed the effect.
+    pub fn on_doubt(mut self, choice: OnDoubt) -> Run<'o, OnDoubt> {
+        self.call.refuses_doubt = choice == OnDoubt::Refuse;
+        Run { call: self.call, probe: choice }
+    }
+}
+
+impl<'o, P> Run<'o, P> {
     /// Stores an attribute of the caller beside the library's.
     pub fn attribute(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.call.attributes.push((name.into(), value.into()));
@@ -156,7 +170,7 @@ impl<'o, S: Store, P> Run<'o, S, P> {
             Entered::Claimed(held) => held,
             Entered::Recorded { outcome, in_store } => return replay(&outcome, in_store),
         };
-        let settling = Settling { call: &call, held: &held };
+        let settling = Settling::new(&call, &held);
         let claim = settling.claim();
 
         let mut doubt = held.doubt || call.doubtful;
@@ -175,14 +189,20 @@ impl<'o, S: Store, P> Run<'o, S, P> {
                     settling.release(record::reason(&error), true).await;
                     return Err(Error::Probe(error));
                 }
+                None if call.refuses_doubt => {
+                    settling.release(REFUSED.to_owned(), true).await;
+                    return Err(Error::Doubtful);
+                }
                 None => {}
             }
         }
         // The answer to the claim, or the probe, may have taken longer than the lease. Then another call may hold the key.
         let deadline = claim.deadline();
         if inner.clock.now() >= deadline {
-            return Err(Error::InFlight { until: deadline + MAX_CLOCK_SKEW });
+            settling.release(TOO_LATE.to_owned(), doubt).await;
+            return Err(Error::DeadlinePassed { deadline });
         }
+        settling.begins_work();
         match work(claim).await {
             Ok(value) => settling.complete(value, How::Fresh).await,
             Err(Failure::Retry(error)) => {
@@ -202,16 +222,21 @@ impl<'o, S: Store, P> Run<'o, S, P> {
     }
 }
 
+/// Why a claim is released whose lease ended before the work began.
+const TOO_LATE: &str = "the lease ended before the work began";
+/// Why a claim is released that was told to refuse a doubt.
+const REFUSED: &str = "the effect may have happened, and the caller refuses to repeat it";
+
 fn replay<T: DeserializeOwned, E>(outcome: &Outcome, recorded: bool) -> Result<Done<T>, Error<E>> {
-    let value = outcome.value().map_err(|error| Error::Store(error.into()))?;
+    let value = outcome.value().map_err(Error::DoneWithoutValue)?;
     Ok(Done { value, how: How::Replayed, recorded })
 }
 
 /// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Done<T> {
-    /// The value. `None` if an earlier call's outcome is recorded without its value, because that was too large to keep.
-    pub value: Option<T>,
+    /// What the work returned, or what the probe found.
+    pub value: T,
     pub how: How,
     /// False if the store does not have the outcome. It is in this instance's journal; other instances may not know of it.
     pub recorded: bool,
@@ -247,9 +272,45 @@ pub enum Failure<E> {
 }
 
 impl<E> From<E> for Failure<E> {
-    /// `?` in a work means [`Failure::Retry`].
+    /// `?` in a work means [`Failure::Uncertain`]: the error may have come after the effect. Where it certainly came
+    /// before, say [`or_retry`](OrFailure::or_retry).
     fn from(error: E) -> Self {
-        Self::Retry(error)
+        Self::Uncertain(error)
+    }
+}
+
+/// Says of any `Result` in a work what its error means, and converts the error on the way.
+///
+/// ```
+/// # use ichido::{Failure, OrFailure};
+/// # type BoxError = Box<dyn std::error::Error + Send + Sync>;
+/// # async fn send(amount: u64) -> Result<String, std::io::Error> { Ok(amount.to_string()) }
+/// async fn charge(amount: &str) -> Result<u64, Failure<BoxError>> {
+///     let amount: u64 = amount.parse().or_permanent()?; // it will never be a number
+///     let answer = send(amount).await.or_uncertain()?; // a lost answer
+///     Ok(answer.parse().or_uncertain()?) // the charge was made, only its answer is not understood
+/// }
+/// ```
+pub trait OrFailure<T, E>: Sized {
+    /// The effect did not happen: [`Failure::Retry`].
+    fn or_retry<F: From<E>>(self) -> Result<T, Failure<F>>;
+    /// The effect may have happened: [`Failure::Uncertain`].
+    fn or_uncertain<F: From<E>>(self) -> Result<T, Failure<F>>;
+    /// The effect did not happen and never will: [`Failure::Permanent`].
+    fn or_permanent<F: From<E>>(self) -> Result<T, Failure<F>>;
+}
+
+impl<T, E> OrFailure<T, E> for Result<T, E> {
+    fn or_retry<F: From<E>>(self) -> Result<T, Failure<F>> {
+        self.map_err(|error| Failure::Retry(error.into()))
+    }
+
+    fn or_uncertain<F: From<E>>(self) -> Result<T, Failure<F>> {
+        self.map_err(|error| Failure::Uncertain(error.into()))
+    }
+
+    fn or_permanent<F: From<E>>(self) -> Result<T, Failure<F>> {
+        self.map_err(|error| Failure::Permanent(error.into()))
     }
 }
 
@@ -260,6 +321,18 @@ pub enum Error<E> {
     /// forget the event.
     #[error("another call is working on it; its lease ends at {until}")]
     InFlight { until: Timestamp },
+    /// The lease would have ended, or had ended, before the work could begin. Nothing was done.
+    #[error("the deadline {deadline} passed before the work could begin; nothing was done")]
+    DeadlinePassed { deadline: Timestamp },
+    /// An earlier attempt may have had its effect, and this call [refuses](OnDoubt::Refuse) to repeat it. Nothing changes
+    /// until an operator has looked at the destination and released the key.
+    #[error(
+        "an earlier attempt may have had its effect, and nobody could be asked; look whether it had, then release the key"
+    )]
+    Doubtful,
+    /// The effect happened, but its value cannot be returned. Do not try again.
+    #[error("it was done before, but {0}")]
+    DoneWithoutValue(#[source] NoValue),
     /// An earlier call failed permanently.
     #[error("an earlier call failed permanently: {reason}")]
     Failed { reason: String },
@@ -294,16 +367,31 @@ pub enum Probed<T> {
 
 /// Asks the destination whether an effect was performed. Closures `FnOnce(Claim) -> Future<Result<Probed<T>, E>>` are
 /// probes.
+#[diagnostic::on_unimplemented(
+    message = "this run does not say what happens if an earlier attempt may have had its effect",
+    label = "call `.probe(…)` or `.on_doubt(…)` before `.work(…)`",
+    note = "a probe is a closure `FnOnce(Claim) -> Future<Output = Result<Probed<T>, E>>` with the types of the work"
+)]
 pub trait Probe<T, E>: Send {
     /// `None`: the destination cannot be asked.
     fn ask(self, claim: Claim) -> impl Future<Output = Option<Result<Probed<T>, E>>> + Send;
 }
 
-/// The destination cannot be asked.
+/// A run that does not know yet what to do if an earlier holder may have performed the effect.
 #[derive(Debug, Clone, Copy)]
-pub struct NoProbe;
+pub struct Undecided;
 
-impl<T, E> Probe<T, E> for NoProbe {
+/// What a run does if an earlier holder may have performed the effect and nobody can be asked. A worker that died leaves
+/// that doubt, and so does [`Failure::Uncertain`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnDoubt {
+    /// Does the work again: the effect may happen twice.
+    Repeat,
+    /// Returns [`Error::Doubtful`] and changes nothing, until an operator releases the key: the effect may never happen.
+    Refuse,
+}
+
+impl<T, E> Probe<T, E> for OnDoubt {
     async fn ask(self, _: Claim) -> Option<Result<Probed<T>, E>> {
         None
     }

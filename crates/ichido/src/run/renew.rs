@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use super::settle::Settling;
 use crate::claim::{Claim, Lease, Lost, Renew, Renewing};
+use crate::clock::Timestamp;
 use crate::digest::Digests;
 use crate::key::Key;
 use crate::memory::Known;
 use crate::observe::Event;
 use crate::once::{Inner, MAX_CLOCK_SKEW, Timed};
-use crate::record::Owner;
-use crate::store::{Settle, Settled, Store, Transition};
+use crate::record::{Owner, Record, State};
+use crate::store::{Settle, Settled, Transition};
 
-struct Renewer<S> {
-    inner: Arc<Inner<S>>,
+struct Renewer {
+    inner: Arc<Inner>,
     key: Key,
     owner: Owner,
     fence: u64,
@@ -22,10 +23,10 @@ struct Renewer<S> {
     digests: Option<Digests>,
 }
 
-impl<S: Store> Settling<'_, S> {
+impl Settling<'_> {
     /// The claim as the work sees it.
     pub(super) fn claim(&self) -> Claim {
-        let Self { call, held } = self;
+        let Self { call, held, .. } = self;
         let renewer = Renewer {
             inner: call.inner.clone(),
             key: call.key.clone(),
@@ -38,14 +39,14 @@ impl<S: Store> Settling<'_, S> {
     }
 }
 
-impl<S: Store> Renew for Renewer<S> {
-    fn renew(&self, lease: Duration) -> Renewing<'_> {
+impl Renew for Renewer {
+    fn renew(&self, lease: Duration, end: Timestamp) -> Renewing<'_> {
         Box::pin(async move {
             let now = self.inner.clock.now();
-            let lease_end = now + lease;
+            // The caller may have asked for a longer lease than the namespace's (`lease_until`). Renewing keeps it.
+            let lease_end = (now + lease).max(end);
             if !self.in_store {
-                let lengthened = self.inner.memory().lengthen(&self.key, &self.owner, lease_end);
-                return if lengthened { Ok(lease_end) } else { Err(Lost::TakenOver) };
+                return self.inner.memory().lengthen(&self.key, &self.owner, lease_end).ok_or(Lost::TakenOver);
             }
             let lease_until = lease_end + MAX_CLOCK_SKEW;
             let request = Settle {
@@ -60,6 +61,14 @@ impl<S: Store> Renew for Renewer<S> {
                 Ok(Timed { answer: Settled::Done, .. }) => {
                     let state = Known::InFlight { until: lease_until };
                     self.inner.remember(&self.key, state, self.digests.clone(), request.expires_at);
+                    Ok(lease_end)
+                }
+                // A later renewal of the same claim was quicker, and the lease ends later than this one asked for.
+                Ok(Timed { answer: Settled::Lost(Some(Record { owner, fence, state, .. })), .. })
+                    if owner == self.owner
+                        && fence == self.fence
+                        && matches!(state, State::Claimed { lease_until: later } if later >= lease_until) =>
+                {
                     Ok(lease_end)
                 }
                 Ok(Timed { answer: Settled::Lost(_), .. }) => {

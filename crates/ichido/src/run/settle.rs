@@ -3,25 +3,81 @@
 //! Every write here has the condition that the record is claimed by this call's owner token and fence. If it is not,
 //! another call has taken over, the write changes nothing, and [`Event::Fenced`] reports it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Call, Done, Error, Held, How, replay};
 use crate::clock::Timestamp;
-use crate::key::OutagePolicy;
 use crate::memory::{Kept, Known, Remembered, Unwritten};
 use crate::observe::Event;
 use crate::once::Timed;
 use crate::record::{Outcome, State, StateKind};
-use crate::store::{self, Settle, Settled, Store, Transition};
+use crate::store::{self, Settle, Settled, Transition};
 
-/// A held claim, and the call that holds it.
-pub(super) struct Settling<'a, S> {
-    pub(super) call: &'a Call<'a, S>,
+/// Why a claim is released whose call was dropped, or whose work panicked.
+pub(super) const DROPPED: &str = "the call was dropped before it ended";
+
+/// A held claim, and the call that holds it. If it is dropped before the claim has ended, it [abandons](Self::abandon) it.
+pub(super) struct Settling<'a> {
+    pub(super) call: &'a Call<'a>,
     pub(super) held: &'a Held,
+    /// If the call were dropped now, might the effect have happened?
+    uncertain: AtomicBool,
+    ended: AtomicBool,
 }
 
-impl<S: Store> Settling<'_, S> {
+impl<'a> Settling<'a> {
+    pub(super) fn new(call: &'a Call<'a>, held: &'a Held) -> Self {
+        Self { call, held, uncertain: AtomicBool::new(held.doubt || call.doubtful), ended: AtomicBool::new(false) }
+    }
+
+    /// From here on, the effect may have happened.
+    pub(super) fn begins_work(&self) {
+        self.uncertain.store(true, Ordering::Relaxed);
+    }
+
+    /// The call was dropped, because its caller went away or its work panicked. Other calls should not have to wait for the
+    /// end of the lease: the local memory is told at once, and the store by a task of its own, if there is a runtime for
+    /// it. If there is none, the claim ends with its lease.
+    fn abandon(&self) {
+        let Call { inner, key, digests, attributes, .. } = self.call;
+        let uncertain = self.uncertain.load(Ordering::Relaxed);
+        if !self.held.in_store {
+            self.release_locally(uncertain);
+            return;
+        }
+        if uncertain {
+            self.remember(Known::Uncertain);
+        }
+        #[cfg(feature = "tokio")]
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let (inner, held) = (Arc::clone(inner), self.held.clone());
+            let (key, digests, attributes) = (key.clone(), digests.clone(), attributes.clone());
+            runtime.spawn(async move {
+                let call = Call { digests, attributes, ..Call::new(&inner, key) };
+                let settling = Settling::new(&call, &held);
+                // If the runtime ends before the task does, there is nobody left to tell.
+                settling.ended.store(true, Ordering::Relaxed);
+                settling.release(DROPPED.to_owned(), uncertain).await;
+            });
+        }
+    }
+
+    fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+
+    fn release_locally(&self, uncertain: bool) {
+        if uncertain {
+            self.keep_unwritten(Known::Uncertain);
+        } else {
+            self.call.inner.memory().give_back(&self.call.key, &self.held.owner);
+        }
+    }
+
     /// Records the outcome and returns it.
     pub(super) async fn complete<T, E>(&self, value: T, how: How) -> Result<Done<T>, Error<E>>
     where
@@ -30,14 +86,18 @@ impl<S: Store> Settling<'_, S> {
         let Call { inner, key, .. } = self.call;
         // A value that cannot be written as JSON cannot be replayed. The effect happened, so record it without its value.
         let outcome = Outcome::of(&value).unwrap_or(Outcome::NotKept);
-        let done = |recorded| Ok(Done { value: Some(value), how, recorded });
+        let done = |recorded| Ok(Done { value, how, recorded });
+        self.begins_work(); // a probe may have found the effect
         if !self.held.in_store {
+            self.end();
             return match self.keep_unwritten(Known::Completed { outcome }) {
                 Some(successor) => superseded(successor),
                 None => done(false),
             };
         }
-        match self.settle(Transition::Complete { outcome: outcome.clone() }).await {
+        let completed = self.settle(Transition::Complete { outcome: outcome.clone() }).await;
+        self.end();
+        match completed {
             Ok(Settled::Done) => {
                 self.remember(Known::Completed { outcome });
                 inner.reconcile().await;
@@ -63,9 +123,10 @@ impl<S: Store> Settling<'_, S> {
                 {
                     return superseded(successor);
                 }
-                match key.namespace().outage_policy() {
-                    OutagePolicy::Open if error.is_transient() => done(false),
-                    _ => Err(Error::Unrecorded(error)),
+                if key.namespace().fails_open() && error.is_transient() {
+                    done(false)
+                } else {
+                    Err(Error::Unrecorded(error))
                 }
             }
         }
@@ -74,10 +135,13 @@ impl<S: Store> Settling<'_, S> {
     /// Records that the work failed permanently.
     pub(super) async fn fail(&self, reason: String) {
         if !self.held.in_store {
+            self.end();
             self.keep_unwritten(Known::Failed { reason });
             return;
         }
-        match self.settle(Transition::Fail { reason: reason.clone() }).await {
+        let failed = self.settle(Transition::Fail { reason: reason.clone() }).await;
+        self.end();
+        match failed {
             Ok(Settled::Done) => self.remember(Known::Failed { reason }),
             Ok(Settled::Lost(_)) => self.fenced(),
             Err(error) if error.is_transient() => {
@@ -90,17 +154,20 @@ impl<S: Store> Settling<'_, S> {
     /// Releases the claim. If the store cannot record that, the claim ends with its lease instead.
     pub(super) async fn release(&self, reason: String, uncertain: bool) {
         let Call { inner, key, .. } = self.call;
+        self.uncertain.store(uncertain, Ordering::Relaxed);
         if !self.held.in_store {
-            if uncertain {
-                self.keep_unwritten(Known::Uncertain);
-            } else {
-                inner.memory().give_back(key, &self.held.owner);
-            }
+            self.end();
+            self.release_locally(uncertain);
             return;
         }
-        match self.settle(Transition::Release { reason, uncertain }).await {
+        let released = self.settle(Transition::Release { reason, uncertain }).await;
+        self.end();
+        match released {
             Ok(Settled::Done) if uncertain => self.remember(Known::Uncertain),
-            Ok(Settled::Done) => inner.memory().forget(key),
+            Ok(Settled::Done) => {
+                let expires_at = self.expiry(false, inner.clock.now());
+                inner.memory().release(key, self.call.digests.clone(), expires_at);
+            }
             Ok(Settled::Lost(_)) => self.fenced(),
             Err(_) => {}
         }
@@ -172,11 +239,19 @@ impl<S: Store> Settling<'_, S> {
     }
 }
 
+impl Drop for Settling<'_> {
+    fn drop(&mut self) {
+        if !*self.ended.get_mut() {
+            self.abandon();
+        }
+    }
+}
+
 /// What a worker that was too late returns: its successor's outcome, if there is one.
 fn superseded<T: DeserializeOwned, E>(successor: Option<Remembered>) -> Result<Done<T>, Error<E>> {
     match successor.map(|remembered| remembered.state) {
         Some(Known::Completed { outcome }) => replay(&outcome, false),
         Some(Known::Failed { reason }) => Err(Error::Failed { reason }),
-        Some(Known::InFlight { .. } | Known::Uncertain) | None => Err(Error::Superseded),
+        Some(Known::InFlight { .. } | Known::Uncertain | Known::Free) | None => Err(Error::Superseded),
     }
 }

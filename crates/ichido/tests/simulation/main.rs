@@ -21,7 +21,8 @@ use std::time::Duration;
 use ichido::dynamodb::{DynamoDb, Table};
 use ichido::observe::Event;
 use ichido::{
-    Claim, Clock, Error, Failure, Key, MAX_CLOCK_SKEW, Namespace, Observer, Once, Outage, Owner, Probed, Store,
+    Claim, Clock, DigestKey, Error, Failure, Key, MAX_CLOCK_SKEW, Namespace, Observer, OnDoubt, Once, Outage, Owner,
+    Probed, Store,
 };
 use testkit::model::Memory;
 use testkit::sim::Sim;
@@ -46,10 +47,10 @@ const DEFAULT_SEEDS: u64 = 2_000;
 const SEEDS_ON_DYNAMODB: u64 = 60;
 
 /// One life of one instance.
-struct Instance<S> {
+struct Instance {
     life: Life,
     clock: ManualClock,
-    once: Once<Rough<S>>,
+    once: Once,
     world: Arc<World>,
 }
 
@@ -70,7 +71,7 @@ impl Drop for Working<'_> {
     }
 }
 
-impl<S: Store> Instance<S> {
+impl Instance {
     fn namespace(&self, name: &str) -> Namespace {
         let namespace = Namespace::new(name).lease(LEASE).retention(RETENTION);
         if self.world.plan.open { namespace.fail_open() } else { namespace }
@@ -81,7 +82,7 @@ impl<S: Store> Instance<S> {
     }
 
     /// The work. It performs the effect before the claim's deadline, or not at all.
-    async fn work(&self, claim: Claim) -> Result<u64, Failure<String>> {
+    async fn work(&self, payload: u8, claim: Claim) -> Result<u64, Failure<String>> {
         let (world, sim) = (&self.world, &self.world.sim);
         let _working = Working(world, world.enter(self.life, &self.clock, &claim));
         sim.pause().await;
@@ -104,7 +105,7 @@ impl<S: Store> Instance<S> {
         if self.clock.now() >= claim.deadline() {
             return Err(Failure::Retry("the lease has ended".into()));
         }
-        let value = world.perform(self.life, &claim);
+        let value = world.perform(self.life, payload, &claim);
         self.maybe_crash().await;
         if world.chance(world.plan.slow) {
             sim.sleep(sim.shorter_than(LEASE * 2)).await;
@@ -115,12 +116,12 @@ impl<S: Store> Instance<S> {
         Ok(value)
     }
 
-    async fn probe(&self, claim: Claim) -> Result<Probed<u64>, String> {
+    async fn probe(&self, payload: u8, claim: Claim) -> Result<Probed<u64>, String> {
         self.world.sim.pause().await;
         if self.world.chance(self.world.plan.failing_work) {
             return Err("the destination does not answer".into());
         }
-        let found = self.world.found(claim.key());
+        let found = self.world.found(claim.key(), payload);
         self.maybe_crash().await;
         Ok(found.map_or(Probed::NotDone, Probed::Done))
     }
@@ -134,18 +135,32 @@ impl<S: Store> Instance<S> {
     }
 
     /// True if the key is done.
-    async fn run(&self, key: &Key) -> bool {
-        let mut run = self.once.run(key);
+    async fn run(&self, key: &Key, payload: u8) -> bool {
+        self.world.uses(key, payload);
+        let digests = DigestKey::new(b"simulation").digests().field("payload", [payload]).build();
+        let mut run = self.once.run(key).digests(digests);
+        if self.world.chance(0.1) {
+            // Longer than the namespace's lease: a renewal must not make it shorter.
+            run = run.lease_until(self.clock.now() + LEASE * 2);
+        }
         if self.world.chance(0.2) {
             run = run.wait_until(self.clock.now() + self.world.sim.shorter_than(LEASE * 2));
         }
         let done = match self.world.plan.destination {
-            Destination::Probeable => run.probe(|claim| self.probe(claim)).work(|claim| self.work(claim)).await,
-            Destination::Blind => run.work(|claim| self.work(claim)).await,
+            Destination::Probeable => {
+                run.probe(|claim| self.probe(payload, claim)).work(|claim| self.work(payload, claim)).await
+            }
+            Destination::Blind if self.world.plan.refuses_doubt => {
+                run.on_doubt(OnDoubt::Refuse).work(|claim| self.work(payload, claim)).await
+            }
+            Destination::Blind => run.on_doubt(OnDoubt::Repeat).work(|claim| self.work(payload, claim)).await,
         };
         match done {
-            Ok(done) => self.world.done(self.life, key, done),
+            Ok(done) => self.world.done(self.life, key, payload, done),
+            // Nobody releases the key here, so it stays in doubt.
+            Err(Error::Doubtful) if self.world.plan.refuses_doubt => return true,
             Err(Error::Failed { .. }) => self.world.failed(key),
+            Err(Error::Mismatch { .. }) if self.world.has_other_payload(key, payload) => {}
             Err(Error::Mismatch { fields }) => self.world.violation(format!("3: {key} differs in {fields:?}")),
             Err(error) => {
                 self.world.note(|| format!("life {} has no outcome of {key}: {error}", self.life));
@@ -172,10 +187,14 @@ impl<S: Store> Instance<S> {
         for _ in 0..world.plan.deliveries {
             let n = sim.below(world.plan.keys);
             let is_mark = sim.chance(0.25);
+            let payload = u8::from(sim.chance(world.plan.other_payload));
             for _ in 0..ATTEMPTS {
                 sim.sleep(sim.shorter_than(LEASE)).await;
-                let finished =
-                    if is_mark { self.mark(&self.key("mark", n)).await } else { self.run(&self.key("run", n)).await };
+                let finished = if is_mark {
+                    self.mark(&self.key("mark", n)).await
+                } else {
+                    self.run(&self.key("run", n), payload).await
+                };
                 if finished && sim.chance(0.7) {
                     break;
                 }
@@ -233,7 +252,7 @@ struct Fleet<S> {
 }
 
 impl<S: Backend> Fleet<S> {
-    fn start(&self) -> Arc<Instance<S>> {
+    fn start(&self) -> Arc<Instance> {
         let life = Life::try_from(self.lives.fetch_add(1, Ordering::SeqCst) + 1).unwrap();
         let sim = &self.world.sim;
         // Two clocks differ by at most the stated bound.
@@ -285,16 +304,20 @@ impl<S: Backend> Fleet<S> {
         self.settle_everything(&survivor).await;
     }
 
-    async fn settle_everything(&self, instance: &Instance<S>) {
+    async fn settle_everything(&self, instance: &Instance) {
         for n in 0..self.world.plan.keys {
             let key = instance.key("run", n);
             let mut settled = false;
             for _ in 0..LAST_ATTEMPTS {
                 self.world.sim.sleep(LEASE).await;
-                settled = instance.run(&key).await;
+                settled = instance.run(&key, 0).await;
                 if settled {
                     break;
                 }
+            }
+            // The journal may hold a doubt about the other payload. It ends when that payload comes again.
+            if settled && self.world.has_other_payload(&key, 0) {
+                instance.run(&key, 1).await;
             }
             if !settled {
                 self.world.violation(format!("3: {key} could not be settled although nothing went wrong any more"));
@@ -306,6 +329,10 @@ impl<S: Backend> Fleet<S> {
             }
             self.world.sim.sleep(LEASE).await;
             instance.mark(&instance.key("mark-last", u64::from(instance.life) * 1000 + u64::from(n))).await;
+        }
+        // A doubt of the journal is written when its key comes again. Nobody has to send a key again that is refused.
+        if self.world.plan.refuses_doubt {
+            return;
         }
         let (life, unwritten) = (instance.life, instance.once.unwritten());
         self.world.violation(format!("4: life {life} still has {unwritten} keys that the store does not know"));

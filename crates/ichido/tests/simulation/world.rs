@@ -38,6 +38,9 @@ pub(crate) struct Plan {
     pub(crate) slow: f64,
     pub(crate) crash: f64,
     pub(crate) failing_work: f64,
+    /// How many deliveries bring another payload under the same key.
+    pub(crate) other_payload: f64,
+    pub(crate) refuses_doubt: bool,
     /// The store fails between these times, in milliseconds from the start.
     pub(crate) outage: Option<(u64, u64)>,
     pub(crate) crashes: u32,
@@ -63,6 +66,8 @@ impl Plan {
             slow: chance(),
             crash: chance() / 2.0,
             failing_work: chance(),
+            other_payload: chance(),
+            refuses_doubt: sim.chance(0.3),
             outage,
             crashes: u32::try_from(sim.below(5)).unwrap(),
         }
@@ -144,6 +149,8 @@ struct Ledger {
     entered_alone: BTreeMap<(Life, String), u32>,
     doubted_alone: BTreeMap<(Life, String), u32>,
     new_marks: BTreeMap<String, u32>,
+    /// Which payloads came under which key.
+    payloads: BTreeSet<(String, u8)>,
     outcomes: Vec<(String, Done<u64>)>,
     failures: BTreeSet<String>,
     violations: Vec<String>,
@@ -153,6 +160,7 @@ struct Ledger {
 
 struct Effect {
     key: String,
+    payload: u8,
     life: Life,
     fence: u64,
     value: u64,
@@ -299,7 +307,7 @@ impl World {
     }
 
     /// The effect takes place.
-    pub(crate) fn perform(&self, life: Life, claim: &Claim) -> u64 {
+    pub(crate) fn perform(&self, life: Life, payload: u8, claim: &Claim) -> u64 {
         let key = claim.key().as_str().to_owned();
         let mut ledger = self.ledger();
         let value = u64::try_from(ledger.effects.len()).unwrap() + 1;
@@ -307,20 +315,34 @@ impl World {
             ledger.counts.repeats += 1;
         }
         ledger.counts.effects += 1;
-        ledger.effects.push(Effect { key: key.clone(), life, fence: claim.fence(), value });
+        ledger.effects.push(Effect { key: key.clone(), payload, life, fence: claim.fence(), value });
         drop(ledger);
         self.note(|| format!("EFFECT {value} of {key} by life {life} under fence {}", claim.fence()));
         value
     }
 
     /// What the destination says when it is asked.
-    pub(crate) fn found(&self, key: &Key) -> Option<u64> {
-        self.ledger().effects.iter().find(|effect| effect.key == key.as_str()).map(|effect| effect.value)
+    pub(crate) fn found(&self, key: &Key, payload: u8) -> Option<u64> {
+        let ledger = self.ledger();
+        let found = ledger.effects.iter().find(|effect| effect.key == key.as_str() && effect.payload == payload);
+        found.map(|effect| effect.value)
     }
 
-    pub(crate) fn done(&self, life: Life, key: &Key, done: Done<u64>) {
+    /// A delivery with this payload came under this key.
+    pub(crate) fn uses(&self, key: &Key, payload: u8) {
+        self.ledger().payloads.insert((key.as_str().to_owned(), payload));
+    }
+
+    pub(crate) fn has_other_payload(&self, key: &Key, payload: u8) -> bool {
+        self.ledger().payloads.contains(&(key.as_str().to_owned(), 1 - payload))
+    }
+
+    pub(crate) fn done(&self, life: Life, key: &Key, payload: u8, done: Done<u64>) {
         self.note(|| format!("life {life} has {done:?} of {key}"));
         let mut ledger = self.ledger();
+        if ledger.effects.iter().any(|effect| effect.value == done.value && effect.payload != payload) {
+            ledger.violation(format!("3: {key} answered payload {payload} with the outcome of another payload"));
+        }
         if done.how == How::Replayed {
             ledger.counts.replayed += 1;
         }
@@ -411,11 +433,11 @@ impl Ledger {
                 _ => None,
             };
             let by_itself = self.journalled.contains(key);
-            let happened = self.effects.iter().any(|effect| effect.key == *key && Some(effect.value) == done.value);
+            let happened = self.effects.iter().any(|effect| effect.key == *key && effect.value == done.value);
             let must_be_recorded = !by_itself || done.recorded;
             if !happened {
                 wrong.push(format!("3: {key} has an outcome that no effect had: {done:?}"));
-            } else if must_be_recorded && done.value != recorded {
+            } else if must_be_recorded && Some(done.value) != recorded {
                 wrong.push(format!("3: {key} has {done:?}, but {recorded:?} is recorded"));
             }
         }
@@ -437,6 +459,7 @@ impl Ledger {
             let alone: u32 = self.alone.iter().filter(|((_, of), _)| of == key).map(|(_, count)| count).sum();
             let take_overs = match plan.destination {
                 Destination::Probeable => 0,
+                Destination::Blind if plan.refuses_doubt => 0,
                 Destination::Blind => self.doubted.get(key).copied().unwrap_or(0),
             };
             if count > 1 + alone + take_overs {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ichido::dynamodb::{DynamoDb, Table};
 use ichido::observe::Event;
 use ichido::store::{Settle, Settled, Transition};
-use ichido::{Claim, Clock, Done, Error, Failure, Key, Namespace, Observer, Once, Outage, Record, Store};
+use ichido::{Claim, Clock, Done, Error, Failure, Key, Namespace, Observer, OnDoubt, Once, Outage, Record, Store};
 use testkit::faults::{Fault, Rule};
 use testkit::{Dynamo, ManualClock};
 
@@ -25,11 +25,11 @@ pub fn dynamo() -> Dynamo {
 }
 
 /// An instance: it has its own memory and breaker, and shares the table.
-pub fn instance(db: &Dynamo) -> Once<DynamoDb> {
+pub fn instance(db: &Dynamo) -> Once {
     instance_with(db, db.clock().clone(), Reported::default(), Outage::default())
 }
 
-pub fn instance_with(db: &Dynamo, clock: ManualClock, reported: Reported, outage: Outage) -> Once<DynamoDb> {
+pub fn instance_with(db: &Dynamo, clock: ManualClock, reported: Reported, outage: Outage) -> Once {
     let store = DynamoDb::new(db.client_without_retries(), Table::new(TABLE, "event_key"));
     Once::builder(store).clock(clock).observer(reported).outage(outage).build()
 }
@@ -67,32 +67,35 @@ pub async fn work(text: &str, claim: Claim) -> Result<String, Failure<String>> {
     Ok(format!("{text} under fence {}", claim.fence()))
 }
 
-pub async fn run(once: &Once<DynamoDb>, key: &Key, text: &str) -> Run {
-    once.run(key).work(|claim| work(text, claim)).await
+pub async fn run(once: &Once, key: &Key, text: &str) -> Run {
+    once.run(key).on_doubt(OnDoubt::Repeat).work(|claim| work(text, claim)).await
 }
 
 /// An instance whose SDK retries, so that a retry meets what the first attempt wrote.
-pub fn retrying(db: &Dynamo) -> Once<DynamoDb> {
+pub fn retrying(db: &Dynamo) -> Once {
     let store = DynamoDb::new(db.client(), Table::new(TABLE, "event_key"));
     Once::builder(store).clock(db.clock().clone()).build()
 }
 
 /// Claims the key and dies.
-pub async fn abandon(once: &Once<DynamoDb>, key: &Key) {
+pub async fn abandon(once: &Once, key: &Key) {
     abandon_with(once, key, LEASE).await;
 }
 
 /// The same, with this lease.
-pub async fn abandon_with(once: &Once<DynamoDb>, key: &Key, lease: Duration) {
+pub async fn abandon_with(once: &Once, key: &Key, lease: Duration) {
     let (entered, has_entered) = tokio::sync::oneshot::channel();
-    let run = once.run(key).lease(lease).work(|_claim| async move {
+    let run = once.run(key).lease(lease).on_doubt(OnDoubt::Repeat).work(|_claim| async move {
         entered.send(()).unwrap();
         std::future::pending::<Result<String, Failure<String>>>().await
     });
+    let mut run = Box::pin(run);
     tokio::select! {
-        _ = run => unreachable!("it never ends"),
+        _ = &mut run => unreachable!("it never ends"),
         entered = has_entered => entered.unwrap(),
     }
+    // A dead process drops nothing.
+    std::mem::forget(run);
 }
 
 /// Releases a claim as an operator does, whoever holds it.

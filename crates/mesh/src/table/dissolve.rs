@@ -60,7 +60,7 @@ impl Table {
             return Ok(None);
         }
         let notice = match &record.state {
-            State::Completed { outcome } => outcome.value::<RecordedNotice>().ok().flatten(),
+            State::Completed { outcome } => outcome.value::<RecordedNotice>().ok(),
             _ => None,
         };
         match notice {

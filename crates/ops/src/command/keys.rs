@@ -8,8 +8,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use ichido::dynamodb::Wanted;
 use ichido::record::State;
-use ichido::store::{Settle, Settled, Transition};
-use ichido::{Clock as _, StateKind, Store as _, SystemClock};
+use ichido::store::Settled;
+use ichido::{Clock as _, StateKind, SystemClock};
 use serde_json::{Value, json};
 
 use crate::applications::Application;
@@ -91,6 +91,9 @@ pub struct Release {
     /// Release only if the fence is still this number (`keys show` shows it)
     #[arg(long, value_name = "N")]
     pub fence: Option<u64>,
+    /// You looked at the destination: the effect did not happen. Without this, the next worker asks its probe first
+    #[arg(long)]
+    pub not_done: bool,
     /// The reason; it is stored in the record
     #[arg(long, default_value = "no reason given")]
     pub reason: String,
@@ -191,9 +194,9 @@ impl Release {
         let found =
             found.ok_or_else(|| Error::Refused(format!("{key} is not in {table}, so there is nothing to release")))?;
         let record = found.record.as_ref().map_err(|error| Error::Refused(error.to_string()))?;
-        let State::Claimed { .. } = record.state else {
+        let (State::Claimed { .. } | State::Released { uncertain: true, .. }) = record.state else {
             return Err(Error::Refused(format!(
-                "{key} is {}; only a claimed key can be released",
+                "{key} is {}; only a claimed key, or one that was released in doubt, can be released",
                 record.state.name()
             )));
         };
@@ -209,15 +212,7 @@ impl Release {
         context.confirm(&format!("Release this claim (fence {})? Its worker must be gone for good.", record.fence))?;
         let by = std::env::var("USER").unwrap_or_else(|_| "an unknown user".to_owned());
         let reason = format!("released by hand by {by}: {}", self.reason);
-        let settle = Settle {
-            key: &found.key,
-            owner: record.owner.clone(),
-            fence: record.fence,
-            now: SystemClock.now(),
-            to: Transition::Release { reason: reason.clone(), uncertain: true },
-            expires_at: record.expires_at,
-        };
-        let settled = store.settle(&settle).await;
+        let settled = store.release(&found.key, record, SystemClock.now(), &reason, !self.not_done).await;
         let settled = settled.map_err(|error| {
             failed(
                 format!(

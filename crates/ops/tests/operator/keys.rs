@@ -26,6 +26,7 @@ async fn claim(local: &Local, key: &str, lease: Duration) -> u64 {
         expires_at: Some(now + Duration::from_secs(86_400)),
         digests: None,
         attributes: &vec![("file_id".to_owned(), "F1".into())],
+        refuses_doubt: false,
     };
     match store.admit(&admit).await.expect("an answer") {
         Admitted::Won { fence, .. } => fence,

@@ -69,7 +69,7 @@ pub(crate) enum Appended {
 /// The log.
 #[derive(Debug)]
 pub struct Shared {
-    once: Once<DynamoDb>,
+    once: Once,
     namespace: Namespace,
     destination: String,
 }
@@ -115,7 +115,7 @@ impl Shared {
     }
 
     /// On a store and a clock of the caller's.
-    pub fn on(once: Once<DynamoDb>, destination: &str) -> Shared {
+    pub fn on(once: Once, destination: &str) -> Shared {
         Shared {
             once,
             namespace: Namespace::new("SESSYNC").forever().lease(LEASE).fail_closed(),
@@ -173,10 +173,8 @@ impl Shared {
             .await;
         match done {
             Ok(done) if done.is_fresh() => Ok(Appended::Ours(Delivery::Accepted)),
-            Ok(done) => match done.value {
-                Some(uploaded) => Ok(Appended::Theirs(uploaded.keys)),
-                None => Err(Failed::Shared(Error::Unreadable(number))),
-            },
+            Ok(done) => Ok(Appended::Theirs(done.value.keys)),
+            Err(ichido::Error::DoneWithoutValue(_)) => Err(Failed::Shared(Error::Unreadable(number))),
             Err(ichido::Error::Work(NotAccepted::Delivery(delivery))) => Ok(Appended::Ours(delivery)),
             Err(ichido::Error::Work(NotAccepted::Undelivered(error))) => Err(Failed::Undelivered(error)),
             Err(ichido::Error::Probe(NotAccepted::Undelivered(error))) => Err(Failed::Undelivered(error)),

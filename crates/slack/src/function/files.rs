@@ -111,9 +111,9 @@ impl SlackFiles {
             Err(ichido::Error::Work(error)) => Err(Error::Effect(error)),
             Err(ichido::Error::Probe(error)) => Err(Error::Probe(error)),
             Err(ichido::Error::Store(error) | ichido::Error::Unrecorded(error)) => Err(Error::Store(causes(&error))),
-            Err(error @ (ichido::Error::Mismatch { .. } | ichido::Error::Superseded)) => {
-                Err(Error::Store(error.to_string()))
-            }
+            // It was done, and that is what matters here.
+            Err(ichido::Error::DoneWithoutValue(_)) => Ok(json!({ "file": file.id, "how": "done before" })),
+            Err(error) => Err(Error::Store(error.to_string())),
         }
     }
 
