@@ -57,6 +57,24 @@ async fn unfenced_completion_a_late_worker_is_fenced_also_if_it_came_to_the_same
 }
 
 #[tokio::test]
+async fn a_late_worker_does_not_get_the_outcome_of_another_payload() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let (once, other, clock) = (instance(&db), instance(&db), db.clock().clone());
+    let late = once.run(&key).digests(payload("100")).on_doubt(OnDoubt::Repeat).work(|claim| {
+        let (other, key) = (&other, &key);
+        async move {
+            // The record expires, so the key may be used again for something else.
+            clock.advance(RETENTION + LEASE);
+            let run = other.run(key).digests(payload("200")).on_doubt(OnDoubt::Repeat);
+            run.work(|claim| work("another payload", claim)).await.unwrap();
+            work("late", claim).await
+        }
+    });
+    let late = late.await;
+    assert!(matches!(late, Err(Error::Superseded)), "{late:?}");
+}
+
+#[tokio::test]
 async fn unfenced_completion_a_worker_whose_claim_was_ended_by_hand_is_too_late() {
     let (db, key) = (dynamo(), closed("Ev1"));
     let once = instance(&db);

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Call, Done, Error, Held, How, replay};
 use crate::clock::Timestamp;
+use crate::digest;
 use crate::memory::{Kept, Known, Remembered, Unwritten};
 use crate::observe::Event;
 use crate::once::Timed;
@@ -91,7 +92,7 @@ impl<'a> Settling<'a> {
         if !self.held.in_store {
             self.end();
             return match self.keep_unwritten(Known::Completed { outcome }) {
-                Some(successor) => superseded(successor),
+                Some(successor) => self.superseded(successor),
                 None => done(false),
             };
         }
@@ -112,6 +113,8 @@ impl<'a> Settling<'a> {
                 self.fenced();
                 inner.memory().note(key, &record);
                 match record.state {
+                    // The outcome of another payload is not this call's.
+                    _ if digest::differ(self.call.digests.as_ref(), record.digests.as_ref()) => Err(Error::Superseded),
                     State::Completed { outcome } => replay(&outcome, true),
                     State::Failed { reason } => Err(Error::Failed { reason }),
                     State::Claimed { .. } | State::Released { .. } => Err(Error::Superseded),
@@ -121,7 +124,7 @@ impl<'a> Settling<'a> {
                 if error.is_transient()
                     && let Some(successor) = self.keep_unwritten(Known::Completed { outcome })
                 {
-                    return superseded(successor);
+                    return self.superseded(successor);
                 }
                 if key.namespace().fails_open() && error.is_transient() {
                     done(false)
@@ -170,6 +173,17 @@ impl<'a> Settling<'a> {
             }
             Ok(Settled::Lost(_)) => self.fenced(),
             Err(_) => {}
+        }
+    }
+
+    /// What a worker that was too late returns: its successor's outcome, if there is one for the same payload.
+    fn superseded<T: DeserializeOwned, E>(&self, successor: Option<Remembered>) -> Result<Done<T>, Error<E>> {
+        let ours = self.call.digests.as_ref();
+        let same = successor.filter(|remembered| !digest::differ(ours, remembered.digests.as_ref()));
+        match same.map(|remembered| remembered.state) {
+            Some(Known::Completed { outcome }) => replay(&outcome, false),
+            Some(Known::Failed { reason }) => Err(Error::Failed { reason }),
+            Some(Known::InFlight { .. } | Known::Uncertain | Known::Free) | None => Err(Error::Superseded),
         }
     }
 
@@ -244,14 +258,5 @@ impl Drop for Settling<'_> {
         if !*self.ended.get_mut() {
             self.abandon();
         }
-    }
-}
-
-/// What a worker that was too late returns: its successor's outcome, if there is one.
-fn superseded<T: DeserializeOwned, E>(successor: Option<Remembered>) -> Result<Done<T>, Error<E>> {
-    match successor.map(|remembered| remembered.state) {
-        Some(Known::Completed { outcome }) => replay(&outcome, false),
-        Some(Known::Failed { reason }) => Err(Error::Failed { reason }),
-        Some(Known::InFlight { .. } | Known::Uncertain | Known::Free) | None => Err(Error::Superseded),
     }
 }
