@@ -118,14 +118,8 @@ async fn mark_against_put_item() -> Result<(), Any> {
 /// What `mark` writes, written by hand.
 async fn bare_put(client: &Client, table: &Table, key: &ichido::Key) -> Result<(), Any> {
     let now = SystemClock.now();
-    let record = Record {
-        state: State::Completed { outcome: Outcome::Nothing },
-        owner: Owner::random(),
-        fence: 1,
-        updated_at: now,
-        expires_at: Some(now + Duration::from_secs(24 * 3600)),
-        digests: None,
-    };
+    let mut record = Record::new(State::Completed { outcome: Outcome::Nothing }, Owner::random(), 1, now);
+    record.expires_at = Some(now + Duration::from_secs(24 * 3600));
     let attributes = vec![("file_id".to_owned(), "F1".into())];
     let item = item::write(table, key, &record, &attributes)?;
     let values = HashMap::from([

@@ -85,6 +85,21 @@ pub(crate) fn differ(ours: Option<&Digests>, theirs: Option<&Digests>) -> bool {
 }
 
 impl Digests {
+    /// Digests as a store has kept them: the [id of the digest key](Self::key_id), and the [fields](Self::fields).
+    pub fn stored(key_id: impl Into<String>, fields: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self { key_id: key_id.into(), fields: fields.into_iter().collect() }
+    }
+
+    /// Names the digest key. Digests under different keys cannot be compared.
+    pub fn key_id(&self) -> &str {
+        &self.key_id
+    }
+
+    /// The name and the digest of each field, in alphabetical order.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.fields.iter().map(|(name, digest)| (name.as_str(), digest.as_str()))
+    }
+
     /// The fields in which two requests differ, in alphabetical order: fields with different digests, and fields that only
     /// one request has. Empty if the two were made under different digest keys.
     pub fn differences(&self, other: &Digests) -> Vec<String> {

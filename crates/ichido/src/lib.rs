@@ -17,6 +17,7 @@ mod reconcile;
 pub mod record;
 mod run;
 pub mod store;
+mod trace;
 
 pub use breaker::{DEFAULT_FAILURES_TO_OPEN, DEFAULT_PROBE_INTERVAL};
 pub use claim::{Claim, Lost};

@@ -5,13 +5,14 @@
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::breaker::Gate;
 use crate::key::Key;
 use crate::memory::{Admission, Known, Remembered, Unwritten};
-use crate::observe::{self, Event, Reason, Strength};
+use crate::observe::{Decision, Event, Operation, Reason, Strength};
 use crate::once::{Inner, Timed};
 use crate::record::{Outcome, Owner, State};
 use crate::store::{self, Admit, Admitted, Attributes};
@@ -62,7 +63,7 @@ impl<'o> Mark<'o> {
         if admitted_alone {
             // The key was admitted during an outage. The store may not know that and would admit it again.
             self.inner.reconcile_key(&self.key).await;
-            return Ok(self.decided(Marked::Duplicate, Reason::Completed, None, true));
+            return Ok(self.decided(Marked::Duplicate, None, &[]));
         }
         let owner = self.inner.new_owner();
         if let Gate::Blocked { .. } = self.inner.gate(&self.key, now) {
@@ -78,12 +79,14 @@ impl<'o> Mark<'o> {
             attributes: &self.attributes,
             refuses_doubt: false,
         };
-        match self.inner.ask(&self.key, "mark", self.inner.store.admit(&request)).await {
+        match self.inner.ask(&self.key, Operation::Mark, self.inner.store.admit(&request)).await {
             Ok(Timed { answer, latency }) => {
+                let mut first = Vec::new();
                 let marked = match answer {
                     // A record with this call's own token is its own write, whose answer was lost.
                     Admitted::Held(record) if record.owner != owner => {
                         self.inner.memory().note(&self.key, &record);
+                        first = record.attributes;
                         Marked::Duplicate
                     }
                     // While the answer was under way, another call of this instance was admitted without the store.
@@ -96,8 +99,7 @@ impl<'o> Mark<'o> {
                         Marked::New
                     }
                 };
-                let reason = if marked.is_new() { Reason::Absent } else { Reason::Completed };
-                let marked = self.decided(marked, reason, Some(latency), false);
+                let marked = self.decided(marked, Some(latency), &first);
                 self.inner.reconcile().await;
                 Ok(marked)
             }
@@ -119,23 +121,21 @@ impl<'o> Mark<'o> {
         match admission {
             Admission::New { .. } => {
                 self.inner.observe(Event::AdmittedWithoutStore { key: &key });
-                Ok(self.decided(Marked::New, Reason::Absent, None, true))
+                Ok(self.decided(Marked::New, None, &[]))
             }
-            Admission::Known(_) => Ok(self.decided(Marked::Duplicate, Reason::Completed, None, true)),
+            Admission::Known(_) => Ok(self.decided(Marked::Duplicate, None, &[])),
             Admission::Full => Err(self.inner.journal_full(&key)),
         }
     }
 
-    fn decided(&self, marked: Marked, reason: Reason, latency: Option<std::time::Duration>, fallback: bool) -> Marked {
-        let decision = if marked.is_new() { observe::Decision::New } else { observe::Decision::Duplicate };
-        self.inner.observe(Event::Decided {
-            key: &self.key,
-            strength: Strength::Mark,
-            decision,
-            reason,
-            store_latency: latency,
-            fallback,
-        });
+    /// Reports the decision. `store_latency`: `None` if the local memory decided.
+    fn decided(&self, marked: Marked, store_latency: Option<Duration>, first: &[(String, Value)]) -> Marked {
+        let (decision, reason) = match marked {
+            Marked::New => (Decision::New, Reason::Absent),
+            Marked::Duplicate => (Decision::Duplicate, Reason::Completed),
+        };
+        let (key, strength, fallback) = (&self.key, Strength::Mark, store_latency.is_none());
+        self.inner.observe(Event::Decided { key, strength, decision, reason, store_latency, fallback, first });
         marked
     }
 }

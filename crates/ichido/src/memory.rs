@@ -539,14 +539,8 @@ mod tests {
 
     #[test]
     fn what_the_store_says_of_a_key_replaces_what_came_to_no_end_here() {
-        let record = |state| Record {
-            state,
-            owner: Owner::from("elsewhere"),
-            fence: 1,
-            updated_at: at(0),
-            expires_at: Some(at(1000)),
-            digests: None,
-        };
+        let record =
+            |state| Record { expires_at: Some(at(1000)), ..Record::new(state, Owner::from("elsewhere"), 1, at(0)) };
         let completed = record(State::Completed { outcome: Outcome::Nothing });
         let released = record(State::Released { reason: String::new(), uncertain: false });
         let uncertain = record(State::Released { reason: String::new(), uncertain: true });

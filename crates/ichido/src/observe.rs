@@ -1,7 +1,8 @@
 //! Reports what happens to one small trait.
 //!
-//! The library itself writes no logs and no metrics. It tells an [`Observer`], synchronously and when it happens, because
-//! the instance may be gone a moment later.
+//! The library tells an [`Observer`], synchronously and when it happens, because the instance may be gone a moment later.
+//! It writes no metrics and no logs of its own. The default observer is [`Traced`], which turns events into `tracing`
+//! events, if the `tracing` feature is on.
 
 use std::time::Duration;
 
@@ -9,18 +10,28 @@ use crate::key::Key;
 use crate::record::StateKind;
 use crate::store;
 
+#[cfg(feature = "tracing")]
+pub use crate::trace::Traced;
+
 /// Which strength was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Strength {
+    /// [`mark`](crate::Once::mark)
     Mark,
+    /// [`run`](crate::Once::run)
     Run,
+    /// `join`, the record as an item of the caller's own transaction
+    Join,
 }
 
 impl Strength {
+    /// The word for it in logs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mark => "mark",
             Self::Run => "run",
+            Self::Join => "join",
         }
     }
 }
@@ -28,12 +39,63 @@ impl Strength {
 /// How a call was decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
+    /// It may perform the effect.
     New,
+    /// It may not.
     Duplicate,
+}
+
+impl Decision {
+    /// The word for it in logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Duplicate => "duplicate",
+        }
+    }
+}
+
+/// What the store was asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Operation {
+    /// To write a mark.
+    Mark,
+    /// To write a claim.
+    Claim,
+    /// To renew a lease.
+    Renew,
+    /// To record an outcome.
+    Complete,
+    /// To record a permanent failure.
+    Fail,
+    /// To give a claim back.
+    Release,
+    /// To read a record.
+    Read,
+    /// To write a key of the journal.
+    Reconcile,
+}
+
+impl Operation {
+    /// The word for it in logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mark => "mark",
+            Self::Claim => "claim",
+            Self::Renew => "renew",
+            Self::Complete => "complete",
+            Self::Fail => "fail",
+            Self::Release => "release",
+            Self::Read => "read",
+            Self::Reconcile => "reconcile",
+        }
+    }
 }
 
 /// Why a call was decided so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reason {
     /// New: no earlier attempt can have performed the effect.
     Absent,
@@ -49,9 +111,12 @@ pub enum Reason {
     DifferentPayload,
     /// Duplicate: an earlier attempt may have had its effect, and this call refuses to repeat it.
     Doubtful,
+    /// Duplicate: an earlier attempt was refused for good, and this one does not know it (`join` only).
+    Tombstone,
 }
 
 impl Reason {
+    /// The words for it in logs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Absent => "absent",
@@ -61,6 +126,7 @@ impl Reason {
             Self::Failed => "failed",
             Self::DifferentPayload => "different payload",
             Self::Doubtful => "doubtful",
+            Self::Tombstone => "tombstone",
         }
     }
 }
@@ -79,6 +145,8 @@ pub enum Event<'a> {
         store_latency: Option<Duration>,
         /// True if the local memory decided.
         fallback: bool,
+        /// A duplicate of a completed key: the attributes of the call that completed it.
+        first: &'a [(String, serde_json::Value)],
     },
     /// An earlier holder may have performed the effect. The probe is asked, if there is one.
     Doubted { key: &'a Key, fence: u64 },
@@ -89,7 +157,7 @@ pub enum Event<'a> {
     /// A late worker tried to settle or renew a claim that it no longer holds. Nothing was changed.
     Fenced { key: &'a Key, fence: u64 },
     /// A call to the store failed.
-    StoreFailed { key: &'a Key, operation: &'static str, error: &'a store::Error },
+    StoreFailed { key: &'a Key, operation: Operation, error: &'a store::Error },
     /// Too many transient failures in a row: the store is not asked for a while.
     BreakerOpened,
     /// The store answers again.
@@ -106,7 +174,15 @@ pub enum Event<'a> {
 
 /// Gets every event. It is called on the path of every request: be quick, and do not block.
 pub trait Observer: Send + Sync + 'static {
+    /// Something happened.
     fn observe(&self, event: &Event<'_>);
+}
+
+/// So that a caller can keep the observer that it hands over.
+impl<O: Observer + ?Sized> Observer for std::sync::Arc<O> {
+    fn observe(&self, event: &Event<'_>) {
+        (**self).observe(event);
+    }
 }
 
 /// Does nothing.

@@ -12,7 +12,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::key::Key;
 use crate::mark::Mark;
 use crate::memory::{self, Known, Memory, Remembered};
-use crate::observe::{Event, Ignore, Observer};
+use crate::observe::{Event, Observer, Operation};
 use crate::record::{Owner, Record};
 use crate::run::Run;
 use crate::store::{self, AnyStore, Store};
@@ -88,11 +88,13 @@ impl fmt::Debug for Builder {
 }
 
 impl Builder {
+    /// The clock by which everything is decided. The default is the machine's own.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));
         self
     }
 
+    /// Who is told what happens. The default is `observe::Traced` with the feature `tracing`, and nobody without it.
     pub fn observer(mut self, observer: impl Observer) -> Self {
         self.observer = Arc::new(observer);
         self
@@ -104,6 +106,7 @@ impl Builder {
         self
     }
 
+    /// What to do when the store does not answer.
     pub fn outage(mut self, outage: Outage) -> Self {
         self.outage = outage;
         self
@@ -146,7 +149,7 @@ impl Once {
         Builder {
             store: Box::new(store),
             clock: None,
-            observer: Arc::new(Ignore),
+            observer: crate::trace::default_observer(),
             owners: Arc::new(Owner::random),
             outage: Outage::default(),
         }
@@ -221,7 +224,7 @@ impl Inner {
     pub(crate) async fn ask<T>(
         &self,
         key: &Key,
-        operation: &'static str,
+        operation: Operation,
         call: impl Future<Output = Result<T, store::Error>>,
     ) -> Result<Timed<T>, store::Error> {
         let started = self.clock.now();

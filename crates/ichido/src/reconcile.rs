@@ -14,7 +14,7 @@
 use crate::breaker::Gate;
 use crate::key::Key;
 use crate::memory::{Known, Unwritten};
-use crate::observe::Event;
+use crate::observe::{Event, Operation};
 use crate::once::{Inner, Timed};
 use crate::record::{Owner, Record, State};
 use crate::store::{self, Admit, Admitted, Settle, Settled, Transition};
@@ -68,7 +68,7 @@ impl Inner {
             attributes: &unwritten.attributes,
             refuses_doubt: false,
         };
-        let mut answer = self.ask(&key, "reconcile", self.store.admit(&admit)).await.map(|timed| timed.answer);
+        let mut answer = self.ask(&key, Operation::Reconcile, self.store.admit(&admit)).await.map(|timed| timed.answer);
         if let Ok(Admitted::Held(record)) = &answer
             && record.owner == unwritten.owner
             && matches!(record.state, State::Claimed { .. })
@@ -82,7 +82,7 @@ impl Inner {
                 to: transition,
                 expires_at: unwritten.remembered.expires_at,
             };
-            answer = match self.ask(&key, "reconcile", self.store.settle(&settle)).await {
+            answer = match self.ask(&key, Operation::Reconcile, self.store.settle(&settle)).await {
                 Ok(Timed { answer: Settled::Lost(Some(record)), .. }) => Ok(Admitted::Held(record)),
                 Ok(_) => Ok(Admitted::Won { fence: record.fence, previous: None }),
                 Err(error) => Err(error),

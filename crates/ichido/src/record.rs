@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::clock::Timestamp;
 use crate::digest::Digests;
+use crate::store::Attributes;
 
 /// The format that this version of the crate writes. A record of a newer format is an error.
 pub const FORMAT: u64 = 1;
@@ -48,6 +49,7 @@ impl fmt::Debug for Owner {
 
 /// What a work returned, as it is recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// The value, as JSON.
     Value(Arc<str>),
@@ -55,6 +57,9 @@ pub enum Outcome {
     NotKept,
     /// Done, without a value. A mark has this outcome.
     Nothing,
+    /// Done by an earlier system, whose record has a format of its own. A table says with
+    /// [`foreign`](crate::dynamodb::Table::foreign) that such items mean this.
+    Foreign,
 }
 
 impl Outcome {
@@ -70,6 +75,7 @@ impl Outcome {
             Self::Value(json) => serde_json::from_str(json).map_err(NoValue::Unreadable),
             Self::NotKept => Err(NoValue::NotKept),
             Self::Nothing => Err(NoValue::Nothing),
+            Self::Foreign => Err(NoValue::Foreign),
         }
     }
 }
@@ -85,6 +91,9 @@ pub enum NoValue {
     /// A mark, or a `join` without an outcome, made the record.
     #[error("it was recorded without a value")]
     Nothing,
+    /// The item under the key is not a record of this library.
+    #[error("its record was written by another system, so its value is not known")]
+    Foreign,
 }
 
 /// What became of the effect of a key.
@@ -144,10 +153,13 @@ impl StateKind {
     }
 }
 
-/// What the store knows about a key.
+/// What the store knows about a key. Made by [`Record::new`].
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Record {
+    /// What became of the effect.
     pub state: State,
+    /// The token of the call that wrote the state.
     pub owner: Owner,
     /// Counts the claims while the record exists, so it is also the number of the attempt.
     pub fence: u64,
@@ -155,10 +167,20 @@ pub struct Record {
     pub updated_at: Timestamp,
     /// From this time on, the record counts as absent. `None`: never.
     pub expires_at: Option<Timestamp>,
+    /// The digests of the payload, if its caller gave them.
     pub digests: Option<Digests>,
+    /// The attributes that the caller stored beside the library's, in alphabetical order.
+    pub attributes: Attributes,
 }
 
 impl Record {
+    /// A record that never expires and has neither digests nor attributes. Set these fields if it has them.
+    #[must_use]
+    pub fn new(state: State, owner: Owner, fence: u64, updated_at: Timestamp) -> Self {
+        Self { state, owner, fence, updated_at, expires_at: None, digests: None, attributes: Vec::new() }
+    }
+
+    /// Does the record count as absent at this time?
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|expiry| expiry <= now)
     }
@@ -245,14 +267,7 @@ mod tests {
     #[test]
     fn expiry_and_leases_end_exactly_at_their_time() {
         let at = Timestamp::from_secs;
-        let record = |state, expires| Record {
-            state,
-            owner: "o".into(),
-            fence: 1,
-            updated_at: at(0),
-            expires_at: expires,
-            digests: None,
-        };
+        let record = |state, expires_at| Record { expires_at, ..Record::new(state, "o".into(), 1, at(0)) };
         let done = record(State::Completed { outcome: Outcome::Nothing }, Some(at(10)));
         assert!(!done.is_claimable(at(9)) && done.is_claimable(at(10)));
         let claimed = record(State::Claimed { lease_until: at(5) }, Some(at(10)));

@@ -328,14 +328,9 @@ async fn what_is_written_is_read<F: Fixture>() {
             ..claim_request(&key, "alice", f.now(), &none)
         };
         won(f.store().admit(&request).await.unwrap());
-        let expected = Record {
-            state,
-            owner: "alice".into(),
-            fence: 1,
-            updated_at: f.now(),
-            expires_at: Some(f.now() + RETENTION),
-            digests: (n % 2 == 0).then(|| digests.clone()),
-        };
+        let mut expected = Record::new(state, "alice".into(), 1, f.now());
+        expected.expires_at = Some(f.now() + RETENTION);
+        expected.digests = (n % 2 == 0).then(|| digests.clone());
         assert_eq!(read(&f, &key).await, Some(expected));
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use ichido::dynamodb::DynamoDb;
 use ichido::{
-    Clock, DigestKey, Error, Failure, How, Key, MAX_CLOCK_SKEW, Marked, OnDoubt, Once, Outage, Probed, State, record,
-    store,
+    Clock, DigestKey, Error, Failure, How, Key, Lost, MAX_CLOCK_SKEW, Marked, OnDoubt, Once, Outage, Probed, State,
+    record, store,
 };
 use serde_json::json;
 use support::*;
@@ -818,7 +818,8 @@ async fn a_run_that_refuses_doubt_changes_nothing_until_somebody_releases_the_ke
     // An operator looked at the destination: it was not done.
     let operator = DynamoDb::new(db.client(), ichido::dynamodb::Table::new(TABLE, "event_key"));
     let shown = once.look(&key).await.unwrap().unwrap();
-    let stale = ichido::Record { fence: shown.fence + 1, ..shown.clone() };
+    let mut stale = shown.clone();
+    stale.fence += 1;
     let (now, looked) = (db.clock().now(), "looked: it was not done");
     assert!(matches!(operator.release(&key, &stale, now, looked, false).await.unwrap(), store::Settled::Lost(_)));
     assert_eq!(db.items(TABLE), before, "the record is not the one that the operator saw");
@@ -884,4 +885,139 @@ async fn eventually<F: Future<Output = Run>>(run: impl Fn() -> F) -> ichido::Don
         }
     }
     panic!("the key was never released");
+}
+
+#[tokio::test]
+async fn a_claim_that_is_kept_alive_outlives_its_lease() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let (once, clock) = (instance(&db), db.clock().clone());
+    let long = once.run(&key).keep_alive().on_doubt(OnDoubt::Repeat).work(|claim| async move {
+        clock.wait(LEASE * 10).await;
+        work("long", claim).await
+    });
+    let other = async {
+        db.clock().wait(LEASE * 5).await;
+        run(&instance(&db), &key, "other").await
+    };
+    let (long, other) = tokio::join!(long, other);
+    assert!(matches!(other, Err(Error::InFlight { .. })), "{other:?}");
+    assert_eq!(long.unwrap().value, "long under fence 1");
+}
+
+#[tokio::test]
+async fn a_work_that_is_kept_alive_is_cancelled_when_its_claim_is_lost() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let (once, clock) = (instance(&db), db.clock().clone());
+    let effects = Mutex::new(0);
+    let long = once.run(&key).keep_alive().on_doubt(OnDoubt::Repeat).work(|claim| {
+        let effects = &effects;
+        async move {
+            clock.wait(LEASE * 10).await;
+            *effects.lock().unwrap() += 1;
+            work("long", claim).await
+        }
+    });
+    let operator = async {
+        db.clock().wait(LEASE).await;
+        give_back_by_hand(&db, &key).await;
+    };
+    let (long, ()) = tokio::join!(long, operator);
+    assert!(matches!(long, Err(Error::Cancelled(Lost::TakenOver))), "{long:?}");
+    assert_eq!(*effects.lock().unwrap(), 0, "the work was dropped");
+}
+
+#[tokio::test]
+async fn a_work_that_is_kept_alive_survives_a_short_outage_and_is_cancelled_by_a_long_one() {
+    for (outage, survives) in [(LEASE / 4, true), (LEASE * 4, false)] {
+        let (db, key) = (dynamo(), closed("Ev1"));
+        let (once, clock) = (instance(&db), db.clock().clone());
+        let long = once.run(&key).keep_alive().on_doubt(OnDoubt::Repeat).work(|claim| async move {
+            clock.wait(LEASE * 10).await;
+            work("long", claim).await
+        });
+        let storm = async {
+            db.clock().wait(LEASE / 4).await;
+            db.faults().down();
+            db.clock().wait(outage).await;
+            db.faults().heal();
+        };
+        let (long, ()) = tokio::join!(long, storm);
+        match long {
+            Ok(_) => assert!(survives, "the outage lasted {outage:?}"),
+            Err(Error::Cancelled(Lost::Store(_))) => assert!(!survives, "the outage lasted {outage:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_replay_has_the_attributes_of_the_call_that_did_the_work() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let reported = Reported::default();
+    let once = instance_with(&db, db.clock().clone(), reported.clone(), Outage::default());
+    for trace in ["first", "second"] {
+        let run = once.run(&key).attribute("trace", trace).on_doubt(OnDoubt::Repeat);
+        let done = run.work(|claim| work("done", claim)).await.unwrap();
+        let first = if done.is_fresh() { vec![] } else { vec![("trace".to_owned(), json!("first"))] };
+        assert_eq!(done.first, first);
+    }
+    assert!(reported.with("Decided")[1].contains("first: [(\"trace\", String(\"first\"))]"));
+}
+
+#[tokio::test]
+async fn an_item_of_an_earlier_system_is_an_error_unless_the_table_says_what_it_means() {
+    use aws_sdk_dynamodb::types::AttributeValue;
+    use ichido::NoValue;
+    use ichido::dynamodb::{Foreign, Table};
+    let db = dynamo();
+    let now = db.clock().now().as_secs();
+    for (name, ttl) in [("live", Some(now + 60)), ("expired", Some(now)), ("for-ever", None)] {
+        let mut put = db.client().put_item().table_name(TABLE).item("event_key", AttributeValue::S(name.into()));
+        put = put.item("processed_at", AttributeValue::S("2026-11-01T00:00:00Z".into()));
+        if let Some(ttl) = ttl {
+            put = put.item("ttl", AttributeValue::N(ttl.to_string()));
+        }
+        put.send().await.unwrap();
+    }
+    let table = Table::new(TABLE, "event_key");
+    let once = |table| Once::builder(DynamoDb::new(db.client(), table)).clock(db.clock().clone()).build();
+    let refusing = run(&once(table.clone()), &closed("live"), "again").await;
+    assert!(matches!(refusing, Err(Error::Store(store::Error::Record(record::Error::Missing(_))))), "{refusing:?}");
+
+    let once = once(table.foreign(Foreign::Done));
+    for name in ["live", "for-ever"] {
+        let done = run(&once, &closed(name), "again").await;
+        assert!(matches!(done, Err(Error::DoneWithoutValue(NoValue::Foreign))), "{name}: {done:?}");
+        assert_eq!(once.mark(&closed(name)).await.unwrap(), Marked::Duplicate, "{name}");
+    }
+    assert!(run(&once, &closed("expired"), "again").await.unwrap().is_fresh());
+}
+
+#[tokio::test]
+async fn an_error_says_whether_and_when_to_try_again() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let once = instance(&db);
+    abandon(&once, &key).await;
+    let in_flight = run(&once, &key, "again").await.unwrap_err();
+    assert!(in_flight.is_retryable());
+    assert_eq!(in_flight.retry_after(db.clock().now()), Some(LEASE + MAX_CLOCK_SKEW));
+    db.faults().down();
+    let down = run(&once, &key, "again").await.unwrap_err();
+    assert!(down.is_retryable() && down.retry_after(db.clock().now()).is_none(), "{down:?}");
+    db.faults().heal();
+    let failed = closed("Ev2");
+    let never = |_| async { Err::<String, _>(Failure::Permanent("never".to_owned())) };
+    once.run(&failed).on_doubt(OnDoubt::Repeat).work(never).await.unwrap_err();
+    assert!(!run(&once, &failed, "again").await.unwrap_err().is_retryable());
+}
+
+#[tokio::test]
+async fn a_duplicate_waits_as_long_as_it_was_told() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let once = instance(&db);
+    abandon(&once, &key).await;
+    let before = db.clock().now();
+    let waited = once.run(&key).wait(LEASE / 2).on_doubt(OnDoubt::Repeat).work(|claim| work("again", claim)).await;
+    assert!(matches!(waited, Err(Error::InFlight { .. })), "{waited:?}");
+    assert_eq!(db.clock().now().since(before), LEASE / 2);
 }

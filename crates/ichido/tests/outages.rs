@@ -339,7 +339,7 @@ async fn every_decision_is_reported_with_its_reason() {
 
     let decided = |key: &str, decision: &str, reason: &str, latency: &str, fallback: bool| {
         format!(
-            "Decided {{ key: {key:?}, strength: Run, decision: {decision}, reason: {reason}, store_latency: {latency}, fallback: {fallback} }}"
+            "Decided {{ key: {key:?}, strength: Run, decision: {decision}, reason: {reason}, store_latency: {latency}, fallback: {fallback}, first: [] }}"
         )
     };
     let expected = [
@@ -401,5 +401,5 @@ async fn every_end_of_a_claim_is_reported_and_so_is_what_the_store_did_not_do() 
         .iter()
         .map(|failed| failed.split("operation: ").nth(1).and_then(|rest| rest.split(',').next()).unwrap().to_owned())
         .collect();
-    assert_eq!(operations, ["\"complete\"", "\"fail\"", "\"release\"", "\"release\""]);
+    assert_eq!(operations, ["Complete", "Fail", "Release", "Release"]);
 }

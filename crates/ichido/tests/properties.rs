@@ -162,13 +162,10 @@ fn any_record() -> impl Strategy<Value = Record> {
         fields.map(|fields| fields.into_iter().fold(key.digests(), |all, (name, value)| all.field(name, value)).build())
     });
     (state, "[0-9a-f]{1,32}", any::<u64>(), at(), expiry, digests).prop_map(
-        |(state, owner, fence, updated_at, expires_at, digests)| Record {
-            state,
-            owner: owner.as_str().into(),
-            fence,
-            updated_at,
-            expires_at,
-            digests,
+        |(state, owner, fence, updated_at, expires_at, digests)| {
+            let mut record = Record::new(state, owner.as_str().into(), fence, updated_at);
+            (record.expires_at, record.digests) = (expires_at, digests);
+            record
         },
     )
 }

@@ -60,7 +60,7 @@ pub(crate) fn in_words(record: &Record, now: Timestamp) -> String {
 fn outcome_bytes(outcome: &Outcome) -> Option<usize> {
     match outcome {
         Outcome::Value(json) => Some(json.len()),
-        Outcome::NotKept | Outcome::Nothing => None,
+        _ => None,
     }
 }
 

@@ -17,7 +17,7 @@ pub struct Watch;
 impl Observer for Watch {
     fn observe(&self, event: &Event<'_>) {
         match event {
-            Event::Decided { key, strength, decision, reason, store_latency, fallback } => {
+            Event::Decided { key, strength, decision, reason, store_latency, fallback, .. } => {
                 let result = match (decision, reason) {
                     (Decision::New, _) => "new",
                     (Decision::Duplicate, Reason::InFlight) => "in flight",
@@ -74,6 +74,7 @@ impl Observer for Watch {
             Event::StoreFailed { key, operation, error } => {
                 metric::STORE_CALLS.add(1);
                 metric::STORE_ERRORS.add(1);
+                let operation = operation.name();
                 tracing::error!(event_key = %key, operation, kind = error.kind().name(), error = *error as &(dyn std::error::Error + 'static), "the store failed in {operation} for {key}");
             }
             Event::BreakerOpened => {

@@ -70,14 +70,17 @@ impl Store for Memory {
             (State::Claimed { .. }, Some(previous)) => previous.fence + 1,
             _ => 1,
         };
-        let record = Record {
-            state: request.state.clone(),
-            owner: request.owner.clone(),
-            fence,
-            updated_at: request.now,
-            expires_at: request.expires_at.map(in_seconds),
-            digests: request.digests.cloned(),
+        let mut record = Record::new(request.state.clone(), request.owner.clone(), fence, request.now);
+        record.expires_at = request.expires_at.map(in_seconds);
+        record.digests = request.digests.cloned();
+        // A claim changes an item, and other attributes of the item stay. A settled record replaces the item.
+        let kept = match (&request.state, &previous) {
+            (State::Claimed { .. }, Some(previous)) => previous.attributes.clone(),
+            _ => Vec::new(),
         };
+        let given = request.attributes.iter().filter(|(_, value)| !value.is_null()).cloned();
+        let attributes: BTreeMap<_, _> = kept.into_iter().chain(given).collect();
+        record.attributes = attributes.into_iter().collect();
         inner.records.insert(request.key.as_str().to_owned(), record);
         Ok(Admitted::Won { fence, previous })
     }

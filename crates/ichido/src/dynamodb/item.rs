@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, HashMap};
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::Value;
 
-use super::Table;
+use super::{Foreign, Table};
 use crate::clock::Timestamp;
 use crate::digest::Digests;
 use crate::key::Key;
@@ -62,6 +62,7 @@ pub(crate) fn new_record(request: &Admit<'_>, fence: u64) -> Record {
         updated_at: request.now,
         expires_at: request.expires_at,
         digests: request.digests.cloned(),
+        attributes: Vec::new(),
     }
 }
 
@@ -83,6 +84,7 @@ pub fn record_attributes(table: &Table, record: &Record) -> Item {
 /// Reads a record. Any item gives a record or an error, never a panic.
 pub fn read(table: &Table, item: &Item) -> Result<Record, Error> {
     let format = match item.get(attr::FORMAT) {
+        None if table.foreign == Foreign::Done => return Ok(read_foreign(table, item)),
         None => return Err(Error::Missing(attr::FORMAT)),
         Some(_) => required_number(item, attr::FORMAT)?,
     };
@@ -114,7 +116,40 @@ pub fn read(table: &Table, item: &Item) -> Result<Record, Error> {
         updated_at: Timestamp::from_millis(required_number(item, attr::UPDATED_AT)?),
         expires_at: optional_number(item, &table.ttl)?.map(Timestamp::from_secs),
         digests: read_digests(item)?,
+        attributes: own_attributes(table, item),
     })
+}
+
+/// An item of an earlier system, in a table that says that such items mean "done". Its expiry is believed if it is a number.
+fn read_foreign(table: &Table, item: &Item) -> Record {
+    let done = State::Completed { outcome: Outcome::Foreign };
+    Record {
+        expires_at: optional_number(item, &table.ttl).ok().flatten().map(Timestamp::from_secs),
+        attributes: own_attributes(table, item),
+        ..Record::new(done, Owner::from(""), 0, Timestamp::default())
+    }
+}
+
+/// The attributes that belong neither to the library nor to the table, in alphabetical order.
+pub(super) fn own_attributes(table: &Table, item: &Item) -> Attributes {
+    let own = item.iter().filter(|(name, _)| !table.is_reserved(name));
+    let mut list: Attributes = own.map(|(name, value)| (name.clone(), json(value))).collect();
+    list.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    list
+}
+
+/// An attribute value as JSON. A number that `serde_json` cannot hold becomes text, and a binary value becomes its size.
+fn json(value: &AttributeValue) -> Value {
+    match value {
+        AttributeValue::S(text) => Value::from(text.as_str()),
+        AttributeValue::N(digits) => serde_json::from_str(digits).unwrap_or_else(|_| Value::from(digits.as_str())),
+        AttributeValue::Bool(flag) => Value::from(*flag),
+        AttributeValue::L(list) => list.iter().map(json).collect(),
+        AttributeValue::M(map) => Value::Object(map.iter().map(|(name, value)| (name.clone(), json(value))).collect()),
+        AttributeValue::Ss(list) | AttributeValue::Ns(list) => list.iter().map(String::as_str).collect(),
+        AttributeValue::B(bytes) => Value::from(format!("{} bytes", bytes.as_ref().len())),
+        _ => Value::Null,
+    }
 }
 
 /// An update expression with its names and values.
@@ -155,6 +190,7 @@ pub(crate) fn settle_update(table: &Table, request: &Settle<'_>) -> Update {
         updated_at: request.now,
         expires_at: request.expires_at,
         digests: None,
+        attributes: Vec::new(),
     };
     let mut update = Update { expression: String::new(), names: HashMap::new(), values: Item::new() };
     let mut set = Vec::new();
@@ -206,7 +242,7 @@ fn library_attributes<'a>(
             list.push((attr::OUTCOME, AttributeValue::S(json.to_string())))
         }
         State::Completed { outcome: Outcome::NotKept } => list.push((attr::OUTCOME_KEPT, AttributeValue::Bool(false))),
-        State::Completed { outcome: Outcome::Nothing } => {}
+        State::Completed { outcome: Outcome::Nothing | Outcome::Foreign } => {}
         State::Failed { reason } => list.push((attr::REASON, AttributeValue::S(reason.clone()))),
         State::Released { reason, uncertain } => {
             list.push((attr::REASON, AttributeValue::S(reason.clone())));

@@ -10,6 +10,8 @@
 //!
 //! `join` never fails open: without the store there is no transaction.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
@@ -25,6 +27,7 @@ use super::{Table, claimable, claimable_names, claimable_values, classify, refus
 use crate::clock::Timestamp;
 use crate::digest::Digests;
 use crate::key::Key;
+use crate::observe::{Decision, Event, Observer, Reason, Strength};
 use crate::record::{self, NoValue, Outcome, Owner, Record, State};
 use crate::store::{self, Attributes};
 
@@ -34,7 +37,7 @@ pub const TOMBSTONE_RETENTION: Duration = Duration::from_secs(60 * 60);
 
 /// The record of a key, as an item for a transaction. Make one per request and use it for every attempt: by its owner
 /// token, an attempt whose answer was lost is recognised.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Join {
     table: Table,
     key: Key,
@@ -45,6 +48,13 @@ pub struct Join {
     outcome: Outcome,
     expires_at: Option<Option<Timestamp>>,
     replaces: Option<Owner>,
+    observer: Arc<dyn Observer>,
+}
+
+impl fmt::Debug for Join {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Join").field("key", &self.key).field("owner", &self.owner).finish_non_exhaustive()
+    }
 }
 
 /// What the record says about a transaction.
@@ -102,7 +112,14 @@ impl Join {
             outcome: Outcome::Nothing,
             expires_at: None,
             replaces: None,
+            observer: crate::trace::default_observer(),
         }
+    }
+
+    /// Who is told what [`verdict`](Self::verdict) decided. The default is the same as for [`Once`](crate::Once).
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.observer = Arc::new(observer);
+        self
     }
 
     /// Sets the owner token. The default is a random one.
@@ -157,6 +174,7 @@ impl Join {
             updated_at: now,
             expires_at: self.expires_at.unwrap_or_else(|| retention.map(|retention| now + retention)),
             digests: self.digests.clone(),
+            attributes: Vec::new(),
         };
         let mut condition = free_for_a_transaction();
         let mut values = claimable_values(now);
@@ -177,8 +195,26 @@ impl Join {
         Ok(TransactWriteItem::builder().put(put).build())
     }
 
-    /// Reads the answer to the transaction. The only error is a record that cannot be read.
+    /// Reads the answer to the transaction, and reports the decision. The only error is a record that cannot be read.
     pub fn verdict(
+        &self,
+        answer: &Result<TransactWriteItemsOutput, SdkError<TransactWriteItemsError>>,
+    ) -> Result<Verdict, record::Error> {
+        let verdict = self.read_answer(answer)?;
+        let (decision, reason, first): (_, _, &[_]) = match &verdict {
+            Verdict::New => (Decision::New, Reason::Absent, &[]),
+            Verdict::Replay(recorded) => (Decision::Duplicate, Reason::Completed, &recorded.record.attributes),
+            Verdict::Mismatch { .. } => (Decision::Duplicate, Reason::DifferentPayload, &[]),
+            Verdict::Tombstone(_) => (Decision::Duplicate, Reason::Tombstone, &[]),
+            Verdict::NotOurs => return Ok(verdict), // nothing was decided
+        };
+        let (key, strength) = (&self.key, Strength::Join);
+        let decided = Event::Decided { key, strength, decision, reason, store_latency: None, fallback: false, first };
+        self.observer.observe(&decided);
+        Ok(verdict)
+    }
+
+    fn read_answer(
         &self,
         answer: &Result<TransactWriteItemsOutput, SdkError<TransactWriteItemsError>>,
     ) -> Result<Verdict, record::Error> {
@@ -234,6 +270,7 @@ impl Join {
             updated_at: now,
             expires_at: Some(now + TOMBSTONE_RETENTION),
             digests: None,
+            attributes: Vec::new(),
         };
         let put = client
             .put_item()

@@ -96,25 +96,10 @@ impl DynamoDb {
     }
 
     fn stored(&self, key: Key, item: &Item) -> StoredItem {
-        let own = item.iter().filter(|(name, _)| !self.table.is_reserved(name));
         StoredItem {
             key,
             record: item::read(&self.table, item),
-            attributes: own.map(|(name, value)| (name.clone(), json(value))).collect(),
+            attributes: item::own_attributes(&self.table, item).into_iter().collect(),
         }
-    }
-}
-
-/// An attribute value as JSON. A number that `serde_json` cannot hold becomes text, and a binary value becomes its size.
-fn json(value: &AttributeValue) -> Value {
-    match value {
-        AttributeValue::S(text) => Value::from(text.as_str()),
-        AttributeValue::N(digits) => serde_json::from_str(digits).unwrap_or_else(|_| Value::from(digits.as_str())),
-        AttributeValue::Bool(flag) => Value::from(*flag),
-        AttributeValue::L(list) => list.iter().map(json).collect(),
-        AttributeValue::M(map) => Value::Object(map.iter().map(|(name, value)| (name.clone(), json(value))).collect()),
-        AttributeValue::Ss(list) | AttributeValue::Ns(list) => list.iter().map(String::as_str).collect(),
-        AttributeValue::B(bytes) => Value::from(format!("{} bytes", bytes.as_ref().len())),
-        _ => Value::Null,
     }
 }

@@ -48,12 +48,29 @@ pub struct Table {
     /// The name of the sort key, and the value that all records have there.
     pub(crate) sort_key: Option<(String, String)>,
     pub(crate) ttl: String,
+    pub(crate) foreign: Foreign,
+}
+
+/// What an item means that is stored under a key and has none of the library's attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Foreign {
+    /// It is an error: the table is not what the caller believes.
+    #[default]
+    Refused,
+    /// An earlier system wrote it when it had performed the effect.
+    Done,
 }
 
 impl Table {
     /// A table with this partition key, without a sort key, and with `ttl` as its expiry attribute.
     pub fn new(name: impl Into<String>, partition_key: impl Into<String>) -> Self {
-        Self { name: name.into(), partition_key: partition_key.into(), sort_key: None, ttl: "ttl".into() }
+        Self {
+            name: name.into(),
+            partition_key: partition_key.into(),
+            sort_key: None,
+            ttl: "ttl".into(),
+            foreign: Foreign::Refused,
+        }
     }
 
     /// The table has a sort key. All records have this value there.
@@ -68,6 +85,15 @@ impl Table {
         self
     }
 
+    /// What an item without the library's attributes means. Say [`Foreign::Done`] if you take over the table of an earlier
+    /// system: its items then count as done, until they expire, and a duplicate gets
+    /// [`Error::DoneWithoutValue`](crate::Error::DoneWithoutValue).
+    pub fn foreign(mut self, foreign: Foreign) -> Self {
+        self.foreign = foreign;
+        self
+    }
+
+    /// The name of the table.
     pub fn name(&self) -> &str {
         &self.name
     }

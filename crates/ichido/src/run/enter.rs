@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::settle::DROPPED;
-use super::{Call, Error, Held};
+use super::{Call, Error, Held, Recorded};
 use crate::breaker::Gate;
 use crate::clock::Timestamp;
 use crate::digest::{self, Digests};
 use crate::memory::{Admission, Known, Remembered, Standing, Unwritten};
-use crate::observe::{Decision, Event, Reason, Strength};
+use crate::observe::{Decision, Event, Operation, Reason, Strength};
 use crate::once::{MAX_CLOCK_SKEW, Timed};
-use crate::record::{Outcome, Owner, Record, State};
+use crate::record::{Owner, Record, State};
 use crate::store::{self, Admit, Admitted, Settle, Settled, Transition};
 
 /// A duplicate that waits reads the record after this pause. Each next pause is twice as long …
@@ -28,11 +28,7 @@ const ADMITTED_MEANWHILE: &str = "another call of the same instance was admitted
 
 pub(super) enum Entered {
     Claimed(Held),
-    /// The outcome of another call. `in_store`: the store has it.
-    Recorded {
-        outcome: Outcome,
-        in_store: bool,
-    },
+    Recorded(Recorded),
 }
 
 /// Why this call may not work and has no outcome: [`Error`] before the work determines its type parameter.
@@ -89,7 +85,7 @@ impl crate::once::Inner {
     /// Releases a claim whose call was dropped before the claim was answered, if the store has made it by now. If it has
     /// not, and makes it later, the claim ends with its lease. Nothing was done under it.
     async fn release_unanswered(&self, key: &crate::Key, owner: &Owner) {
-        let found = self.ask(key, "read", self.store.read(key)).await;
+        let found = self.ask(key, Operation::Read, self.store.read(key)).await;
         if let Ok(Timed { answer: Some(record), .. }) = found
             && record.owner == *owner
             && matches!(record.state, State::Claimed { .. })
@@ -100,7 +96,7 @@ impl crate::once::Inner {
             let expires_at = self.unfinished_expiry(key, now, now);
             let release = Settle { key, owner: owner.clone(), fence: record.fence, now, to, expires_at };
             // `ask` reports a failure. The claim then ends with its lease.
-            let _ = self.ask(key, "release", self.store.settle(&release)).await;
+            let _ = self.ask(key, Operation::Release, self.store.settle(&release)).await;
         }
     }
 }
@@ -122,7 +118,7 @@ impl Call<'_> {
         let (decision, reason) = match &entered {
             Ok(Entered::Claimed(Held { doubt: false, .. })) => (Decision::New, Reason::Absent),
             Ok(Entered::Claimed(Held { doubt: true, .. })) => (Decision::New, Reason::TakenOver),
-            Ok(Entered::Recorded { .. }) => (Decision::Duplicate, Reason::Completed),
+            Ok(Entered::Recorded(_)) => (Decision::Duplicate, Reason::Completed),
             Err(NotEntered::InFlight { .. }) => (Decision::Duplicate, Reason::InFlight),
             Err(NotEntered::Failed { .. }) => (Decision::Duplicate, Reason::Failed),
             Err(NotEntered::Mismatch { .. }) => (Decision::Duplicate, Reason::DifferentPayload),
@@ -131,8 +127,12 @@ impl Call<'_> {
             Err(NotEntered::DeadlinePassed { .. } | NotEntered::Store(_)) => return entered,
         };
         let Decider { store_latency, fallback } = decider;
-        let strength = Strength::Run;
-        self.inner.observe(Event::Decided { key: &self.key, strength, decision, reason, store_latency, fallback });
+        let first: &[_] = match &entered {
+            Ok(Entered::Recorded(recorded)) => &recorded.first,
+            _ => &[],
+        };
+        let (key, strength) = (&self.key, Strength::Run);
+        self.inner.observe(Event::Decided { key, strength, decision, reason, store_latency, fallback, first });
         entered
     }
 
@@ -157,7 +157,7 @@ impl Call<'_> {
                 if self.inner.gate(&self.key, now) != Gate::Pass {
                     break; // the local memory decides
                 }
-                match self.inner.ask(&self.key, "read", self.inner.store.read(&self.key)).await {
+                match self.inner.ask(&self.key, Operation::Read, self.inner.store.read(&self.key)).await {
                     // This call's own claim, whose answer was lost: there is nobody to wait for.
                     Ok(Timed { answer: Some(record), .. }) if record.owner == owner => break,
                     Ok(Timed { answer: Some(record), latency }) if !record.is_claimable(now) => {
@@ -213,7 +213,7 @@ impl Call<'_> {
             refuses_doubt: self.refuses_doubt,
         };
         let claiming = Claiming { call: self, owner, answered: false };
-        let claimed = self.inner.ask(&self.key, "claim", self.inner.store.admit(&request)).await;
+        let claimed = self.inner.ask(&self.key, Operation::Claim, self.inner.store.admit(&request)).await;
         claiming.answered();
         let Timed { answer, latency } = match claimed {
             Ok(timed) => timed,
@@ -269,7 +269,8 @@ impl Call<'_> {
                         expires_at: request.expires_at,
                     };
                     // If the store does not answer, the claim ends with its lease.
-                    let released = self.inner.ask(&self.key, "release", self.inner.store.settle(&release)).await;
+                    let released =
+                        self.inner.ask(&self.key, Operation::Release, self.inner.store.settle(&release)).await;
                     if standing == Standing::Doubtful && matches!(released, Ok(Timed { answer: Settled::Done, .. })) {
                         // The store has the doubt now, and an operator can see it there and release the key.
                         self.inner.memory().withdraw_doubt(&self.key, self.inner.clock.now());
@@ -344,7 +345,10 @@ impl Call<'_> {
             return Err(NotEntered::Doubtful);
         }
         match &record.state {
-            State::Completed { outcome } => Ok(Entered::Recorded { outcome: outcome.clone(), in_store: true }),
+            State::Completed { outcome } => {
+                let (outcome, first) = (outcome.clone(), record.attributes.clone());
+                Ok(Entered::Recorded(Recorded { outcome, in_store: true, first }))
+            }
             State::Failed { reason } => Err(NotEntered::Failed { reason: reason.clone() }),
             State::Claimed { lease_until } => Err(NotEntered::InFlight { until: *lease_until }),
             // It was released just after the claim was refused: the caller should try again.
@@ -359,7 +363,9 @@ impl Call<'_> {
         self.compare(remembered.digests.as_ref())?;
         match &remembered.state {
             state if self.refuses_doubt && state.standing(now) == Standing::Doubtful => Err(NotEntered::Doubtful),
-            Known::Completed { outcome } => Ok(Entered::Recorded { outcome: outcome.clone(), in_store }),
+            Known::Completed { outcome } => {
+                Ok(Entered::Recorded(Recorded { outcome: outcome.clone(), in_store, first: Vec::new() }))
+            }
             Known::Failed { reason } => Err(NotEntered::Failed { reason: reason.clone() }),
             Known::InFlight { until } => Err(NotEntered::InFlight { until: *until }),
             Known::Uncertain | Known::Free => Err(NotEntered::InFlight { until: now }),

@@ -22,6 +22,7 @@
 //! | the store fails after the effect | the outcome is kept in the local journal, and a later call writes it |
 
 mod enter;
+mod keep_alive;
 mod renew;
 mod settle;
 
@@ -36,7 +37,7 @@ use serde_json::Value;
 
 use self::enter::Entered;
 use self::settle::Settling;
-use crate::claim::Claim;
+use crate::claim::{Claim, Lost};
 use crate::clock::Timestamp;
 use crate::digest::Digests;
 use crate::key::Key;
@@ -44,6 +45,7 @@ use crate::observe::Event;
 use crate::once::Inner;
 use crate::record::{self, NoValue, Outcome, Owner};
 use crate::store::{self, Attributes};
+use crate::trace;
 
 /// A call of `run` that has not started. Set its options, then give it its [`work`](Run::work).
 #[must_use = "a run does nothing until it is given its work"]
@@ -63,6 +65,7 @@ struct Call<'o> {
     wait_until: Option<Timestamp>,
     doubtful: bool,
     refuses_doubt: bool,
+    keep_alive: bool,
 }
 
 /// A claim that this call holds.
@@ -95,6 +98,7 @@ impl<'o> Call<'o> {
             wait_until: None,
             doubtful: false,
             refuses_doubt: false,
+            keep_alive: false,
         }
     }
 }
@@ -148,6 +152,20 @@ impl<'o, P> Run<'o, P> {
         self
     }
 
+    /// If another call is in flight, waits for its outcome at most this long, counted from now. See
+    /// [`wait_until`](Self::wait_until).
+    pub fn wait(self, longest: Duration) -> Self {
+        let deadline = self.call.inner.clock.now() + longest;
+        self.wait_until(deadline)
+    }
+
+    /// Renews the lease in time for as long as the work goes on, and cancels the work if the claim is lost: its future is
+    /// dropped, and the call returns [`Error::Cancelled`]. Each renewal is one write, when half of the lease is over.
+    pub fn keep_alive(mut self) -> Self {
+        self.call.keep_alive = true;
+        self
+    }
+
     /// Asks the probe even if the store knows nothing of the key. Use it to send something again by hand when its
     /// record may have expired.
     pub fn doubtful(mut self, doubtful: bool) -> Self {
@@ -168,7 +186,7 @@ impl<'o, P> Run<'o, P> {
         let Call { inner, key, .. } = &call;
         let held = match call.enter().await? {
             Entered::Claimed(held) => held,
-            Entered::Recorded { outcome, in_store } => return replay(&outcome, in_store),
+            Entered::Recorded(recorded) => return replay(recorded),
         };
         let settling = Settling::new(&call, &held);
         let claim = settling.claim();
@@ -176,7 +194,7 @@ impl<'o, P> Run<'o, P> {
         let mut doubt = held.doubt || call.doubtful;
         if doubt {
             inner.observe(Event::Doubted { key, fence: held.fence });
-            match probe.ask(claim.clone()).await {
+            match trace::probe(key, held.fence, probe.ask(claim.clone())).await {
                 Some(Ok(Probed::Done(value))) => {
                     inner.observe(Event::Probed { key, done: true });
                     return settling.complete(value, How::Probed).await;
@@ -203,7 +221,20 @@ impl<'o, P> Run<'o, P> {
             return Err(Error::DeadlinePassed { deadline });
         }
         settling.begins_work();
-        match work(claim).await {
+        let working = trace::work(key, held.fence, work(claim.clone()));
+        let ended = if call.keep_alive {
+            keep_alive::until_done(working, &claim, &*inner.clock).await
+        } else {
+            Ok(working.await)
+        };
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(lost) => {
+                settling.release(record::reason(&lost), true).await;
+                return Err(Error::Cancelled(lost));
+            }
+        };
+        match ended {
             Ok(value) => settling.complete(value, How::Fresh).await,
             Err(Failure::Retry(error)) => {
                 // This attempt had no effect. An earlier holder's attempt may have had one, if there was no probe to ask.
@@ -227,19 +258,34 @@ const TOO_LATE: &str = "the lease ended before the work began";
 /// Why a claim is released that was told to refuse a doubt.
 const REFUSED: &str = "the effect may have happened, and the caller refuses to repeat it";
 
-fn replay<T: DeserializeOwned, E>(outcome: &Outcome, recorded: bool) -> Result<Done<T>, Error<E>> {
+/// The outcome of another call.
+struct Recorded {
+    outcome: Outcome,
+    /// False if only the local memory has it.
+    in_store: bool,
+    /// The attributes of the call that made the record.
+    first: Attributes,
+}
+
+fn replay<T: DeserializeOwned, E>(recorded: Recorded) -> Result<Done<T>, Error<E>> {
+    let Recorded { outcome, in_store, first } = recorded;
     let value = outcome.value().map_err(Error::DoneWithoutValue)?;
-    Ok(Done { value, how: How::Replayed, recorded })
+    Ok(Done { value, how: How::Replayed, recorded: in_store, first })
 }
 
 /// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Done<T> {
     /// What the work returned, or what the probe found.
     pub value: T,
+    /// Where the value comes from.
     pub how: How,
     /// False if the store does not have the outcome. It is in this instance's journal; other instances may not know of it.
     pub recorded: bool,
+    /// On a replay: the [attributes](Run::attribute) of the call that did the work. If one of them is the id of its trace,
+    /// a duplicate can link to it. Empty if this call did the work, or if the local memory answered.
+    pub first: Attributes,
 }
 
 /// Where an outcome comes from.
@@ -254,6 +300,7 @@ pub enum How {
 }
 
 impl<T> Done<T> {
+    /// Did this call do the work?
     pub fn is_fresh(&self) -> bool {
         self.how == How::Fresh
     }
@@ -316,6 +363,7 @@ impl<T, E> OrFailure<T, E> for Result<T, E> {
 
 /// Why a run has no outcome.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error<E> {
     /// Another call holds the claim. The effect is not done yet: do not report success to a caller that would then
     /// forget the event.
@@ -348,6 +396,10 @@ pub enum Error<E> {
     /// The work was done, but its lease had ended and another call has taken over. That call's outcome counts.
     #[error("the lease ended before the work did, and another call took over")]
     Superseded,
+    /// The claim was lost during the work, so [`keep_alive`](Run::keep_alive) cancelled the work. The effect may have
+    /// happened.
+    #[error("the work was cancelled: {0}")]
+    Cancelled(#[source] Lost),
     /// The work was done, but the store could not record it and the namespace fails closed. A duplicate may repeat the
     /// work.
     #[error("the work was done, but its outcome could not be recorded")]
@@ -355,6 +407,27 @@ pub enum Error<E> {
     /// The store failed before the work began.
     #[error(transparent)]
     Store(store::Error),
+}
+
+impl<E> Error<E> {
+    /// May the same call succeed later? A call that failed [`Failure::Permanent`] says yes here, because only the record
+    /// knows that; the next call then returns [`Error::Failed`], which says no.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::InFlight { .. } | Self::DeadlinePassed { .. } | Self::Superseded | Self::Cancelled(_) => true,
+            Self::Work(_) | Self::Probe(_) => true,
+            Self::Unrecorded(error) | Self::Store(error) => error.is_transient(),
+            Self::Doubtful | Self::DoneWithoutValue(_) | Self::Failed { .. } | Self::Mismatch { .. } => false,
+        }
+    }
+
+    /// How long to wait before the same call, if that is known: until the lease of the call in flight has ended.
+    pub fn retry_after(&self, now: Timestamp) -> Option<Duration> {
+        match self {
+            Self::InFlight { until } => Some(until.since(now)),
+            _ => None,
+        }
+    }
 }
 
 /// What a probe found.

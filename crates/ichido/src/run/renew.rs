@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::digest::Digests;
 use crate::key::Key;
 use crate::memory::Known;
-use crate::observe::Event;
+use crate::observe::{Event, Operation};
 use crate::once::{Inner, MAX_CLOCK_SKEW, Timed};
 use crate::record::{Owner, Record, State};
 use crate::store::{Settle, Settled, Transition};
@@ -57,7 +57,7 @@ impl Renew for Renewer {
                 to: Transition::Renew { lease_until },
                 expires_at: self.inner.unfinished_expiry(&self.key, now, lease_until),
             };
-            match self.inner.ask(&self.key, "renew", self.inner.store.settle(&request)).await {
+            match self.inner.ask(&self.key, Operation::Renew, self.inner.store.settle(&request)).await {
                 Ok(Timed { answer: Settled::Done, .. }) => {
                     let state = Known::InFlight { until: lease_until };
                     self.inner.remember(&self.key, state, self.digests.clone(), request.expires_at);

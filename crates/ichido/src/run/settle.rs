@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Call, Done, Error, Held, How, replay};
+use super::{Call, Done, Error, Held, How, Recorded, replay};
 use crate::clock::Timestamp;
 use crate::digest;
 use crate::memory::{Kept, Known, Remembered, Unwritten};
-use crate::observe::Event;
+use crate::observe::{Event, Operation};
 use crate::once::Timed;
 use crate::record::{Outcome, State, StateKind};
 use crate::store::{self, Settle, Settled, Transition};
@@ -87,7 +87,7 @@ impl<'a> Settling<'a> {
         let Call { inner, key, .. } = self.call;
         // A value that cannot be written as JSON cannot be replayed. The effect happened, so record it without its value.
         let outcome = Outcome::of(&value).unwrap_or(Outcome::NotKept);
-        let done = |recorded| Ok(Done { value, how, recorded });
+        let done = |recorded| Ok(Done { value, how, recorded, first: Vec::new() });
         self.begins_work(); // a probe may have found the effect
         if !self.held.in_store {
             self.end();
@@ -115,7 +115,9 @@ impl<'a> Settling<'a> {
                 match record.state {
                     // The outcome of another payload is not this call's.
                     _ if digest::differ(self.call.digests.as_ref(), record.digests.as_ref()) => Err(Error::Superseded),
-                    State::Completed { outcome } => replay(&outcome, true),
+                    State::Completed { outcome } => {
+                        replay(Recorded { outcome, in_store: true, first: record.attributes })
+                    }
                     State::Failed { reason } => Err(Error::Failed { reason }),
                     State::Claimed { .. } | State::Released { .. } => Err(Error::Superseded),
                 }
@@ -181,7 +183,7 @@ impl<'a> Settling<'a> {
         let ours = self.call.digests.as_ref();
         let same = successor.filter(|remembered| !digest::differ(ours, remembered.digests.as_ref()));
         match same.map(|remembered| remembered.state) {
-            Some(Known::Completed { outcome }) => replay(&outcome, false),
+            Some(Known::Completed { outcome }) => replay(Recorded { outcome, in_store: false, first: Vec::new() }),
             Some(Known::Failed { reason }) => Err(Error::Failed { reason }),
             Some(Known::InFlight { .. } | Known::Uncertain | Known::Free) | None => Err(Error::Superseded),
         }
@@ -192,9 +194,9 @@ impl<'a> Settling<'a> {
         let now = inner.clock.now();
         let expires_at = self.expiry(matches!(to, Transition::Complete { .. }), now);
         let (state, operation) = match &to {
-            Transition::Complete { .. } => (StateKind::Completed, "complete"),
-            Transition::Fail { .. } => (StateKind::Failed, "fail"),
-            _ => (StateKind::Released, "release"),
+            Transition::Complete { .. } => (StateKind::Completed, Operation::Complete),
+            Transition::Fail { .. } => (StateKind::Failed, Operation::Fail),
+            _ => (StateKind::Released, Operation::Release),
         };
         let Held { owner, fence, .. } = self.held;
         let request = Settle { key, owner: owner.clone(), fence: *fence, now, to, expires_at };

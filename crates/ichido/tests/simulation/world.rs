@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ichido::observe::Event;
+use ichido::observe::{Event, Operation};
 use ichido::store::{Admit, Admitted, Settle, Settled, Transition};
 use ichido::{Claim, Clock, Done, How, Key, Outcome, Owner, State};
 use testkit::ManualClock;
@@ -378,7 +378,7 @@ impl World {
                 ledger.counts.doubted += 1;
             }
             // The store could not record a failure. Until it is back, this instance uses what it remembers.
-            Event::StoreFailed { key, operation: "fail", .. } => {
+            Event::StoreFailed { key, operation: Operation::Fail, .. } => {
                 ledger.journalled.insert(key.as_str().to_owned());
             }
             Event::Unrecorded { key } => {

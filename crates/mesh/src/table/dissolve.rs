@@ -81,14 +81,8 @@ impl Table {
     ) -> Result<(), store::Error> {
         let Notice { sequence, at, .. } = *notice;
         let outcome = RecordedNotice { kind: KIND.to_owned(), sequence, at: at.as_millis() };
-        let record = Record {
-            state: State::Completed { outcome: Outcome::of(&outcome)? },
-            owner,
-            fence: 1,
-            updated_at: at,
-            expires_at: Some(expires_at),
-            digests: None,
-        };
+        let mut record = Record::new(State::Completed { outcome: Outcome::of(&outcome)? }, owner, 1, at);
+        record.expires_at = Some(expires_at);
         let mut item = publish.key();
         item.extend(item::record_attributes(&self.publishes(), &record));
         let put = self.client.put_item().table_name(&self.name).set_item(Some(item));

@@ -1,0 +1,166 @@
+//! `tracing` events and spans, if the feature `tracing` is on.
+//!
+//! | what | name | level | fields besides `ichido.key` |
+//! |---|---|---|---|
+//! | event | `ichido.decided` | DEBUG | `ichido.strength`, `ichido.decision`, `ichido.reason`, `ichido.fallback`, `ichido.store_ms`, `ichido.first` |
+//! | event | `ichido.doubted`, `ichido.probed` | DEBUG | `ichido.fence`; `ichido.done` |
+//! | event | `ichido.settled` | DEBUG | `ichido.state`, `ichido.store_ms` |
+//! | event | `ichido.fenced` | WARN | `ichido.fence` |
+//! | event | `ichido.store_failed` | WARN | `db.operation.name`, `error.type`, `exception.message` |
+//! | event | `ichido.breaker_opened`, `ichido.breaker_closed` | WARN, INFO | |
+//! | event | `ichido.admitted_without_store`, `ichido.unrecorded`, `ichido.journal_full` | WARN | |
+//! | event | `ichido.reconciled` | INFO | `ichido.conflict` |
+//! | span | `ichido.work`, `ichido.probe` | DEBUG | `ichido.fence`, `otel.kind` |
+//!
+//! All have the target `ichido`. The names of events and fields are part of the API. `ichido.first` is JSON: the attributes
+//! that the first call stored. If it stored its trace's id, a duplicate can link to that trace.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use crate::key::Key;
+use crate::observe::Observer;
+
+#[cfg(feature = "tracing")]
+pub(crate) fn default_observer() -> Arc<dyn Observer> {
+    Arc::new(Traced)
+}
+
+#[cfg(not(feature = "tracing"))]
+pub(crate) fn default_observer() -> Arc<dyn Observer> {
+    Arc::new(crate::observe::Ignore)
+}
+
+#[cfg(not(feature = "tracing"))]
+pub(crate) fn work<F: Future>(_: &Key, _: u64, work: F) -> F {
+    work
+}
+
+#[cfg(not(feature = "tracing"))]
+pub(crate) fn probe<F: Future>(_: &Key, _: u64, probe: F) -> F {
+    probe
+}
+
+#[cfg(feature = "tracing")]
+pub(crate) fn work<F: Future>(key: &Key, fence: u64, work: F) -> impl Future<Output = F::Output> + use<F> {
+    use tracing::Instrument;
+    let span = tracing::debug_span!(target: "ichido", "ichido.work", otel.kind = "internal", ichido.key = %key, ichido.fence = fence);
+    work.instrument(span)
+}
+
+#[cfg(feature = "tracing")]
+pub(crate) fn probe<F: Future>(key: &Key, fence: u64, probe: F) -> impl Future<Output = F::Output> + use<F> {
+    use tracing::Instrument;
+    let span = tracing::debug_span!(target: "ichido", "ichido.probe", otel.kind = "client", ichido.key = %key, ichido.fence = fence);
+    probe.instrument(span)
+}
+
+#[cfg(feature = "tracing")]
+pub use self::traced::Traced;
+
+#[cfg(feature = "tracing")]
+mod traced {
+    use std::time::Duration;
+
+    use serde_json::{Map, Value};
+    use tracing::{Level, event};
+
+    use crate::observe::{Event, Observer};
+
+    /// Turns what happens into `tracing` events with stable names and fields. It is the default observer.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub struct Traced;
+
+    impl Observer for Traced {
+        fn observe(&self, event: &Event<'_>) {
+            match event {
+                Event::Decided { key, strength, decision, reason, store_latency, fallback, first } => event!(
+                    name: "ichido.decided", target: "ichido", Level::DEBUG,
+                    ichido.key = %key,
+                    ichido.strength = strength.name(),
+                    ichido.decision = decision.name(),
+                    ichido.reason = reason.name(),
+                    ichido.fallback = fallback,
+                    ichido.store_ms = store_latency.map(millis),
+                    ichido.first = (!first.is_empty()).then(|| json(first)),
+                    "checked {key}: {} ({})", decision.name(), reason.name()
+                ),
+                Event::Doubted { key, fence } => event!(
+                    name: "ichido.doubted", target: "ichido", Level::DEBUG,
+                    ichido.key = %key, ichido.fence = fence,
+                    "an earlier worker may have performed {key}"
+                ),
+                Event::Probed { key, done } => event!(
+                    name: "ichido.probed", target: "ichido", Level::DEBUG,
+                    ichido.key = %key, ichido.done = done,
+                    "asked the destination about {key}: {}", if *done { "it was performed" } else { "it was not performed" }
+                ),
+                Event::Settled { key, state, store_latency } => event!(
+                    name: "ichido.settled", target: "ichido", Level::DEBUG,
+                    ichido.key = %key, ichido.state = state.name(), ichido.store_ms = store_latency.map(millis),
+                    "settled the claim on {key} as {}", state.name()
+                ),
+                Event::Fenced { key, fence } => event!(
+                    name: "ichido.fenced", target: "ichido", Level::WARN,
+                    ichido.key = %key, ichido.fence = fence,
+                    "a late worker tried to settle {key} with fence {fence}; its claim had been taken over, so nothing was changed"
+                ),
+                Event::StoreFailed { key, operation, error } => event!(
+                    name: "ichido.store_failed", target: "ichido", Level::WARN,
+                    ichido.key = %key, db.operation.name = operation.name(), error.type = error.kind().name(),
+                    exception.message = %causes(*error),
+                    "the store failed in {} for {key}", operation.name()
+                ),
+                Event::BreakerOpened => event!(
+                    name: "ichido.breaker_opened", target: "ichido", Level::WARN,
+                    "the store failed several times in a row; namespaces that fail open do not ask it for a while"
+                ),
+                Event::BreakerClosed => event!(
+                    name: "ichido.breaker_closed", target: "ichido", Level::INFO,
+                    "the store answers again"
+                ),
+                Event::AdmittedWithoutStore { key } => event!(
+                    name: "ichido.admitted_without_store", target: "ichido", Level::WARN,
+                    ichido.key = %key,
+                    "admitted {key} without the store, because the store is down"
+                ),
+                Event::Unrecorded { key } => event!(
+                    name: "ichido.unrecorded", target: "ichido", Level::WARN,
+                    ichido.key = %key,
+                    "performed {key}, but could not record its outcome in the store"
+                ),
+                Event::JournalFull { key } => event!(
+                    name: "ichido.journal_full", target: "ichido", Level::WARN,
+                    ichido.key = %key,
+                    "the local memory for outages is full; could not remember {key}"
+                ),
+                Event::Reconciled { key, conflict } => event!(
+                    name: "ichido.reconciled", target: "ichido", Level::INFO,
+                    ichido.key = %key, ichido.conflict = conflict,
+                    "wrote {key}, which was admitted during an outage, to the store{}",
+                    if *conflict { "; another instance had admitted it too" } else { "" }
+                ),
+            }
+        }
+    }
+
+    fn millis(latency: Duration) -> f64 {
+        latency.as_secs_f64() * 1000.0
+    }
+
+    fn json(attributes: &[(String, Value)]) -> String {
+        Value::Object(attributes.iter().cloned().collect::<Map<_, _>>()).to_string()
+    }
+
+    /// An error and its causes, in one line.
+    fn causes(error: &dyn std::error::Error) -> String {
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        text
+    }
+}
