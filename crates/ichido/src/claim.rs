@@ -24,6 +24,7 @@ impl Claim {
         Self { key, fence, lease: Arc::new(lease) }
     }
 
+    /// The key that is claimed.
     pub fn key(&self) -> &Key {
         &self.key
     }
@@ -60,9 +61,12 @@ impl fmt::Debug for Claim {
 
 /// Why a lease could not be renewed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Lost {
+    /// Another call holds the claim now, or the claim was ended by hand.
     #[error("the lease could not be renewed, because another call has taken over the claim")]
     TakenOver,
+    /// The store did not answer. The claim may still be held.
     #[error("the lease could not be renewed, because the store failed")]
     Store(#[source] store::Error),
 }

@@ -14,14 +14,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct Timestamp(u64);
 
 impl Timestamp {
+    /// This many milliseconds after the Unix epoch.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
     }
 
+    /// This many seconds after the Unix epoch.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1000))
     }
 
+    /// Milliseconds since the Unix epoch.
     pub const fn as_millis(self) -> u64 {
         self.0
     }
@@ -41,6 +44,7 @@ impl Timestamp {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
+    /// This much earlier, but not before the epoch.
     pub fn saturating_sub(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(whole_millis(duration)))
     }
@@ -98,7 +102,9 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Tells the time, and waits.
 pub trait Clock: Send + Sync + 'static {
+    /// The time now.
     fn now(&self) -> Timestamp;
+    /// Completes when this much time has passed.
     fn sleep(&self, duration: Duration) -> Sleep;
 }
 

@@ -23,6 +23,7 @@ pub struct DigestKey {
 }
 
 impl DigestKey {
+    /// The key of this secret, which may have any length.
     pub fn new(secret: &[u8]) -> Self {
         #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
         let mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
@@ -57,6 +58,8 @@ pub struct DigestsBuilder<'k> {
 }
 
 impl DigestsBuilder<'_> {
+    /// Adds a field. A second value under the same name replaces the first.
+    #[must_use]
     pub fn field(mut self, name: impl Into<String>, value: impl AsRef<[u8]>) -> Self {
         let name = name.into();
         let digest = self.key.digest(&name, value.as_ref());
@@ -64,6 +67,7 @@ impl DigestsBuilder<'_> {
         self
     }
 
+    /// The digests of the fields.
     pub fn build(self) -> Digests {
         Digests { key_id: self.key.id.clone(), fields: self.fields }
     }

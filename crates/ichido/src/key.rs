@@ -23,13 +23,19 @@ const SEPARATOR: char = '#';
 
 /// Why a key could not be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {
+    /// The namespace has no name, or the key has no part.
     #[error("a key needs a namespace with a name and at least one part; the namespace is {namespace:?}")]
     Empty { namespace: String },
+    /// One part is empty.
     #[error("part {index} (counted from 0) of a key of namespace {namespace:?} is empty")]
     EmptyPart { namespace: String, index: usize },
+    /// The stored text is longer than [`MAX_KEY_BYTES`].
     #[error("a key of namespace {namespace:?} would take {bytes} bytes; at most {MAX_KEY_BYTES} are allowed")]
     TooLong { namespace: String, bytes: usize },
+    /// An [unprefixed](Namespace::unprefixed) key has more than one part.
     #[error("a key of the unprefixed namespace {namespace:?} must have exactly one part; it has {parts}")]
     Unprefixed { namespace: String, parts: usize },
 }
@@ -47,6 +53,7 @@ pub enum OutagePolicy {
 
 /// A group of keys with the same meaning, retention, lease and outage policy.
 #[derive(Debug, Clone)]
+#[must_use = "settings return a new namespace"]
 pub struct Namespace(Arc<Inner>);
 
 #[derive(Debug, Clone)]
@@ -121,6 +128,7 @@ impl Namespace {
         self
     }
 
+    /// The name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -141,6 +149,7 @@ impl Namespace {
         self.0.outage == OutagePolicy::Open
     }
 
+    /// What happens to its keys while the store cannot be reached.
     pub fn outage_policy(&self) -> OutagePolicy {
         self.0.outage
     }
@@ -215,6 +224,7 @@ impl Key {
         Ok(Key { namespace: Namespace::unprefixed(name), text: text.into() })
     }
 
+    /// The namespace that made the key.
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }

@@ -42,11 +42,13 @@ impl From<Key> for Named {
 }
 
 impl Named {
+    /// Refuses a duplicate with a different payload.
     pub fn digests(mut self, digests: Digests) -> Self {
         self.digests = Some(digests);
         self
     }
 
+    /// Stores an attribute of the caller beside the library's.
     pub fn attribute(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.attributes.push((name.into(), value.into()));
         self

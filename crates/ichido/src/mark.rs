@@ -27,6 +27,7 @@ pub enum Marked {
 }
 
 impl Marked {
+    /// Is this call the first one?
     pub fn is_new(self) -> bool {
         self == Self::New
     }

@@ -134,6 +134,7 @@ impl Reason {
 /// Something that happened.
 #[derive(Debug)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the variants say what their fields are")]
 pub enum Event<'a> {
     /// A call learned whether it is the first one. Each call reports this once, however long it waited for another one.
     Decided {

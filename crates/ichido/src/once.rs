@@ -73,6 +73,7 @@ impl fmt::Debug for Once {
 }
 
 /// Builds a [`Once`].
+#[must_use = "nothing is built until `build` is called"]
 pub struct Builder {
     store: Box<dyn AnyStore>,
     clock: Option<Arc<dyn Clock>>,
@@ -112,6 +113,7 @@ impl Builder {
         self
     }
 
+    /// Builds it.
     #[cfg(feature = "tokio")]
     pub fn build(self) -> Once {
         let clock = self.clock.clone().unwrap_or_else(|| Arc::new(crate::clock::SystemClock));
@@ -145,6 +147,7 @@ impl Once {
         Self::builder(store).build()
     }
 
+    /// With settings of your own.
     pub fn builder(store: impl Store) -> Builder {
         Builder {
             store: Box::new(store),

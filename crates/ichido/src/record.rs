@@ -30,6 +30,7 @@ impl Owner {
         Self(uuid::Uuid::new_v4().simple().to_string().into())
     }
 
+    /// The token.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -84,8 +85,10 @@ impl Outcome {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoValue {
+    /// It was too large, or could not be written as JSON.
     #[error("its value was not kept: it was larger than {MAX_OUTCOME_BYTES} bytes, or could not be written as JSON")]
     NotKept,
+    /// The type of the value has changed since it was recorded.
     #[error("its recorded value cannot be read as the type that the caller expects")]
     Unreadable(#[source] serde_json::Error),
     /// A mark, or a `join` without an outcome, made the record.
@@ -98,6 +101,7 @@ pub enum NoValue {
 
 /// What became of the effect of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the variants say what their fields are")]
 pub enum State {
     /// A worker holds the claim. From `lease_until` on, another call may take over.
     Claimed { lease_until: Timestamp },
@@ -111,6 +115,7 @@ pub enum State {
 }
 
 impl State {
+    /// The state without its details.
     pub fn kind(&self) -> StateKind {
         match self {
             Self::Claimed { .. } => StateKind::Claimed,
@@ -129,13 +134,18 @@ impl State {
 /// A [`State`] without its details.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateKind {
+    /// [`State::Claimed`]
     Claimed,
+    /// [`State::Completed`]
     Completed,
+    /// [`State::Failed`]
     Failed,
+    /// [`State::Released`]
     Released,
 }
 
 impl StateKind {
+    /// All of them.
     pub const ALL: [Self; 4] = [Self::Claimed, Self::Completed, Self::Failed, Self::Released];
 
     /// The word for it in the store, in logs and in the operator's tool.
@@ -148,6 +158,7 @@ impl StateKind {
         }
     }
 
+    /// The kind with this [name](Self::name).
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -217,17 +228,24 @@ pub(crate) fn reason(error: &dyn fmt::Display) -> String {
 
 /// Why a record could not be written or read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {
+    /// The item is not a record.
     #[error("the item has no attribute {0:?}, so it is not a record of this library")]
     Missing(&'static str),
+    /// An attribute of the library has another type than it writes.
     #[error("attribute {name:?} of the record is not {expected}")]
     Malformed { name: String, expected: &'static str },
+    /// A later version of the library wrote it.
     #[error(
         "the record has format {found}, but this version of the library knows only formats up to {FORMAT}; update the library"
     )]
     NewerFormat { found: u64 },
+    /// The caller's attribute has a name of the library or of the table.
     #[error("attribute {0:?} is reserved for the library or the table; choose another name")]
     ReservedAttribute(String),
+    /// The outcome is not JSON.
     #[error("the outcome cannot be converted to or from JSON of the expected type")]
     Outcome(#[source] serde_json::Error),
 }

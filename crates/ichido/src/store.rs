@@ -24,13 +24,19 @@ pub type Attributes = Vec<(String, Value)>;
 /// A request to write a new record if the key is free.
 #[derive(Debug, Clone)]
 pub struct Admit<'a> {
+    /// The key to write.
     pub key: &'a Key,
+    /// The token of the call.
     pub owner: Owner,
+    /// The time of the call.
     pub now: Timestamp,
     /// `Claimed` before a work; `Completed` or `Failed` if it is settled already.
     pub state: State,
+    /// From this time on, the record counts as absent. `None`: never.
     pub expires_at: Option<Timestamp>,
+    /// The digests of the payload.
     pub digests: Option<&'a Digests>,
+    /// The caller's attributes.
     pub attributes: &'a Attributes,
     /// A claim that must not take over a key whose effect may have happened.
     pub refuses_doubt: bool,
@@ -55,6 +61,7 @@ impl Admit<'_> {
 #[derive(Debug, Clone)]
 pub enum Admitted {
     /// The record is written. `previous`: the record that it replaced, if the store knows it.
+    #[expect(missing_docs, reason = "the fence is the one of the new record")]
     Won { fence: u64, previous: Option<Record> },
     /// The key is not free. This is its record.
     Held(Record),
@@ -63,20 +70,31 @@ pub enum Admitted {
 /// A request to change a record, by the holder of its claim.
 #[derive(Debug, Clone)]
 pub struct Settle<'a> {
+    /// The key to change.
     pub key: &'a Key,
+    /// The token of the call that holds the claim.
     pub owner: Owner,
+    /// The fence of its claim.
     pub fence: u64,
+    /// The time of the call.
     pub now: Timestamp,
+    /// What the claim becomes.
     pub to: Transition,
+    /// From this time on, the record counts as absent. `None`: never.
     pub expires_at: Option<Timestamp>,
 }
 
 /// How a claim changes.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the fields are those of the states")]
 pub enum Transition {
+    /// To [`State::Completed`].
     Complete { outcome: Outcome },
+    /// To [`State::Failed`].
     Fail { reason: String },
+    /// To [`State::Released`].
     Release { reason: String, uncertain: bool },
+    /// It stays claimed, with a later end of the lease.
     Renew { lease_until: Timestamp },
 }
 
@@ -95,6 +113,7 @@ impl Transition {
 /// The answer to [`Settle`].
 #[derive(Debug, Clone)]
 pub enum Settled {
+    /// The record is changed.
     Done,
     /// Another call has taken over the claim, or the claim has ended. Nothing was changed. `None`: there is no record.
     Lost(Option<Record>),
@@ -102,8 +121,11 @@ pub enum Settled {
 
 /// Keeps records.
 pub trait Store: Send + Sync + 'static {
+    /// Writes a new record if the key is free.
     fn admit(&self, request: &Admit<'_>) -> impl Future<Output = Result<Admitted, Error>> + Send;
+    /// Changes a record for the holder of its claim.
     fn settle(&self, request: &Settle<'_>) -> impl Future<Output = Result<Settled, Error>> + Send;
+    /// Reads the record of a key. Expired records are returned too.
     fn read(&self, key: &Key) -> impl Future<Output = Result<Option<Record>, Error>> + Send;
 }
 
@@ -135,6 +157,7 @@ pub type Source = Box<dyn StdError + Send + Sync>;
 
 /// Why a call to the store failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// Throttling, a 5xx, a timeout, no connection. The store may have done what it was asked to.
     #[error("the store did not answer or is overloaded; try again later")]
@@ -162,6 +185,7 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The word for it in logs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Transient => "transient",
@@ -172,6 +196,7 @@ impl Kind {
 }
 
 impl Error {
+    /// Its kind.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Transient(_) => Kind::Transient,
@@ -180,6 +205,7 @@ impl Error {
         }
     }
 
+    /// May it pass by itself?
     pub fn is_transient(&self) -> bool {
         self.kind() == Kind::Transient
     }

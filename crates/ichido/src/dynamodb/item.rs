@@ -35,6 +35,7 @@ use crate::store::{Admit, Attributes, Settle, Transition};
 pub type Item = HashMap<String, AttributeValue>;
 
 /// The names of the library's attributes.
+#[expect(missing_docs, reason = "the table above says what they are")]
 pub mod attr {
     pub const PREFIX: &str = "ichido_";
     pub const FORMAT: &str = "ichido_format";

@@ -38,6 +38,7 @@ pub const TOMBSTONE_RETENTION: Duration = Duration::from_secs(60 * 60);
 /// The record of a key, as an item for a transaction. Make one per request and use it for every attempt: by its owner
 /// token, an attempt whose answer was lost is recognised.
 #[derive(Clone)]
+#[must_use = "it is written only if its item is part of a transaction"]
 pub struct Join {
     table: Table,
     key: Key,
@@ -59,6 +60,7 @@ impl fmt::Debug for Join {
 
 /// What the record says about a transaction.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the variants say what their fields are")]
 pub enum Verdict {
     /// It was committed, by this attempt or by an earlier one of the same `Join` whose answer was lost.
     New,
@@ -77,6 +79,7 @@ pub enum Verdict {
 /// The record that was found, with its item.
 #[derive(Debug, Clone)]
 pub struct Recorded {
+    /// The record.
     pub record: Record,
     /// The whole item, the caller's attributes included.
     pub item: Item,
@@ -101,6 +104,7 @@ impl Recorded {
 }
 
 impl Join {
+    /// The record of this key in this table.
     pub fn new(table: &Table, key: &Key) -> Self {
         Self {
             table: table.clone(),

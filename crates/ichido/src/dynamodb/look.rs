@@ -19,6 +19,7 @@ const PAGE: i32 = 500;
 /// The item that is stored under a key.
 #[derive(Debug)]
 pub struct StoredItem {
+    /// The key.
     pub key: Key,
     /// An error if the item is not a record of the library, or has a newer format.
     pub record: Result<Record, record::Error>,
@@ -38,6 +39,7 @@ pub struct Wanted<'a> {
 /// What a scan of a table found.
 #[derive(Debug)]
 pub struct Listing {
+    /// The items that were found.
     pub items: Vec<StoredItem>,
     /// How many items were examined.
     pub examined: usize,

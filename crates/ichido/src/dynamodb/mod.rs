@@ -41,6 +41,7 @@ use crate::store::{Admit, Admitted, Error, Settle, Settled, Store, Transition};
 use item::{Item, attr};
 
 /// A table, and the names of its keys and its expiry attribute.
+#[must_use = "settings return a new table"]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     pub(crate) name: String,
@@ -148,6 +149,7 @@ struct Expressions {
 }
 
 impl DynamoDb {
+    /// Keeps records in this table.
     pub fn new(client: Client, table: Table) -> Self {
         let expressions = Expressions {
             claimable: claimable(),
@@ -158,6 +160,7 @@ impl DynamoDb {
         Self { client, table, expressions }
     }
 
+    /// The table.
     pub fn table(&self) -> &Table {
         &self.table
     }

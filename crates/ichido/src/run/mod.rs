@@ -364,6 +364,7 @@ impl<T, E> OrFailure<T, E> for Result<T, E> {
 /// Why a run has no outcome.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error<E> {
     /// Another call holds the claim. The effect is not done yet: do not report success to a caller that would then
     /// forget the event.
@@ -435,6 +436,7 @@ impl<E> Error<E> {
 pub enum Probed<T> {
     /// The effect was performed, with this outcome.
     Done(T),
+    /// The effect was not performed.
     NotDone,
 }
 
