@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod background;
 mod breaker;
 mod claim;
 mod clock;
