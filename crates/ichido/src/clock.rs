@@ -3,6 +3,8 @@
 //! Everything in this crate that reads the time or waits uses a [`Clock`]. So a simulation controls time, and nothing depends
 //! on timers that a frozen Lambda would not fire.
 
+mod thread;
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -119,19 +121,24 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     }
 }
 
-/// The machine's own clock; sleeps on tokio.
-#[cfg(feature = "tokio")]
+/// The machine's own clock.
+///
+/// With the `tokio` feature, and on a tokio runtime, it sleeps on tokio's timers. Elsewhere each sleep has a thread of its
+/// own, so that it works on every runtime. Only calls that wait for another call sleep.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
-#[cfg(feature = "tokio")]
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         SystemTime::now().into()
     }
 
     fn sleep(&self, duration: Duration) -> Sleep {
-        Box::pin(tokio::time::sleep(duration))
+        #[cfg(feature = "tokio")]
+        if tokio::runtime::Handle::try_current().is_ok() {
+            return Box::pin(tokio::time::sleep(duration));
+        }
+        Box::pin(thread::ThreadSleep::new(duration))
     }
 }
 

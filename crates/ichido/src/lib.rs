@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![deny(missing_docs)]
 
+mod background;
 mod breaker;
 mod claim;
 mod clock;
@@ -22,9 +23,7 @@ mod trace;
 
 pub use breaker::{DEFAULT_FAILURES_TO_OPEN, DEFAULT_PROBE_INTERVAL};
 pub use claim::{Claim, Lost};
-#[cfg(feature = "tokio")]
-pub use clock::SystemClock;
-pub use clock::{Clock, Sleep, Timestamp, whole_millis};
+pub use clock::{Clock, Sleep, SystemClock, Timestamp, whole_millis};
 pub use digest::{DigestKey, Digests, DigestsBuilder};
 pub use key::{Key, Namespace};
 pub use mark::{Mark, Marked};

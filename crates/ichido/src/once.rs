@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::breaker::{self, Breaker, Gate};
-use crate::clock::{Clock, Timestamp};
+use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::key::Key;
 use crate::mark::Mark;
 use crate::memory::{self, Known, Memory, Remembered};
@@ -113,24 +113,12 @@ impl Builder {
         self
     }
 
-    /// Builds it.
-    #[cfg(feature = "tokio")]
+    /// The [`Once`]. Its clock is the machine's, unless [`clock`](Self::clock) gave another one.
     pub fn build(self) -> Once {
-        let clock = self.clock.clone().unwrap_or_else(|| Arc::new(crate::clock::SystemClock));
-        self.build_with(clock)
-    }
-
-    /// Without the `tokio` feature there is no default clock.
-    #[cfg(not(feature = "tokio"))]
-    pub fn build(self, clock: impl Clock) -> Once {
-        self.build_with(Arc::new(clock))
-    }
-
-    fn build_with(self, clock: Arc<dyn Clock>) -> Once {
         let outage = self.outage;
         Once(Arc::new(Inner {
             store: self.store,
-            clock,
+            clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock)),
             observer: self.observer,
             owners: self.owners,
             reconciled_per_call: outage.reconciled_per_call,
@@ -142,7 +130,6 @@ impl Builder {
 
 impl Once {
     /// With the machine's clock, no observer and the default outage settings.
-    #[cfg(feature = "tokio")]
     pub fn new(store: impl Store) -> Self {
         Self::builder(store).build()
     }

@@ -16,7 +16,7 @@ use ichido::{Clock as _, Timestamp};
 use serde_json::{Value, json};
 use template::{Table, Template};
 
-use crate::clock::ManualClock;
+use crate::ManualClock;
 use crate::faults::{Calls, Faults, Faulty};
 
 /// An embedded DynamoDB. Clones are the same one.

@@ -8,7 +8,7 @@ use aws_smithy_runtime_api::http::StatusCode;
 use bytes::Bytes;
 
 use super::faults::{Broken, Call, Faulty};
-use crate::outside::Outside;
+use crate::Outside;
 
 /// An HTTP client for the SDK that sends every request to `faulty`, and reports each call to `outside`.
 #[must_use]

@@ -1,7 +1,7 @@
 //! Tells the kind of an error of the DynamoDB client.
 
+use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
-use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 
 use crate::store::Error;
 

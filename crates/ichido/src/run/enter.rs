@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::settle::DROPPED;
 use super::{Call, Error, Held, Recorded};
+use crate::background;
 use crate::breaker::Gate;
 use crate::clock::Timestamp;
 use crate::digest::{self, Digests};
@@ -70,17 +71,13 @@ impl Claiming<'_> {
 
 impl Drop for Claiming<'_> {
     fn drop(&mut self) {
-        #[cfg(feature = "tokio")]
-        if !self.answered
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
+        if !self.answered {
             let (inner, key, owner) = (Arc::clone(self.call.inner), self.call.key.clone(), self.owner.clone());
-            runtime.spawn(async move { inner.release_unanswered(&key, &owner).await });
+            background::spawn(async move { inner.release_unanswered(&key, &owner).await });
         }
     }
 }
 
-#[cfg(feature = "tokio")]
 impl crate::once::Inner {
     /// Releases a claim whose call was dropped before the claim was answered, if the store has made it by now. If it has
     /// not, and makes it later, the claim ends with its lease. Nothing was done under it.

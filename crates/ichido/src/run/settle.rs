@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Call, Done, Error, Held, How, Recorded, replay};
+use crate::background;
 use crate::clock::Timestamp;
 use crate::digest;
 use crate::memory::{Kept, Known, Remembered, Unwritten};
@@ -53,18 +54,15 @@ impl<'a> Settling<'a> {
         if uncertain {
             self.remember(Known::Uncertain);
         }
-        #[cfg(feature = "tokio")]
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let (inner, held) = (Arc::clone(inner), self.held.clone());
-            let (key, digests, attributes) = (key.clone(), digests.clone(), attributes.clone());
-            runtime.spawn(async move {
-                let call = Call { digests, attributes, ..Call::new(&inner, key) };
-                let settling = Settling::new(&call, &held);
-                // If the runtime ends before the task does, there is nobody left to tell.
-                settling.ended.store(true, Ordering::Relaxed);
-                settling.release(DROPPED.to_owned(), uncertain).await;
-            });
-        }
+        let (inner, held) = (Arc::clone(inner), self.held.clone());
+        let (key, digests, attributes) = (key.clone(), digests.clone(), attributes.clone());
+        background::spawn(async move {
+            let call = Call { digests, attributes, ..Call::new(&inner, key) };
+            let settling = Settling::new(&call, &held);
+            // If the runtime ends before the task does, there is nobody left to tell.
+            settling.ended.store(true, Ordering::Relaxed);
+            settling.release(DROPPED.to_owned(), uncertain).await;
+        });
     }
 
     fn end(&self) {

@@ -6,7 +6,7 @@
 //! begins, so a run should own its tasks (`JoinSet`, `join!`).
 //!
 //! ```
-//! # use testkit::{Outside, interrupt};
+//! # use ichido_testkit::{Outside, interrupt};
 //! # use std::cell::RefCell;
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
 //! struct World { outside: Outside, sent: RefCell<Vec<&'static str>> }
@@ -27,12 +27,13 @@
 //! ```
 
 use std::fmt::Debug;
+use std::future::{Future, poll_fn};
 use std::io::Write as _;
 use std::pin::pin;
+use std::task::Poll;
 
-use futures::future::{Either, select};
-
-use emulator::outside::{Outside, Side, Stop};
+use crate::outside::{Outside, Side, Stop};
+use crate::turn::Turn;
 
 /// A run with more calls than this counts as endless.
 pub const MAX_CALLS: usize = 10_000;
@@ -69,7 +70,7 @@ pub async fn at_every_call<W, E: Debug>(
     for call in 1..=MAX_CALLS {
         for side in [Side::Before, Side::After] {
             let stop = Stop { call, side };
-            let mut witness = Witness { stop, outside: Outside::new() };
+            let mut witness = Witness { stop, at: None, outside: Outside::new() };
             let outside = witness.outside.clone();
             let world = world(outside.clone()).await;
             outside.begin(Some(stop));
@@ -87,6 +88,7 @@ pub async fn at_every_call<W, E: Debug>(
                 }
                 None => {
                     report.stops += 1;
+                    witness.at = outside.calls().pop();
                     repeat(&world, &outside, &run, &recover, None, &mut report).await;
                     check(&world).await;
                     witness.release();
@@ -99,17 +101,21 @@ pub async fn at_every_call<W, E: Debug>(
 
 /// `None` if it died.
 async fn one_run<E>(outside: &Outside, run: impl Future<Output = Result<(), E>>) -> Option<Result<(), E>> {
-    match select(Box::pin(run), pin!(outside.death())).await {
-        Either::Left((end, _)) => Some(end),
-        Either::Right(((), run)) => {
-            drop(run);
-            // What the run spawned when it was dropped belongs to the dead process: it comes to its next call and no further.
-            for _ in 0..TURNS_AFTER_DEATH {
-                tokio::task::yield_now().await;
-            }
-            None
+    let mut run = Box::pin(run);
+    let mut death = pin!(outside.death());
+    let ended = poll_fn(|cx| match run.as_mut().poll(cx) {
+        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Pending => death.as_mut().poll(cx).map(|()| None),
+    })
+    .await;
+    if ended.is_none() {
+        drop(run);
+        // What the run spawned when it was dropped belongs to the dead process: it comes to its next call and no further.
+        for _ in 0..TURNS_AFTER_DEATH {
+            Turn::default().await;
         }
     }
+    ended
 }
 
 async fn repeat<W, E: Debug>(
@@ -135,6 +141,8 @@ async fn repeat<W, E: Debug>(
 /// Prints where the run was stopped if the test panics, because the assertion does not know it.
 struct Witness {
     stop: Stop,
+    /// The name of the call at which it died. `None`: it has not died yet.
+    at: Option<String>,
     outside: Outside,
 }
 
@@ -147,12 +155,11 @@ impl Witness {
 impl Drop for Witness {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let calls = self.outside.calls();
-            let _ = writeln!(
-                std::io::stderr(),
-                "the run had been stopped {}; the calls of the last run: {calls:?}",
-                self.stop
-            );
+            let Self { stop, at, outside } = self;
+            let stopped = at.as_ref().map_or("the run had not been stopped".to_owned(), |name| {
+                format!("the run had been stopped {stop} ({name})")
+            });
+            let _ = writeln!(std::io::stderr(), "{stopped}; the calls of the last run: {:?}", outside.calls());
         }
     }
 }

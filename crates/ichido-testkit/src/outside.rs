@@ -1,13 +1,15 @@
 //! Numbers the calls of a run to the outside, so that a test can stop the run at each of them.
 //!
-//! All effects of a run go through one [`Outside`]: the embedded DynamoDB reports its calls to it, and a fake destination
-//! wraps its work in [`Outside::call`]. `interrupt` in `crates/testkit` uses it to let a process die right before or right
-//! after each call.
+//! All effects of a run go through one [`Outside`]: a store reports its calls to it
+//! ([`Memory::with_outside`](crate::model::Memory::with_outside)), and a fake destination wraps its work in
+//! [`Outside::call`]. [`interrupt`](crate::interrupt) uses it to let a process die right before or right after each call.
 
 use std::fmt;
 use std::future::{Future, pending, poll_fn};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
+
+use crate::lock::lock;
 
 /// On which side of a call the process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +117,6 @@ impl Outside {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        telemetry::lock(&self.state)
+        lock(&self.state)
     }
 }

@@ -15,10 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use aws_sdk_dynamodb::config::{AsyncSleep, Sleep};
-use futures::future::BoxFuture;
 use ichido::{Clock, Timestamp, whole_millis};
-use telemetry::lock;
+
+use crate::lock::lock;
 
 /// The time of a new clock: 2026-01-01T00:00:00Z in milliseconds. Any fixed time would do.
 pub const START_MS: u64 = 1_767_225_600_000;
@@ -100,7 +99,7 @@ impl ManualClock {
     }
 
     /// Completes `duration` later in this clock's time.
-    pub fn wait(&self, duration: Duration) -> impl Future<Output = ()> + Send + use<> {
+    pub fn wait(&self, duration: Duration) -> impl Future<Output = ()> + Send + Sync + use<> {
         let duration = whole_millis(duration);
         Asleep { state: Arc::clone(&self.state), duration, key: None, turns: 0 }
     }
@@ -132,10 +131,11 @@ impl Clock for ManualClock {
     }
 }
 
-/// The SDK's backoff and timeouts use this clock.
-impl AsyncSleep for ManualClock {
-    fn sleep(&self, duration: Duration) -> Sleep {
-        Sleep::new(SyncFuture(Mutex::new(Box::pin(self.wait(duration)))))
+/// The backoff and the timeouts of the AWS SDK use this clock: `aws_sdk_dynamodb::Config::builder().sleep_impl(clock)`.
+#[cfg(feature = "sdk")]
+impl aws_smithy_async::rt::sleep::AsyncSleep for ManualClock {
+    fn sleep(&self, duration: Duration) -> aws_smithy_async::rt::sleep::Sleep {
+        aws_smithy_async::rt::sleep::Sleep::new(self.wait(duration))
     }
 }
 
@@ -194,21 +194,9 @@ impl Drop for Asleep {
     }
 }
 
-/// The SDK requires sleeps that are `Sync`. Only one owner polls a future, so nobody waits for this lock.
-struct SyncFuture(Mutex<BoxFuture<'static, ()>>);
-
-impl Future for SyncFuture {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        lock(&self.0).as_mut().poll(cx)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::future::join;
 
     #[tokio::test]
     async fn sleepers_wake_in_the_order_in_which_they_are_due_and_nobody_waits() {
@@ -221,7 +209,7 @@ mod tests {
                 order.lock().unwrap().push((ms, clock.now_ms() - START_MS));
             }
         };
-        join(nap(86_400_000), join(nap(5), nap(700))).await;
+        tokio::join!(nap(86_400_000), nap(5), nap(700));
         assert_eq!(*order.lock().unwrap(), [(5, 5), (700, 700), (86_400_000, 86_400_000)]);
         assert_eq!(clock.sleepers(), 0);
     }

@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use futures::future::BoxFuture;
-
 use crate::clock::ManualClock;
+use crate::lock::lock;
+use crate::turn::Turn;
 
 /// Which tasks die together.
 pub type Group = u32;
@@ -43,7 +43,7 @@ struct State {
 struct Task {
     group: Group,
     /// `None` while it is polled.
-    future: Option<BoxFuture<'static, ()>>,
+    future: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 /// Why a simulation did not end.
@@ -118,7 +118,7 @@ impl Sim {
     /// Lets other tasks go first, if the seed decides so.
     pub async fn pause(&self) {
         for _ in 0..self.below(3) {
-            Yield(false).await;
+            Turn::default().await;
         }
     }
 
@@ -200,7 +200,7 @@ impl std::fmt::Debug for Sim {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        telemetry::lock(&self.state)
+        lock(&self.state)
     }
 }
 
@@ -215,21 +215,6 @@ impl Wake for Wakeup {
         if !state.ready.contains(&self.id) {
             state.ready.push(self.id);
         }
-    }
-}
-
-/// Pending once.
-struct Yield(bool);
-
-impl Future for Yield {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if std::mem::replace(&mut self.0, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
     }
 }
 
