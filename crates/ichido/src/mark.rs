@@ -1,6 +1,4 @@
 //! `mark`: at most once, with one conditional write.
-//!
-//! If the caller dies after its mark, the effect does not happen and no duplicate performs it. Use `run` where that matters.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -34,6 +32,9 @@ impl Marked {
 }
 
 /// A mark that is not made yet. Await it.
+///
+/// If the caller dies after its mark, the effect does not happen and no duplicate performs it. Use
+/// [`run`](crate::Once::run) where that matters.
 #[must_use = "a mark is made only when it is awaited"]
 pub struct Mark<'o> {
     inner: &'o Inner,

@@ -1,19 +1,4 @@
-//! `tracing` events and spans, if the feature `tracing` is on.
-//!
-//! | what | name | level | fields besides `ichido.key` |
-//! |---|---|---|---|
-//! | event | `ichido.decided` | DEBUG | `ichido.strength`, `ichido.decision`, `ichido.reason`, `ichido.fallback`, `ichido.store_ms`, `ichido.first` |
-//! | event | `ichido.doubted`, `ichido.probed` | DEBUG | `ichido.fence`; `ichido.done` |
-//! | event | `ichido.settled` | DEBUG | `ichido.state`, `ichido.store_ms` |
-//! | event | `ichido.fenced` | WARN | `ichido.fence` |
-//! | event | `ichido.store_failed` | WARN | `db.operation.name`, `error.type`, `exception.message` |
-//! | event | `ichido.breaker_opened`, `ichido.breaker_closed` | WARN, INFO | |
-//! | event | `ichido.admitted_without_store`, `ichido.unrecorded`, `ichido.journal_full` | WARN | |
-//! | event | `ichido.reconciled` | INFO | `ichido.conflict` |
-//! | span | `ichido.work`, `ichido.probe` | DEBUG | `ichido.fence`, `otel.kind` |
-//!
-//! All have the target `ichido`. The names of events and fields are part of the API. `ichido.first` is JSON: the attributes
-//! that the first call stored. If it stored its trace's id, a duplicate can link to that trace.
+//! `tracing` events and spans, if the feature `tracing` is on. `Traced` has their names.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -68,6 +53,21 @@ mod traced {
     use crate::observe::{Event, Observer};
 
     /// Turns what happens into `tracing` events with stable names and fields. It is the default observer.
+    ///
+    /// | what | name | level | fields besides `ichido.key` |
+    /// |---|---|---|---|
+    /// | event | `ichido.decided` | DEBUG | `ichido.strength`, `ichido.decision`, `ichido.reason`, `ichido.fallback`, `ichido.store_ms`, `ichido.first` |
+    /// | event | `ichido.doubted`, `ichido.probed` | DEBUG | `ichido.fence`; `ichido.done` |
+    /// | event | `ichido.settled` | DEBUG | `ichido.state`, `ichido.store_ms` |
+    /// | event | `ichido.fenced` | WARN | `ichido.fence` |
+    /// | event | `ichido.store_failed` | WARN | `db.operation.name`, `error.type`, `exception.message` |
+    /// | event | `ichido.breaker_opened`, `ichido.breaker_closed` | WARN, INFO | |
+    /// | event | `ichido.admitted_without_store`, `ichido.unrecorded`, `ichido.journal_full` | WARN | |
+    /// | event | `ichido.reconciled` | INFO | `ichido.conflict` |
+    /// | span | `ichido.work`, `ichido.probe` | DEBUG | `ichido.fence`, `otel.kind` |
+    ///
+    /// All have the target `ichido`. The names of events and fields are part of the API. `ichido.first` is JSON: the attributes
+    /// that the first call stored. If it stored its trace's id, a duplicate can link to that trace.
     #[derive(Debug, Clone, Copy, Default)]
     pub struct Traced;
 

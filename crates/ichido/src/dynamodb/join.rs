@@ -1,14 +1,4 @@
 //! `join`: the record as one item of the caller's own `TransactWriteItems`.
-//!
-//! The record is written together with the caller's writes or not at all. So there is no lease and no probe, and no second
-//! claim to fence off: it is exactly once by construction. Two things remain:
-//!
-//! - to understand why a transaction was refused. [`Join::verdict`] does that.
-//! - to be sure that a refused one stays refused. An attempt whose answer was lost may still be under way and be committed
-//!   after everybody has looked. A caller that is about to report "it did not happen" writes a
-//!   [tombstone](Join::tombstone) first.
-//!
-//! `join` never fails open: without the store there is no transaction.
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,6 +27,16 @@ pub const TOMBSTONE_RETENTION: Duration = Duration::from_secs(60 * 60);
 
 /// The record of a key, as an item for a transaction. Make one per request and use it for every attempt: by its owner
 /// token, an attempt whose answer was lost is recognised.
+///
+/// The record is written together with the caller's writes or not at all. So there is no lease and no probe, and no second
+/// claim to fence off: it is exactly once by construction. Two things remain:
+///
+/// - to understand why a transaction was refused. [`Join::verdict`] does that.
+/// - to be sure that a refused one stays refused. An attempt whose answer was lost may still be under way and be committed
+///   after everybody has looked. A caller that is about to report "it did not happen" writes a
+///   [tombstone](Join::tombstone) first.
+///
+/// `join` never fails open: without the store there is no transaction.
 #[derive(Clone)]
 #[must_use = "it is written only if its item is part of a transaction"]
 pub struct Join {

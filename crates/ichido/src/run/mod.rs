@@ -1,25 +1,4 @@
-//! `run`: one recorded outcome, even if workers crash, time out and race.
-//!
-//! [`Run::work`] is the protocol, step by step:
-//!
-//! 1. **Enter** (`enter.rs`): claim the key with one conditional write. A duplicate ends here: it gets the recorded
-//!    outcome, or an error that says why there is none.
-//! 2. **Ask**: if an earlier holder may have performed the effect, ask the probe. If the probe finds it done, that is
-//!    the outcome.
-//! 3. **Work**: perform the effect. The claim protects it until the lease ends; a long work renews its lease
-//!    (`renew.rs`).
-//! 4. **Settle** (`settle.rs`): record how it ended with one more write, on the condition that the claim still has
-//!    this call's owner token and fence. So a late worker cannot touch its successor's record.
-//!
-//! # Failures
-//!
-//! | what fails | what happens |
-//! |---|---|
-//! | the worker dies, or its future is dropped, after the claim | the claim ends with its lease; the next call takes over and asks its probe first |
-//! | the worker outlives its lease | another call may take over; the late settlement changes nothing |
-//! | the answer to a write is lost | a repeated write finds the owner token of the first one and counts as the same write |
-//! | the store fails before the claim | see [`OutagePolicy`](crate::key::OutagePolicy) |
-//! | the store fails after the effect | the outcome is kept in the local journal, and a later call writes it |
+//! `run`: one recorded outcome, even if workers crash, time out and race. [`Run`] has the protocol.
 
 mod enter;
 mod keep_alive;
@@ -48,6 +27,26 @@ use crate::store::{self, Attributes};
 use crate::trace;
 
 /// A call of `run` that has not started. Set its options, then give it its [`work`](Run::work).
+///
+/// 1. **Enter**: claim the key with one conditional write. A duplicate ends here: it gets the recorded outcome, or an
+///    error that says why there is none.
+/// 2. **Ask**: if an earlier holder may have performed the effect, ask the [probe](Run::probe). If the probe finds it done,
+///    that is the outcome.
+/// 3. **Work**: perform the effect. The claim protects it until the lease ends; a long work renews its lease
+///    ([`keep_alive`](Run::keep_alive)).
+/// 4. **Settle**: record how it ended with one more write, on the condition that the claim still has this call's owner token
+///    and fence. So a late worker cannot touch its successor's record.
+///
+/// # Failures
+///
+/// | what fails | what happens |
+/// |---|---|
+/// | the worker dies after the claim | the claim ends with its lease; the next call takes over and asks its probe first |
+/// | its future is dropped, or the work panics | a task of its own releases the claim, in doubt if the work had begun; without a runtime, as above |
+/// | the worker outlives its lease | another call may take over; the late settlement changes nothing |
+/// | the answer to a write is lost | a repeated write finds the owner token of the first one and counts as the same write |
+/// | the store fails before the claim | see [`OutagePolicy`](crate::key::OutagePolicy) |
+/// | the store fails after the effect | the outcome is kept in the local journal, and a later call writes it |
 #[must_use = "a run does nothing until it is given its work"]
 pub struct Run<'o, P = Undecided> {
     call: Call<'o>,
