@@ -8,6 +8,7 @@ mod clock;
 mod digest;
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb;
+pub mod http;
 pub mod key;
 #[cfg(feature = "lambda")]
 pub mod lambda;

@@ -1,0 +1,175 @@
+//! A response as it is recorded, and back.
+//!
+//! The outcome is JSON that a person can read in a console:
+//! `{"status": 201, "headers": [["content-type", "application/json"]], "text": "{\"id\":7}"}`. A body that is not UTF-8 is
+//! under `base64` instead of `text`. A body that would make the outcome larger than [`MAX_OUTCOME_BYTES`] is not kept: both
+//! are absent.
+
+use ::http::header::{HeaderName, HeaderValue, SET_COOKIE};
+use ::http::response::Parts;
+use ::http::{Response, StatusCode};
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::record::MAX_OUTCOME_BYTES;
+
+/// A character of a text takes at most this many bytes in JSON (`\u0000`).
+const MOST_BYTES_PER_BYTE: usize = 6;
+
+/// What is recorded of a response. `body`: all of its bytes, unless they are too many.
+pub(super) fn outcome(parts: &Parts, body: Option<&Bytes>, names: &[HeaderName]) -> Value {
+    let kept = |name: &HeaderName| *name != SET_COOKIE && names.contains(name);
+    let headers: Vec<[String; 2]> = parts
+        .headers
+        .iter()
+        .filter(|(name, _)| kept(name))
+        // A value may have bytes that are not UTF-8. Each byte becomes the character with its number.
+        .map(|(name, value)| [name.as_str().to_owned(), value.as_bytes().iter().copied().map(char::from).collect()])
+        .collect();
+    let mut outcome = json!({ "status": parts.status.as_u16(), "headers": headers });
+    let Some(body) = body else { return outcome };
+    let empty = outcome.to_string().len();
+    match std::str::from_utf8(body) {
+        Ok(text) => outcome["text"] = text.into(),
+        Err(_) => outcome["base64"] = encode(body).into(),
+    }
+    let surely_fits = empty + MOST_BYTES_PER_BYTE * body.len() + 16 <= MAX_OUTCOME_BYTES;
+    if !surely_fits
+        && outcome.to_string().len() > MAX_OUTCOME_BYTES
+        && let Some(members) = outcome.as_object_mut()
+    {
+        members.remove("text");
+        members.remove("base64");
+    }
+    outcome
+}
+
+/// A recorded response. `None` in its body: the body was not kept.
+pub(super) fn response(outcome: &Value) -> Option<Response<Option<Bytes>>> {
+    let status = u16::try_from(outcome.get("status")?.as_u64()?).ok()?;
+    let body = match (outcome.get("text"), outcome.get("base64")) {
+        (Some(text), _) => Some(Bytes::from(text.as_str()?.to_owned())),
+        (None, Some(encoded)) => Some(decode(encoded.as_str()?)?.into()),
+        (None, None) => None,
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(status).ok()?;
+    for header in outcome.get("headers")?.as_array()? {
+        let name = HeaderName::from_bytes(header.get(0)?.as_str()?.as_bytes()).ok()?;
+        let value: Option<Vec<u8>> = header.get(1)?.as_str()?.chars().map(|c| u8::try_from(c).ok()).collect();
+        response.headers_mut().append(name, HeaderValue::from_bytes(&value?).ok()?);
+    }
+    Some(response)
+}
+
+// Base64 (RFC 4648, with padding). It is written here because nothing else in this crate needs it.
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+fn encode(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let group = chunk.iter().fold(0_u32, |group, byte| group << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for at in 0..4 {
+            let six = (group >> (18 - 6 * at)) & 63;
+            text.push(if at <= chunk.len() { char::from(ALPHABET[six as usize]) } else { '=' });
+        }
+    }
+    text
+}
+
+fn decode(text: &str) -> Option<Vec<u8>> {
+    let digits = text.trim_end_matches('=').as_bytes();
+    if text.len() % 4 != 0 || text.len() - digits.len() > 2 {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(digits.len() / 4 * 3 + 2);
+    for chunk in digits.chunks(4) {
+        let mut group = 0_u32;
+        for digit in chunk {
+            group = group << 6 | u32::try_from(ALPHABET.iter().position(|known| known == digit)?).ok()?;
+        }
+        group <<= 6 * (4 - chunk.len());
+        bytes.extend_from_slice(&group.to_be_bytes()[1..chunk.len()]);
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::http::header::{CONTENT_TYPE, LOCATION};
+
+    fn parts(headers: &[(&'static str, &[u8])]) -> Parts {
+        let mut response = Response::new(());
+        *response.status_mut() = StatusCode::CREATED;
+        for (name, value) in headers {
+            response.headers_mut().append(*name, HeaderValue::from_bytes(value).unwrap());
+        }
+        response.into_parts().0
+    }
+
+    #[test]
+    fn base64_is_what_the_rfc_says() {
+        for (plain, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+            assert_eq!(encode(plain.as_bytes()), text);
+            assert_eq!(decode(text).unwrap(), plain.as_bytes());
+        }
+        let all: Vec<u8> = (0..=255).collect();
+        for end in 0..=all.len() {
+            assert_eq!(decode(&encode(&all[..end])).unwrap(), &all[..end]);
+        }
+        for text in ["Zg", "Z===", "Zm9v====", "Zm 9", "====", "Zg=a"] {
+            assert_eq!(decode(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_response_comes_back_byte_for_byte() {
+        let parts =
+            parts(&[("location", b"/p/1"), ("location", b"/p/\xe9"), ("content-type", b"a/b"), ("date", b"now")]);
+        for body in [&b""[..], b"{\"id\":7}", b"\0\x01\xff\xfe", "あ\u{0}".as_bytes()] {
+            let outcome = outcome(&parts, Some(&Bytes::copy_from_slice(body)), &[LOCATION, CONTENT_TYPE]);
+            let back = response(&outcome).unwrap();
+            assert_eq!(back.status(), StatusCode::CREATED);
+            assert_eq!(back.body().as_deref(), Some(body));
+            let locations: Vec<_> = back.headers().get_all(LOCATION).iter().map(HeaderValue::as_bytes).collect();
+            assert_eq!(locations, [&b"/p/1"[..], b"/p/\xe9"]);
+            assert_eq!(back.headers().len(), 3, "a header that is not on the list is not kept");
+        }
+    }
+
+    #[test]
+    fn a_cookie_is_never_kept_even_if_it_is_on_the_list() {
+        let outcome = outcome(&parts(&[("set-cookie", b"session=1")]), None, &[SET_COOKIE]);
+        assert!(!outcome.to_string().contains("session"));
+    }
+
+    #[test]
+    fn a_body_is_kept_exactly_as_long_as_the_outcome_fits() {
+        let parts = parts(&[]);
+        let of = |body: Vec<u8>| outcome(&parts, Some(&body.into()), &[]);
+        let around = of(Vec::new()).to_string().len();
+        let fits = of(vec![b'x'; MAX_OUTCOME_BYTES - around]);
+        assert_eq!(fits.to_string().len(), MAX_OUTCOME_BYTES);
+        assert!(response(&fits).unwrap().body().is_some());
+        let large = response(&of(vec![b'x'; MAX_OUTCOME_BYTES - around + 1])).unwrap();
+        assert_eq!((large.status(), large.body()), (StatusCode::CREATED, &None));
+        // What counts is the JSON: a control character takes six bytes there.
+        assert!(response(&of(vec![1; MAX_OUTCOME_BYTES / 6])).unwrap().body().is_none());
+        assert!(response(&of(vec![0xff; MAX_OUTCOME_BYTES / 4 * 3])).unwrap().body().is_none());
+    }
+
+    #[test]
+    fn what_is_not_a_response_is_not_read_as_one() {
+        for outcome in [
+            json!("tx-1"),
+            json!({ "status": 201 }),
+            json!({ "status": 99, "headers": [] }),
+            json!({ "status": 200, "headers": [["a"]] }),
+            json!({ "status": 200, "headers": [], "base64": "?" }),
+        ] {
+            assert!(response(&outcome).is_none(), "{outcome}");
+        }
+    }
+}
