@@ -1,16 +1,18 @@
 //! Idempotency keys: the client's own name for one transfer.
 //!
 //! A key belongs to its sender: the same text from another sender names another transfer. Any printable ASCII is allowed,
-//! also `#`, because separators are escaped where keys are stored.
+//! also `#`, because separators are escaped where keys are stored. The library says what a key is and how the header is
+//! read.
 
 use std::fmt;
 use std::str::FromStr;
 
+use ichido::http::{KeyError, check_key, parse_key};
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
 /// The longest key, in bytes.
-pub const MAX_LENGTH: usize = 255;
+pub const MAX_LENGTH: usize = ichido::http::MAX_KEY_LENGTH;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey(Box<str>);
@@ -18,12 +20,8 @@ pub struct IdempotencyKey(Box<str>);
 /// Why a text is not an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    #[error("an idempotency key must not be empty")]
-    Empty,
-    #[error("an idempotency key has at most {MAX_LENGTH} characters")]
-    TooLong,
-    #[error("an idempotency key has only printable ASCII characters and no spaces")]
-    Character,
+    #[error(transparent)]
+    Key(#[from] KeyError),
     #[error("the header Idempotency-Key and idempotencyKey in the body differ; send only one of them")]
     Ambiguous,
 }
@@ -36,9 +34,10 @@ impl IdempotencyKey {
 
     /// The key of a request: from its header, its body, or both if they agree.
     pub fn of_request(header: Option<&str>, body: Option<&str>) -> Result<Option<Self>, Error> {
-        match (header.map(unquoted), body) {
+        match (header.map(parse_key).transpose()?, body) {
             (Some(header), Some(body)) if header != body => Err(Error::Ambiguous),
-            (Some(text), _) | (None, Some(text)) => text.parse().map(Some),
+            (Some(key), _) => Ok(Some(IdempotencyKey(key.into()))),
+            (None, Some(text)) => text.parse().map(Some),
             (None, None) => Ok(None),
         }
     }
@@ -48,28 +47,11 @@ impl IdempotencyKey {
     }
 }
 
-/// In the draft standard the header's value is a quoted string. Most clients send it without quotes.
-fn unquoted(header: &str) -> &str {
-    header
-        .strip_prefix('"')
-        .and_then(|text| text.strip_suffix('"'))
-        .filter(|text| !text.contains('"'))
-        .unwrap_or(header)
-}
-
 impl FromStr for IdempotencyKey {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        if text.is_empty() {
-            return Err(Error::Empty);
-        }
-        if text.len() > MAX_LENGTH {
-            return Err(Error::TooLong);
-        }
-        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Error::Character);
-        }
+        check_key(text)?;
         Ok(IdempotencyKey(text.into()))
     }
 }
@@ -99,15 +81,16 @@ mod tests {
         assert_eq!(key(Some("k1"), Some("k1")), Ok(Some("k1".into())));
         assert_eq!(key(Some("\"k1\""), Some("k1")), Ok(Some("k1".into())));
         assert_eq!(key(Some("k1"), Some("k2")), Err(Error::Ambiguous));
-        assert_eq!(key(Some(""), None), Err(Error::Empty));
+        assert_eq!(key(Some(""), None), Err(KeyError::Empty.into()));
+        assert_eq!(key(Some("\"k1"), None), Err(KeyError::Quotes.into()));
     }
 
     #[test]
     fn a_key_is_short_printable_ascii() {
         assert!("a#b%c".parse::<IdempotencyKey>().is_ok());
-        assert_eq!("a b".parse::<IdempotencyKey>(), Err(Error::Character));
-        assert_eq!("ключ".parse::<IdempotencyKey>(), Err(Error::Character));
-        assert_eq!("k".repeat(MAX_LENGTH + 1).parse::<IdempotencyKey>(), Err(Error::TooLong));
+        assert_eq!("a b".parse::<IdempotencyKey>(), Err(KeyError::Character.into()));
+        assert_eq!("ключ".parse::<IdempotencyKey>(), Err(KeyError::Character.into()));
+        assert_eq!("k".repeat(MAX_LENGTH + 1).parse::<IdempotencyKey>(), Err(KeyError::TooLong.into()));
         assert!("k".repeat(MAX_LENGTH).parse::<IdempotencyKey>().is_ok());
     }
 }

@@ -60,7 +60,7 @@ impl TransferInput {
         let recipient = did("recipientDid", body.recipient_did)?;
         let message = message("message", body.message)?;
         let named = text("idempotencyKey", body.idempotency_key)?;
-        let key = IdempotencyKey::of_request(request.header("idempotency-key"), named.as_deref());
+        let key = IdempotencyKey::of_request(request.header(ichido::http::HEADER), named.as_deref());
         let key = key.map_err(|error| Problem::new(Code::InvalidIdempotencyKey, error))?;
         Ok(TransferInput { recipient, amount, message, key })
     }

@@ -1,16 +1,15 @@
 //! What goes wrong, as a client sees it: `application/problem+json` (RFC 9457) with a stable code.
 //!
-//! A code is part of the interface: it never changes its meaning or its status. The sentences may change.
+//! A code is part of the interface: it never changes its meaning or its status. The sentences may change. What concerns
+//! idempotency keys has the status that the library gives it.
 
 use function::http::Response;
+use ichido::http::{Case, PROBLEM_TYPE, RETRY_AFTER_SECONDS};
 use serde_json::{Map, Value, json};
 use telemetry::{causes, metric};
 
 use crate::identity::jwt;
 use crate::ledger::{self, Obstacle};
-
-/// Seconds after which a client should send the same request again.
-const RETRY_AFTER_SECONDS: u64 = 1;
 
 /// Every code there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -80,7 +79,9 @@ impl Code {
             Code::InvalidRequest => ("INVALID_REQUEST", 400, "The request is not valid"),
             Code::InvalidAmount => ("INVALID_AMOUNT", 400, "The amount is not valid"),
             Code::InvalidDid => ("INVALID_DID", 400, "The DID is not valid"),
-            Code::InvalidIdempotencyKey => ("INVALID_IDEMPOTENCY_KEY", 400, "The idempotency key is not valid"),
+            Code::InvalidIdempotencyKey => {
+                ("INVALID_IDEMPOTENCY_KEY", Case::KeyInvalid.status(), "The idempotency key is not valid")
+            }
             Code::InvalidCursor => ("INVALID_CURSOR", 400, "The cursor is not valid"),
             Code::SelfTransfer => ("SELF_TRANSFER", 400, "Sender and recipient are the same"),
             Code::Unauthorized => ("UNAUTHORIZED", 401, "The caller is not authenticated"),
@@ -96,10 +97,15 @@ impl Code {
             Code::NotReversible => ("NOT_REVERSIBLE", 409, "This transaction cannot be reversed"),
             Code::PayloadTooLarge => ("PAYLOAD_TOO_LARGE", 413, "The body is too large"),
             Code::UnsupportedMediaType => ("UNSUPPORTED_MEDIA_TYPE", 415, "The body is not JSON"),
-            Code::IdempotencyMismatch => ("IDEMPOTENCY_MISMATCH", 422, "The key was used for another request"),
+            Code::IdempotencyMismatch => {
+                ("IDEMPOTENCY_MISMATCH", Case::Mismatch.status(), "The key was used for another request")
+            }
             Code::LimitExceeded => ("LIMIT_EXCEEDED", 422, "The transfer is above a limit"),
             Code::Internal => ("INTERNAL", 500, "The service failed"),
-            Code::Unavailable => ("UNAVAILABLE", 503, "It is not known yet whether the request was carried out"),
+            Code::Unavailable => {
+                let title = "It is not known yet whether the request was carried out";
+                ("UNAVAILABLE", Case::Unavailable.status(), title)
+            }
         }
     }
 }
@@ -146,7 +152,7 @@ impl Problem {
         if let Some(object) = body.as_object_mut() {
             object.extend(self.members.clone());
         }
-        let response = Response::json(status, &body).header("content-type", "application/problem+json");
+        let response = Response::json(status, &body).header("content-type", PROBLEM_TYPE);
         self.headers.iter().fold(response, |response, (name, value)| response.header(name, value.as_str()))
     }
 }

@@ -227,7 +227,7 @@ impl Api {
         }
         tracing::info!(code, "answered transfer {key} of {sender} with the error {code}");
         // If the service made the key, the answer is the client's only way to learn it.
-        problem.with("idempotencyKey", key.as_str()).header("idempotency-key", key)
+        problem.with("idempotencyKey", key.as_str()).header(ichido::http::HEADER, key)
     }
 
     fn limit_exceeded(&self, transfer: &Transfer) -> Problem {
@@ -311,7 +311,7 @@ fn made(transfer: &Transfer, answer: Answer) -> Response {
         let result = "new";
         tracing::info!(result, strength = "join", "made transfer {key} of {sender}");
     }
-    answered(200, answer).header("idempotency-key", key.as_str())
+    answered(200, answer).header(ichido::http::HEADER, key.as_str())
 }
 
 fn require_owner(caller: &Caller, did: &Did) -> Result<(), Problem> {
@@ -332,7 +332,7 @@ fn require_operator(caller: &Caller) -> Result<(), Problem> {
 
 fn answered(status: u16, answer: Answer) -> Response {
     let response = json_response(status, answer.body);
-    if answer.replayed { response.header("idempotency-replayed", "true") } else { response }
+    if answer.replayed { response.header(ichido::http::REPLAYED, "true") } else { response }
 }
 
 fn json_response(status: u16, body: String) -> Response {
