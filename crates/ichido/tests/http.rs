@@ -659,6 +659,32 @@ async fn a_handler_that_outlives_its_lease_gives_the_outcome_that_counts() {
 }
 
 #[tokio::test]
+async fn a_claim_is_kept_alive_beyond_its_lease_and_a_handler_that_loses_it_is_cancelled() {
+    let db = dynamo();
+    let charges = Charges::default();
+    // Each step of the handler takes half a lease, so the renewal has time to come in between.
+    let steps = {
+        let (charges, clock) = (charges.clone(), db.clock().clone());
+        move |request| {
+            let (charges, clock) = (charges.clone(), clock.clone());
+            async move {
+                for _ in 0..6 {
+                    clock.wait(LEASE / 2).await;
+                }
+                charges.charge(request).await
+            }
+        }
+    };
+    let service = serve(&layer(&instance(&db)).keep_alive(), steps.clone());
+    assert_eq!(send(&service, payment("k1", "x")).await.status, 201);
+    assert_eq!(charges.count(), 1);
+
+    db.faults().put(Rule::new(Fault::Down).calls(2..=u64::MAX));
+    let lost = send(&service, payment("k2", "x")).await;
+    assert_eq!((lost.status, lost.problem().as_str(), charges.count()), (503, "unavailable", 1));
+}
+
+#[tokio::test]
 async fn a_lease_that_is_over_at_once_is_503_and_nothing_is_done() {
     let db = dynamo();
     let charges = Charges::default();

@@ -132,7 +132,8 @@ impl Meaning {
 ///   names other fields). The comparison is of bytes: the same JSON with other spaces differs. In a nested router the
 ///   path is what is left of it there, so give each nest a namespace of its own.
 /// - The handler runs on a tokio task of its own. A client that disconnects does not stop it, and its response is recorded
-///   although nobody waits for it. Spans and task-local values of the connection's task do not reach it.
+///   although nobody waits for it. The span of the connection's task goes with it (feature `tracing`); task-local values
+///   do not.
 /// - The handler finds its [`Claim`] in the request's extensions.
 /// - The response's body is read up to [`MAX_OUTCOME_BYTES`](crate::record::MAX_OUTCOME_BYTES). A larger one is passed on
 ///   as a stream, and a duplicate then gets the status and the kept headers without the body. Trailers are dropped.
@@ -175,6 +176,7 @@ pub(super) struct Config {
     pub(super) kept_headers: Arc<[HeaderName]>,
     pub(super) lease: Option<Duration>,
     pub(super) wait: Option<Duration>,
+    pub(super) keep_alive: bool,
 }
 
 /// What happens if an earlier request may have had its effect.
@@ -211,6 +213,7 @@ impl IdempotencyLayer {
             kept_headers: Arc::new(KEPT_HEADERS),
             lease: None,
             wait: None,
+            keep_alive: false,
         };
         Self { config, decided: PhantomData }
     }
@@ -255,11 +258,20 @@ impl<D> IdempotencyLayer<D> {
         self
     }
 
-    /// How long a claim lasts. The default is the namespace's lease. Make it longer than the handler takes: after it,
-    /// another request with the key may take over. On Lambda, use the function's timeout.
+    /// How long a claim lasts. The default is the namespace's lease. Make it longer than the handler takes, or
+    /// [keep it alive](Self::keep_alive): after it, another request with the key may take over. On Lambda, use the
+    /// function's timeout.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.config.lease = Some(lease);
+        self
+    }
+
+    /// Renews the lease for as long as the handler works, and cancels the handler if the claim is lost. Its client then
+    /// gets a 503. See [`Run::keep_alive`](crate::Run::keep_alive).
+    #[must_use]
+    pub fn keep_alive(mut self) -> Self {
+        self.config.keep_alive = true;
         self
     }
 

@@ -17,7 +17,7 @@
 //! | another request with this key is in flight | 409 | until its lease ends | send it again with the same key |
 //! | the key was used with a different request | 422, and `fields` names the differences | | use a new key |
 //! | an earlier request failed for good | 422 | | use a new key: nothing was done |
-//! | the store is down, the lease was too short, the probe failed | 503 | 1 s | send it again with the same key |
+//! | the store is down, the lease was too short, the claim was lost, the probe failed | 503 | 1 s | send it again with the same key |
 //! | an earlier request may have had its effect, and nobody can be asked ([`OnDoubt::Refuse`](crate::OnDoubt::Refuse)) | 500 | | ask the operator; never use a new key |
 //! | it was answered before, but the body was too large to be kept | the recorded status and chosen headers, with a problem as the body and `Idempotency-Replayed: true` | | as the status says |
 //! | it was done before, but the record has no response that can be read | 500 | | look whether it was done; never use a new key |

@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::json;
 
 use super::header::{HEADER, KeyError};
-use crate::clock::Timestamp;
+use crate::clock::{Timestamp, whole_millis};
 use crate::run::Error;
 
 /// The content type of a problem.
@@ -119,9 +119,9 @@ impl Problem {
     /// answer with it instead, because the effect happened.
     pub fn of<E>(error: &Error<E>, now: Timestamp) -> Self {
         match error {
-            Error::InFlight { until } => {
-                let seconds = until.since(now).as_millis().div_ceil(1000);
-                let seconds = u64::try_from(seconds).unwrap_or(u64::MAX).max(RETRY_AFTER_SECONDS);
+            Error::InFlight { .. } => {
+                let until_the_lease_ends = error.retry_after(now).unwrap_or_default();
+                let seconds = whole_millis(until_the_lease_ends).div_ceil(1000).max(RETRY_AFTER_SECONDS);
                 let detail = "another request with this key is being worked on; send this one again with the same key";
                 Self { retry_after: Some(seconds), ..Self::new(Case::InFlight, detail) }
             }
@@ -140,6 +140,9 @@ impl Problem {
                  something else",
             ),
             Error::DeadlinePassed { .. } => Self::unavailable("there was not enough time left; nothing was done"),
+            Error::Cancelled(_) => Self::unavailable(
+                "the request took too long and was cancelled; it is not known yet whether it was done",
+            ),
             Error::Probe(_) => Self::unavailable("it is not known yet whether an earlier request was carried out"),
             Error::Store(error) if error.is_transient() => {
                 Self::unavailable("the server cannot tell new requests from old ones at the moment; nothing was done")
@@ -248,6 +251,7 @@ impl fmt::Display for Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claim::Lost;
     use crate::record::NoValue;
     use crate::store;
 
@@ -264,6 +268,7 @@ mod tests {
         assert_eq!(of(Error::Store(store::Error::Transient(source()))), (503, Some(1)));
         assert_eq!(of(Error::Probe("timeout".into())), (503, Some(1)));
         assert_eq!(of(Error::Superseded), (409, Some(1)));
+        assert_eq!(of(Error::Cancelled(Lost::TakenOver)), (503, Some(1)));
         assert_eq!(of(Error::Mismatch { fields: vec!["amount".into()] }), (422, None));
         assert_eq!(of(Error::Failed { reason: "closed".into() }), (422, None));
         assert_eq!(of(Error::Doubtful), (500, None));

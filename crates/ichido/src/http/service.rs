@@ -98,7 +98,10 @@ where
                 Err(problem) => return Ok(told(&problem)),
             };
             // On a task of its own: if the client disconnects, this future is dropped, and the work must go on.
-            let work = tokio::spawn(async move { OneRequest { config, key, parts, body }.answer(handler).await });
+            let work = async move { OneRequest { config, key, parts, body }.answer(handler).await };
+            #[cfg(feature = "tracing")]
+            let work = tracing::Instrument::in_current_span(work);
+            let work = tokio::spawn(work);
             // The task ends without an answer if the handler panics, or with the runtime.
             work.await.unwrap_or_else(|_| Ok(told(&Problem::internal())))
         })
@@ -179,7 +182,10 @@ impl OneRequest {
             run = run.lease(lease);
         }
         if let Some(wait) = config.wait {
-            run = run.wait_until(once.now() + wait);
+            run = run.wait(wait);
+        }
+        if config.keep_alive {
+            run = run.keep_alive();
         }
         // The work takes the request away, so a probe gets a copy.
         let doubt = match &config.doubt {
