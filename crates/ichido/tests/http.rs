@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::header::{CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, SET_COOKIE};
+use axum::http::header::{
+    CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, SET_COOKIE,
+};
 use axum::http::{Method, Request, Response, StatusCode};
 use axum::routing::post;
 use axum::{Extension, Router};
@@ -208,7 +210,8 @@ async fn binary_bodies_and_every_header_on_the_list_are_replayed_byte_for_byte_a
     for body in [Vec::new(), all.clone(), all.repeat(100), vec![0xff; 7], "あ\u{0}\"\\".into()] {
         let db = dynamo();
         let made = body.clone();
-        let layer = layer(&instance(&db)).keep_headers([HeaderName::from_static("x-receipt"), SET_COOKIE]);
+        let layer =
+            layer(&instance(&db)).keep_headers([HeaderName::from_static("x-receipt"), SET_COOKIE, CONTENT_LENGTH]);
         let service = serve(&layer, move |_| {
             let response = Response::builder().status(202).header(CONTENT_TYPE, "application/x-binary");
             let response = response.header(ETAG, "\"v1\"").header("x-receipt", "r1").header("x-receipt", "r2");
@@ -380,6 +383,9 @@ async fn a_request_whose_caller_is_not_known_is_refused() {
     let nobody = IdempotencyLayer::new(instance(&db), payments(), DigestKey::new(b"s"), |_| Ok(Vec::<String>::new()));
     let nobody = charges.serve(&nobody.on_doubt(OnDoubt::Repeat));
     assert_eq!(send(&nobody, payment("k", "x")).await.problem(), "internal");
+    // A namespace whose keys have one part has no place for the caller.
+    let unprefixed = named(&instance(&db), Namespace::unprefixed("payments")).on_doubt(OnDoubt::Repeat);
+    assert_eq!(send(&charges.serve(&unprefixed), payment("k", "x")).await.problem(), "internal");
     let far_too_long = "a".repeat(1024);
     assert_eq!(send(&service, request(&far_too_long, "k", "x")).await.problem(), "key-invalid");
     assert_eq!((charges.count(), db.calls().total()), (0, 0));
@@ -914,9 +920,13 @@ async fn axum_handlers_get_their_claim_and_each_route_has_its_own_layer() {
 
 #[tokio::test]
 async fn the_handler_that_was_ready_is_the_one_that_is_called() {
-    #[derive(Clone)]
     struct Counted {
         ready: bool,
+    }
+    impl Clone for Counted {
+        fn clone(&self) -> Self {
+            Self { ready: false }
+        }
     }
     impl tower::Service<Request<Body>> for Counted {
         type Response = Response<Body>;

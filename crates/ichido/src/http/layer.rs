@@ -346,6 +346,11 @@ impl<D: Decides, H> Layer<H> for IdempotencyLayer<D> {
     }
 }
 
+/// What a client is told if the scope names nobody.
+const NO_CALLER: &str = "the server could not name the caller; nothing was done";
+/// What a client is told if the namespace cannot have keys of several parts.
+const BAD_NAMESPACE: &str = "the server's namespace for idempotency keys must be a prefixed one; nothing was done";
+
 /// Why a request is refused before it is worked on.
 pub(super) enum Refused {
     Problem(Problem),
@@ -375,14 +380,15 @@ impl Config {
         let text = parse_key(value).map_err(Problem::from)?;
         let caller = (self.scope)(request).map_err(Refused::Scope)?;
         if caller.is_empty() {
-            // Without a caller, two callers would share a key.
-            return Err(Problem::internal().into());
+            // Then two callers would share a key.
+            return Err(Problem::new(Case::Internal, NO_CALLER).into());
         }
         let key = self.namespace.key(caller.iter().map(String::as_str).chain([&*text]));
         key.map(Some).map_err(|error| match error {
             key::Error::TooLong { .. } => Problem::new(Case::KeyInvalid, "the idempotency key is too long").into(),
-            key::Error::Empty { .. } | key::Error::EmptyPart { .. } | key::Error::Unprefixed { .. } => {
-                Problem::internal().into()
+            key::Error::EmptyPart { .. } => Problem::new(Case::Internal, NO_CALLER).into(),
+            key::Error::Empty { .. } | key::Error::Unprefixed { .. } => {
+                Problem::new(Case::Internal, BAD_NAMESPACE).into()
             }
         })
     }
