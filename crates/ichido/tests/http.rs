@@ -870,7 +870,7 @@ async fn a_process_that_dies_at_any_call_charges_once_and_answers_the_same() {
         world.outside.begin(None);
         run(world).await.unwrap();
         assert_eq!(world.bank.count(), 1);
-        let answers = world.answers.lock().unwrap();
+        let answers = world.answers.lock().unwrap().clone();
         assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
         let key = payments().key(["alice", "k"]).unwrap();
         let record = world.once.look(&key).await.unwrap().unwrap();
