@@ -267,7 +267,9 @@ impl BatchResponse {
 
 impl<'e, R: Record, F, P> Batch<'e, R, F, P> {
     /// Does the work of each record, unless it is done already, and returns which ones failed.
-    pub async fn work<T, E, W, Fut, N, NE>(self, work: W) -> BatchResponse
+    // The bound `Send` is checked here, for all lifetimes. An `async fn` would leave it to its callers, where rustc cannot
+    // see it for closures with borrowed arguments.
+    pub fn work<T, E, W, Fut, N, NE>(self, work: W) -> impl Future<Output = BatchResponse> + Send
     where
         F: Fn(&'e R) -> Result<N, NE>,
         N: Into<Named>,
@@ -282,76 +284,79 @@ impl<'e, R: Record, F, P> Batch<'e, R, F, P> {
         let agenda = Agenda::new(records, |record| name(record).map(Into::into).map_err(Into::into));
         let workers = concurrency.min(agenda.lanes.len());
         let agenda = Mutex::new(agenda);
-        let each = Each { once, deadline, wait, on_doubt };
-        let tell = |record: &R, ended: &Ended<'_>| {
-            if let Some(observe) = &observe {
-                observe(record, ended);
-            }
-        };
-        all((0..workers).map(|_| async {
-            loop {
-                // A statement of its own, so that the lock is not held during the work.
-                let next = lock(&agenda).begin();
-                let Some((rank, record, named)) = next else { return };
-                let failed = match each.attempt(record, named, &work).await {
-                    Attempted::Done(how) => {
-                        tell(record, &Ended::Done(how));
-                        false
-                    }
-                    Attempted::Poison(reason) => {
-                        tell(record, &Ended::Poison { reason: &reason });
-                        false
-                    }
-                    Attempted::Unnamed(error) => {
-                        tell(record, &Ended::Failed { error: &error });
-                        true
-                    }
-                    Attempted::Failed(error) => {
-                        tell(record, &Ended::Failed { error: &error });
-                        true
-                    }
-                };
-                lock(&agenda).end(rank, failed);
-            }
-        }))
-        .await;
-        let agenda = lock(&agenda);
-        for record in agenda.not_begun() {
-            tell(record, &Ended::Skipped);
+        let each = Each { once, deadline, wait, on_doubt, observe };
+        async move {
+            all((0..workers).map(|_| async {
+                loop {
+                    // A statement of its own, so that the lock is not held during the work.
+                    let next = lock(&agenda).begin();
+                    let Some((rank, record, named)) = next else { return };
+                    let failed = each.handle(record, named, &work).await;
+                    lock(&agenda).end(rank, failed);
+                }
+            }))
+            .await;
+            let agenda = lock(&agenda);
+            agenda.not_begun().for_each(|record| each.tell(record, &Ended::Skipped));
+            agenda.response()
         }
-        agenda.response()
     }
 }
 
 /// What the records of a batch share.
-struct Each<'e, P> {
+struct Each<'e, R, P> {
     once: &'e Once,
     deadline: Timestamp,
     wait: Option<Duration>,
     on_doubt: P,
+    observe: Option<Box<Observe<'e, R>>>,
 }
 
 enum Attempted<E> {
     Done(How),
     Poison(String),
-    Unnamed(BoxError),
     Failed(run::Error<E>),
 }
 
-impl<P> Each<'_, P> {
-    async fn attempt<X, T, E, W, Fut>(&self, record: X, named: Result<Named, BoxError>, work: &W) -> Attempted<E>
+impl<'e, R: Record, P> Each<'e, R, P> {
+    fn tell(&self, record: &R, ended: &Ended<'_>) {
+        if let Some(observe) = &self.observe {
+            observe(record, ended);
+        }
+    }
+
+    /// True if the record must come again.
+    async fn handle<T, E, W, Fut>(&self, record: &'e R, named: Result<Named, BoxError>, work: &W) -> bool
     where
-        X: Send,
         T: Serialize + DeserializeOwned + Send,
         E: fmt::Display + Send,
-        W: Fn(X, Claim) -> Fut + Send + Sync,
+        W: Fn(&'e R, Claim) -> Fut + Send + Sync,
         Fut: Future<Output = Result<T, Failure<E>>> + Send,
-        P: Decides<X, T, E>,
+        P: Decides<&'e R, T, E>,
     {
-        let named = match named {
-            Ok(named) => named,
-            Err(error) => return Attempted::Unnamed(error),
+        let attempted = match named {
+            Ok(named) => self.attempt(record, named, work).await,
+            Err(error) => {
+                self.tell(record, &Ended::Failed { error: &error });
+                return true;
+            }
         };
+        match &attempted {
+            Attempted::Done(how) => self.tell(record, &Ended::Done(*how)),
+            Attempted::Poison(reason) => self.tell(record, &Ended::Poison { reason }),
+            Attempted::Failed(error) => self.tell(record, &Ended::Failed { error }),
+        }
+        matches!(attempted, Attempted::Failed(_))
+    }
+
+    async fn attempt<T, E, W, Fut>(&self, record: &'e R, named: Named, work: &W) -> Attempted<E>
+    where
+        T: Serialize + DeserializeOwned + Send,
+        E: fmt::Display + Send,
+        W: Fn(&'e R, Claim) -> Fut + Send + Sync,
+        Fut: Future<Output = Result<T, Failure<E>>> + Send,
+        P: Decides<&'e R, T, E>,
+    {
         let deadline = self.deadline;
         if self.once.now() >= deadline.saturating_sub(RESPONSE_MARGIN) {
             return Attempted::Failed(run::Error::DeadlinePassed { deadline });
