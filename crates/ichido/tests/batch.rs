@@ -247,7 +247,7 @@ async fn poison_is_recorded_and_never_reported() {
         let (response, seen) = handle(&once, &event, &bank).await;
         assert_eq!(failed(&response), [""; 0]);
         for poison in ["m2", "m3"] {
-            let line = format!("{poison} failed permanently and will not come again: order order-2 cannot be charged");
+            let line = format!("{poison} failed permanently, and that is recorded: order order-2 cannot be charged");
             assert!(seen.contains(&line), "{seen:?}");
         }
     }

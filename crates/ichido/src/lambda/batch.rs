@@ -201,7 +201,7 @@ impl<R, F, P> fmt::Debug for Batch<'_, R, F, P> {
 pub enum Ended<'a> {
     /// Its effect is done, now or earlier.
     Done(How),
-    /// Its work failed permanently, now or earlier. The failure is recorded, and Lambda will not deliver the record again.
+    /// Its work failed permanently, now or earlier. The failure is recorded, and the response does not name the record.
     Poison {
         /// Why it failed.
         reason: &'a str,
@@ -221,7 +221,7 @@ impl fmt::Display for Ended<'_> {
             Self::Done(How::Fresh) => f.write_str("done"),
             Self::Done(How::Replayed) => f.write_str("done before"),
             Self::Done(How::Probed) => f.write_str("done before, as the probe found"),
-            Self::Poison { reason } => write!(f, "failed permanently and will not come again: {reason}"),
+            Self::Poison { reason } => write!(f, "failed permanently, and that is recorded: {reason}"),
             Self::Failed { error } => write!(f, "failed and will come again: {error}"),
             Self::Skipped => f.write_str("not begun, because a record before it failed; it will come again"),
         }
