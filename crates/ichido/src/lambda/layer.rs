@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::{Asks, BoxError, Decided, Decides, Named, deadline};
+use super::{Asks, BoxError, Decides, Named, deadline};
 use crate::claim::Claim;
 use crate::once::Once;
 use crate::run::{self, Done, Failure, OnDoubt, Probed, Run, Undecided};
@@ -68,15 +68,17 @@ const HANDLER_ERROR: &str = "HandlerError";
 ///
 /// # Without a choice
 ///
-/// A layer that has neither [`probe`](Self::probe) nor [`on_doubt`](Self::on_doubt) can not be put on a handler:
+/// A handler under a layer that has neither [`probe`](Self::probe) nor [`on_doubt`](Self::on_doubt) is no service, and
+/// `lambda_runtime` does not run it:
 ///
-/// ```compile_fail,E0599
+/// ```compile_fail,E0277
 /// # use ichido::lambda::OnceLayer;
+/// # use lambda_runtime::tower::Layer;
 /// # use lambda_runtime::{LambdaEvent, service_fn};
-/// # use tower_layer::Layer;
-/// # fn example(once: ichido::Once) {
-/// let layer = OnceLayer::new(once, |event: &LambdaEvent<String>| ichido::Namespace::new("order").key([&event.payload]));
-/// layer.layer(service_fn(async |_: LambdaEvent<String>| Ok::<_, lambda_runtime::Error>(())));
+/// # async fn example(once: ichido::Once, orders: ichido::Namespace) {
+/// let layer = OnceLayer::new(once, move |event: &LambdaEvent<String>| orders.key([&event.payload]));
+/// let handler = layer.layer(service_fn(async |_: LambdaEvent<String>| Ok::<_, lambda_runtime::Error>(())));
+/// lambda_runtime::run(handler).await;
 /// # }
 /// ```
 #[must_use = "a layer does nothing until it is put on a handler"]
@@ -161,7 +163,7 @@ impl<F, P> fmt::Debug for OnceLayer<F, P> {
     }
 }
 
-impl<F, P: Decided, H> Layer<H> for OnceLayer<F, P> {
+impl<F, P, H> Layer<H> for OnceLayer<F, P> {
     type Service = OnceService<F, P, H>;
 
     fn layer(&self, handler: H) -> Self::Service {

@@ -91,23 +91,14 @@ pub fn deadline(context: &lambda_runtime::Context) -> Timestamp {
     Timestamp::from_millis(context.deadline)
 }
 
-/// A choice of what happens if an earlier attempt may have had its effect: [`OnDoubt`], or a probe. The library implements
-/// it; you cannot.
+/// A choice of what happens if an earlier attempt at an `X` may have had its effect: [`OnDoubt`], or a probe that returns
+/// what the work returns, a `T` or an `E`. The library implements it; you cannot.
 #[diagnostic::on_unimplemented(
-    message = "nobody has said what happens if an earlier attempt may have had its effect",
-    label = "call `.probe(…)` or `.on_doubt(…)` first"
+    message = "nobody has said what happens if an earlier attempt may have had its effect, or the probe does not fit the work",
+    label = "this needs `.probe(…)` or `.on_doubt(…)` before it",
+    note = "a probe is a closure whose future returns `Result<Probed<T>, E>`, where `T` is what the work returns"
 )]
-pub trait Decided: sealed::Sealed + Send + Sync {}
-
-impl Decided for OnDoubt {}
-
-/// A choice for attempts at an `X` whose work returns a `T` or an `E`. The library implements it; you cannot.
-#[diagnostic::on_unimplemented(
-    message = "the probe does not fit the work, or there is none",
-    note = "a probe is a closure whose future returns `Result<Probed<T>, E>`, where `T` is what the work returns",
-    note = "if there is nobody to ask, say `.on_doubt(…)`"
-)]
-pub trait Decides<X, T, E>: Decided {
+pub trait Decides<X, T, E>: sealed::Sealed + Send + Sync {
     /// Gives the run its probe and its work.
     #[doc(hidden)]
     fn work<W, Fut>(
@@ -145,8 +136,6 @@ impl<P> fmt::Debug for Asks<P> {
         f.debug_struct("Asks").finish_non_exhaustive()
     }
 }
-
-impl<P: Send + Sync> Decided for Asks<P> {}
 
 mod sealed {
     /// Only this library decides.
