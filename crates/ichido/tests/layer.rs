@@ -19,6 +19,7 @@ type BoxError = lambda_runtime::Error;
 /// An invocation with this payload, whose deadline is [`LEASE`] from now.
 fn event(db: &Dynamo, payload: &str) -> LambdaEvent<String> {
     let mut context = Context::default();
+    context.request_id = "request-1".to_owned();
     context.deadline = (db.clock().now() + LEASE).as_millis();
     LambdaEvent::new(payload.to_owned(), context)
 }
@@ -135,14 +136,15 @@ async fn the_probe_gets_the_event_and_its_finding_is_the_response() {
         let (db, calls) = (dynamo(), Calls::default());
         let asked = calls.clone();
         let layer = OnceLayer::new(instance(&db), by_payload).probe(move |event: LambdaEvent<String>, claim: Claim| {
-            asked.note(&format!("asked for {} under fence {}", event.payload, claim.fence()));
+            let LambdaEvent { payload, context } = event;
+            asked.note(&format!("{} asks for {payload} under fence {}", context.request_id, claim.fence()));
             async move { Ok::<_, BoxError>(if found { Probed::Done("found".to_owned()) } else { Probed::NotDone }) }
         });
         let handler = layer.layer(answers::<BoxError, _>(&calls, [Err("a lost answer".into()), Ok("handled")]));
         assert!(handler.clone().oneshot(event(&db, "Ev1")).await.is_err());
         assert_eq!(handler.clone().oneshot(event(&db, "Ev1")).await.unwrap(), response);
         assert_eq!(handler.clone().oneshot(event(&db, "Ev1")).await.unwrap(), response, "replayed");
-        let expected = ["Ev1", "asked for Ev1 under fence 2", "Ev1"];
+        let expected = ["Ev1", "request-1 asks for Ev1 under fence 2", "Ev1"];
         assert_eq!(calls.all(), if found { &expected[..2] } else { &expected[..] });
     }
 }

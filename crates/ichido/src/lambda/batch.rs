@@ -13,8 +13,8 @@
 //! use lambda_runtime::{Error, LambdaEvent};
 //!
 //! #[derive(serde::Deserialize)]
-//! struct Order { id: String, amount: u64 }
-//! # async fn charge(order: &Order, key: &str) -> Result<String, std::io::Error> { Ok(format!("{key} {}", order.amount)) }
+//! struct Order { id: String, amount: String }
+//! # async fn charge(amount: u64, key: &str) -> Result<String, std::io::Error> { Ok(format!("{key} {amount}")) }
 //!
 //! async fn handler(once: &Once, event: LambdaEvent<SqsEvent>) -> Result<BatchResponse, Error> {
 //!     let orders = Namespace::new("order");
@@ -25,9 +25,10 @@
 //!     .on_doubt(OnDoubt::Refuse)
 //!     .observe(|message, ended| eprintln!("message {}: {ended}", message.message_id))
 //!     .work(|message, claim| async move {
-//!         let order: Order = message.json().or_permanent()?;
+//!         let order: Order = message.json().or_permanent::<Error>()?;
+//!         let amount: u64 = order.amount.parse().or_permanent()?; // poison: it will never be a number
 //!         // pass the key on, if the destination has idempotency keys of its own
-//!         charge(&order, claim.key().as_str()).await.or_uncertain::<Error>()
+//!         charge(amount, claim.key().as_str()).await.or_uncertain()
 //!     })
 //!     .await;
 //!     Ok(response)
@@ -55,8 +56,8 @@
 //!
 //! In a standard queue, messages depend on nothing. Messages with the same key, sent twice or delivered twice in one batch,
 //! go one after the other, so the second one gets the outcome of the first. In a FIFO queue (its ARN ends with `.fifo`),
-//! messages of a group go in order. After a failure, the rest of the group is reported as failed without being run, and
-//! other groups go on. Give the queue a redrive policy: it is what ends the retries. Its visibility timeout should be at
+//! messages of a group go in order. After a failure, the rest of the group is reported as failed without being run, as AWS
+//! asks for; other groups go on, because SQS promises an order only within a group. Give the queue a redrive policy: it is what ends the retries. Its visibility timeout should be at
 //! least six times the function's timeout, as AWS recommends; then a message does not come again while its lease lasts.
 //!
 //! # Kinesis and DynamoDB Streams
@@ -64,7 +65,8 @@
 //! Lambda takes the lowest sequence number of the response as its checkpoint and delivers everything from there on again. So
 //! the response names one record, the lowest failed one. After a failure, later records are not begun any more; those that
 //! were done get their outcome when they come again. Records with the same partition key, or of the same item, go in order.
-//! With [`concurrency(1)`](Batch::concurrency) the whole shard does.
+//! With [`concurrency(1)`](Batch::concurrency) the whole shard does. If two records of a batch have the same key but different
+//! partition keys, one may find the other in flight; then it comes again, or [waits](Batch::wait).
 //!
 //! A record that never succeeds blocks its shard until Lambda gives it up: set `MaximumRetryAttempts` or
 //! `MaximumRecordAgeInSeconds`, and a failure destination. To get past a record that cannot be decoded, name it by its
@@ -79,7 +81,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -505,9 +507,12 @@ impl<'e, R: Record> Agenda<'e, R> {
         let comes_again =
             self.records.iter().enumerate().filter(|(rank, entry)| entry.named.is_some() || self.failed.contains(rank));
         let most = if self.is_stream { 1 } else { usize::MAX };
-        let failures = comes_again.take(most).map(|(_, entry)| entry.record.identifier().to_owned());
+        // SQS may deliver a message twice in one batch.
+        let mut named = HashSet::new();
+        let identifiers = comes_again.take(most).map(|(_, entry)| entry.record.identifier());
+        let failures = identifiers.filter(|identifier| named.insert(*identifier));
         BatchResponse {
-            batch_item_failures: failures.map(|item_identifier| BatchItemFailure { item_identifier }).collect(),
+            batch_item_failures: failures.map(|id| BatchItemFailure { item_identifier: id.to_owned() }).collect(),
         }
     }
 }
