@@ -515,12 +515,13 @@ async fn closed_means_that_nothing_is_admitted_without_the_store() {
 async fn success_is_not_reported_for_an_event_that_is_merely_in_flight() {
     use ichido::lambda::{Named, OnceLayer};
     use lambda_runtime::{Context, LambdaEvent};
-    use tower::{Layer, Service, service_fn};
+    use lambda_runtime::tower::{Layer, Service, service_fn};
 
     let db = dynamo();
-    let layer = OnceLayer::new(instance(&db), OnDoubt::Repeat, |event: &LambdaEvent<String>| {
+    let layer = OnceLayer::new(instance(&db), |event: &LambdaEvent<String>| {
         Ok::<_, ichido::key::Error>(Named::from(closed(&event.payload)))
-    });
+    })
+    .on_doubt(OnDoubt::Repeat);
     let clock = db.clock().clone();
     let event = move || {
         let mut context = Context::default();
