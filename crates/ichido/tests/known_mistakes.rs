@@ -514,8 +514,8 @@ async fn closed_means_that_nothing_is_admitted_without_the_store() {
 #[tokio::test]
 async fn success_is_not_reported_for_an_event_that_is_merely_in_flight() {
     use ichido::lambda::{Named, OnceLayer};
-    use lambda_runtime::{Context, LambdaEvent};
     use lambda_runtime::tower::{Layer, Service, service_fn};
+    use lambda_runtime::{Context, LambdaEvent};
 
     let db = dynamo();
     let layer = OnceLayer::new(instance(&db), |event: &LambdaEvent<String>| {
