@@ -8,13 +8,20 @@
 //! response and takes every batch as done: **failed records would be lost**.
 //!
 //! ```
-//! use ichido::lambda::batch::{Batch, BatchResponse, SqsEvent};
-//! use ichido::{Failure, Namespace, OnDoubt, Once, OrFailure};
+//! use ichido::lambda::batch::{Batch, BatchResponse, SqsEvent, SqsMessage};
+//! use ichido::{Claim, Failure, Namespace, OnDoubt, Once, OrFailure};
 //! use lambda_runtime::{Error, LambdaEvent};
 //!
 //! #[derive(serde::Deserialize)]
 //! struct Order { id: String, amount: String }
-//! # async fn charge(amount: u64, key: &str) -> Result<String, std::io::Error> { Ok(format!("{key} {amount}")) }
+//! # async fn send(amount: u64, key: &str) -> Result<String, std::io::Error> { Ok(format!("{key} {amount}")) }
+//!
+//! async fn charge(message: &SqsMessage, claim: Claim) -> Result<String, Failure<Error>> {
+//!     let order: Order = message.json().or_permanent()?;
+//!     let amount = order.amount.parse().or_permanent()?; // poison: it will never be a number
+//!     // pass the key on, if the destination has idempotency keys of its own
+//!     send(amount, claim.key().as_str()).await.or_uncertain()
+//! }
 //!
 //! async fn handler(once: &Once, event: LambdaEvent<SqsEvent>) -> Result<BatchResponse, Error> {
 //!     let orders = Namespace::new("order");
@@ -24,12 +31,7 @@
 //!     })
 //!     .on_doubt(OnDoubt::Refuse)
 //!     .observe(|message, ended| eprintln!("message {}: {ended}", message.message_id))
-//!     .work(|message, claim| async move {
-//!         let order: Order = message.json().or_permanent::<Error>()?;
-//!         let amount: u64 = order.amount.parse().or_permanent()?; // poison: it will never be a number
-//!         // pass the key on, if the destination has idempotency keys of its own
-//!         charge(amount, claim.key().as_str()).await.or_uncertain()
-//!     })
+//!     .work(charge)
 //!     .await;
 //!     Ok(response)
 //! }
