@@ -46,6 +46,7 @@ const TURNS_AFTER_DEATH: usize = 64;
 
 /// What was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Report {
     /// How many stops were tried.
     pub stops: usize,

@@ -1,8 +1,8 @@
 //! [`Memory`]: a store that is simple enough to be obviously right.
 //!
 //! It is a map behind one lock that does exactly what [`ichido::store`] promises. The conformance tests of `ichido` compare the
-//! DynamoDB store with it, call by call. So a handler can be tested with it in place of DynamoDB. It does not keep the
-//! caller's attributes, and it has no [`Join`](https://docs.rs/ichido/latest/ichido/dynamodb/struct.Join.html).
+//! DynamoDB store with it, call by call. So a handler can be tested with it in place of DynamoDB. It has no
+//! [`Join`](https://docs.rs/ichido/latest/ichido/dynamodb/struct.Join.html), which is an item of your own transaction.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -48,6 +48,7 @@ struct Task {
 
 /// Why a simulation did not end.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Stuck {
     /// There are tasks, but none is ready and none sleeps.
     #[error("deadlock: {tasks} tasks wait, and nothing can wake them")]

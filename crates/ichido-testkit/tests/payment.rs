@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ichido::key::DEFAULT_LEASE;
-use ichido::{Clock as _, Key, MAX_CLOCK_SKEW, Namespace, OnDoubt, Once, Probed, StateKind, Timestamp};
+use ichido::{Clock as _, Failure, Key, MAX_CLOCK_SKEW, Namespace, OnDoubt, Once, Probed, StateKind, Timestamp};
 use ichido_testkit::model::Memory;
 use ichido_testkit::sim::Sim;
 use ichido_testkit::{ManualClock, Outside, interrupt};
@@ -31,8 +31,9 @@ fn key() -> Key {
 }
 
 impl World {
-    async fn charge(&self) {
+    async fn charge(&self) -> Result<(), Failure<String>> {
         self.outside.call("charge", async { *self.charges.lock().unwrap() += 1 }).await;
+        Ok(())
     }
 
     async fn was_charged(&self) -> bool {
@@ -49,14 +50,16 @@ impl World {
 }
 
 async fn with_probe(world: &World) -> Result<(), Error> {
-    let probe = async |_| Ok(if world.was_charged().await { Probed::Done(()) } else { Probed::NotDone });
-    let run = world.once.run(&key()).probe(|claim| probe(claim));
-    run.work(|_| async { Ok(world.charge().await) }).await.map(|_| ())
+    let run = world
+        .once
+        .run(&key())
+        .probe(|_| async { Ok(if world.was_charged().await { Probed::Done(()) } else { Probed::NotDone }) });
+    run.work(|_| world.charge()).await.map(|_| ())
 }
 
 async fn without_probe(world: &World) -> Result<(), Error> {
     let run = world.once.run(&key()).on_doubt(OnDoubt::Repeat);
-    run.work(|_| async { Ok(world.charge().await) }).await.map(|_| ())
+    run.work(|_| world.charge()).await.map(|_| ())
 }
 
 #[tokio::test]
@@ -129,12 +132,12 @@ fn of_many_simulated_workers_exactly_one_does_the_work_whatever_the_seed() {
                 sim.sleep(sim.shorter_than(Duration::from_secs(3))).await;
                 let deadline = sim.clock().now() + Duration::from_secs(30);
                 let run = once.run(&key()).wait_until(deadline).on_doubt(OnDoubt::Refuse);
-                let work = async |_| {
+                let done = run.work(|_| async {
                     sim.sleep(Duration::from_secs(2)).await;
                     *charges.lock().unwrap() += 1;
-                    Ok::<_, ichido::Failure<String>>(())
-                };
-                run.work(|claim| work(claim)).await.unwrap();
+                    Ok::<_, Failure<String>>(())
+                });
+                done.await.unwrap();
             });
         }
         sim.run(100_000).unwrap_or_else(|stuck| panic!("seed {seed}: {stuck}"));

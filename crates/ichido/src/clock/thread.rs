@@ -124,6 +124,7 @@ mod tests {
         let duration = Duration::from_millis(5);
         let started = Instant::now();
         block_on(ThreadSleep::new(duration));
+        // A lower bound holds on the slowest machine too.
         assert!(started.elapsed() >= duration);
     }
 
