@@ -24,6 +24,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::StalledStreamProtectionConfig;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::error::SdkError;
@@ -118,12 +119,15 @@ impl Table {
 }
 
 /// The same client, limited to this many attempts per operation and to this total time.
+///
+/// It has no protection against stalled streams: the limit ends them too, and the protection costs CPU on every call.
 pub fn bounded(client: &Client, attempts: u32, total: Duration) -> Client {
     let config = client
         .config()
         .to_builder()
         .retry_config(RetryConfig::standard().with_max_attempts(attempts))
-        .timeout_config(TimeoutConfig::builder().operation_timeout(total).build());
+        .timeout_config(TimeoutConfig::builder().operation_timeout(total).build())
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
     Client::from_conf(config.build())
 }
 
