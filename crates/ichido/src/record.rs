@@ -1,7 +1,9 @@
 //! The record of a key, in whatever store it is kept.
 
 use std::fmt;
-use std::sync::Arc;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,14 +27,66 @@ pub const MAX_REASON_BYTES: usize = 512;
 pub struct Owner(Arc<str>);
 
 impl Owner {
-    /// A token that no other call has, from the operating system's random numbers.
+    /// A token of 128 bits that no other call has.
+    ///
+    /// It is a random seed of this process, xored with the time in nanoseconds and a counter. The operating system is
+    /// asked for a new seed at most once per second, because asking takes longer than everything else here.
+    ///
+    /// - Within a process, the counter makes tokens differ, whatever the clock does.
+    /// - Between processes, the seeds do: two tokens are equal with a probability of 2⁻¹²⁸.
+    /// - Processes that were copied, by a fork or from a snapshot of the machine, share a seed until they have used it for
+    ///   a second. A call in each of them gets the same token only if both have made equally many tokens since, and
+    ///   their clocks show the same nanosecond. That would do harm only if both calls had the same key, too.
     pub fn random() -> Self {
-        Self(uuid::Uuid::new_v4().simple().to_string().into())
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let token = SEEDS.lock().unwrap_or_else(PoisonError::into_inner).next(now as u64);
+        let mut text = String::with_capacity(32);
+        for byte in token.to_be_bytes() {
+            text.extend([byte >> 4, byte & 15].map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])));
+        }
+        Self(text.into())
     }
 
     /// The token.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+static SEEDS: Mutex<Seeds> = Mutex::new(Seeds { seed: 0, drawn_at: 0, count: 0 });
+
+/// Where tokens come from. See [`Owner::random`].
+struct Seeds {
+    seed: u128,
+    /// In nanoseconds, as `now` below.
+    drawn_at: u64,
+    /// How many tokens were made. It is not set back, so that no token depends on the seed alone.
+    count: u64,
+}
+
+/// How long a seed is used.
+const SEED_NANOS: u64 = 1_000_000_000;
+
+impl Seeds {
+    fn next(&mut self, now: u64) -> u128 {
+        // A clock that was set back is no reason to keep a seed.
+        if self.count == 0 || now.abs_diff(self.drawn_at) >= SEED_NANOS {
+            self.draw();
+            self.drawn_at = now;
+        }
+        self.count += 1;
+        self.seed ^ (u128::from(now) << 64 | u128::from(self.count))
+    }
+
+    fn draw(&mut self) {
+        let mut bytes = [0; 16];
+        if getrandom::fill(&mut bytes).is_ok() {
+            self.seed = u128::from_ne_bytes(bytes);
+        } else if self.count == 0 {
+            // No system on which the SDK runs comes here. The standard library has a source of its own.
+            let half = || u128::from(RandomState::new().hash_one(0));
+            self.seed = half() << 64 | half();
+        }
     }
 }
 
@@ -262,6 +316,46 @@ mod tests {
         let large = "x".repeat(65_535);
         assert_eq!(Outcome::of(&large).unwrap(), Outcome::NotKept);
         assert!(matches!(Outcome::NotKept.value::<String>(), Err(NoValue::NotKept)));
+    }
+
+    #[test]
+    fn no_two_calls_have_the_same_token() {
+        let threads: Vec<_> =
+            (0..4).map(|_| std::thread::spawn(|| (0..5_000).map(|_| Owner::random()).collect::<Vec<_>>())).collect();
+        let tokens: std::collections::HashSet<Owner> =
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+        assert_eq!(tokens.len(), 20_000);
+        assert!(tokens.iter().all(|token| token.as_str().len() == 32));
+    }
+
+    #[test]
+    fn tokens_differ_although_the_clock_stands_still_or_is_set_back() {
+        let mut seeds = Seeds { seed: 0, drawn_at: 0, count: 0 };
+        let at = [5, 5, 5, 4, 5 + SEED_NANOS, 5, 0];
+        let tokens: std::collections::HashSet<u128> = at.into_iter().map(|now| seeds.next(now)).collect();
+        assert_eq!(tokens.len(), at.len());
+    }
+
+    #[test]
+    fn a_copy_of_the_process_makes_other_tokens() {
+        let mut original = Seeds { seed: 0, drawn_at: 0, count: 0 };
+        original.next(1_000);
+        let copied = || Seeds { ..original };
+        // Within the second, the clock tells them apart; after it, the seed does.
+        assert_ne!(copied().next(2_000), copied().next(2_001));
+        assert_ne!(copied().next(1_000 + SEED_NANOS), copied().next(1_000 + SEED_NANOS));
+    }
+
+    #[test]
+    fn a_seed_is_used_for_a_second() {
+        let mut seeds = Seeds { seed: 0, drawn_at: 0, count: 0 };
+        seeds.next(7);
+        let seed = seeds.seed;
+        assert_ne!(seed, 0);
+        seeds.next(6 + SEED_NANOS);
+        assert_eq!(seeds.seed, seed);
+        seeds.next(7 + SEED_NANOS);
+        assert_ne!(seeds.seed, seed);
     }
 
     #[test]

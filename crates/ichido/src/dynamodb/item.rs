@@ -29,7 +29,7 @@ use crate::clock::Timestamp;
 use crate::digest::Digests;
 use crate::key::Key;
 use crate::record::{Error, FORMAT, Outcome, Owner, Record, State, StateKind};
-use crate::store::{Admit, Attributes, Settle, Transition};
+use crate::store::{Admit, Attributes, Settle};
 
 /// An item, or the key of one.
 pub type Item = HashMap<String, AttributeValue>;
@@ -55,6 +55,9 @@ pub mod attr {
 /// Attributes that only some states have.
 const OF_STATES: &[&str] = &[attr::LEASE_UNTIL, attr::OUTCOME, attr::OUTCOME_KEPT, attr::REASON, attr::UNCERTAIN];
 
+/// An item's keys and library's attributes are at most so many. Maps are made large enough at once.
+const LIBRARY_ATTRIBUTES: usize = 12;
+
 pub(crate) fn new_record(request: &Admit<'_>, fence: u64) -> Record {
     Record {
         state: request.state.clone(),
@@ -69,15 +72,18 @@ pub(crate) fn new_record(request: &Admit<'_>, fence: u64) -> Record {
 
 /// The whole item of a record: keys, library's attributes, caller's attributes.
 pub fn write(table: &Table, key: &Key, record: &Record, attributes: &Attributes) -> Result<Item, Error> {
-    let mut item = table.primary_key(key);
-    item.extend(caller_attributes(table, attributes)?);
+    let callers = caller_attributes(table, attributes)?;
+    let mut item = Item::with_capacity(LIBRARY_ATTRIBUTES + callers.len());
+    item.extend(table.primary_key(key));
+    item.extend(callers);
     item.extend(record_attributes(table, record));
     Ok(item)
 }
 
 /// The library's attributes of a record, without the key: for an application whose record has a key of its own form.
 pub fn record_attributes(table: &Table, record: &Record) -> Item {
-    let mut item: Item = library_attributes(table, record).map(|(name, value)| (name.to_owned(), value)).collect();
+    let mut item = Item::with_capacity(LIBRARY_ATTRIBUTES);
+    item.extend(library_attributes(table, record).map(|(name, value)| (name.to_owned(), value)));
     item.insert(attr::FENCE.into(), number(record.fence));
     item
 }
@@ -153,77 +159,122 @@ fn json(value: &AttributeValue) -> Value {
     }
 }
 
-/// An update expression with its names and values.
+/// An update expression with its names and values. The condition of the same request may use them too.
+///
+/// The expression is written into one string, from front to back: `REMOVE` first, because `SET` is open-ended.
 pub(crate) struct Update {
     pub(crate) expression: String,
     pub(crate) names: HashMap<String, String>,
     pub(crate) values: Item,
 }
 
+/// Larger than the expression of a claim without attributes of the caller.
+const EXPRESSION_BYTES: usize = 512;
+/// The values of a claim and its condition are at most so many, without attributes of the caller.
+const VALUES: usize = 14;
+
 /// The update that makes a claim. It sets what a claim has, removes what other states have, and increments the fence.
 pub(crate) fn claim_update(table: &Table, request: &Admit<'_>) -> Result<Update, Error> {
-    let record = new_record(request, 0);
-    let mut update = Update { expression: String::new(), names: HashMap::new(), values: Item::new() };
+    let callers = caller_attributes(table, request.attributes)?;
+    let digest_attributes: &[&str] = if request.digests.is_none() { &[attr::DIGEST_KEY, attr::DIGESTS] } else { &[] };
+    let mut update = Update::to(table, &request.state, request.now, request.expires_at, digest_attributes);
+    update.set(attr::OWNER, ":owner", AttributeValue::S(request.owner.as_str().to_owned()));
+    if let Some(digests) = request.digests {
+        let (key, digests) = self::digests(digests);
+        update.set(attr::DIGEST_KEY, ":digest_key", key);
+        update.set(attr::DIGESTS, ":digests", digests);
+    }
     let fence = attr::FENCE;
-    let mut set = vec![format!("{fence} = if_not_exists({fence}, :zero) + :one")];
-    let mut remove = set_record(table, &record, &mut set, &mut update);
-    if record.digests.is_none() {
-        remove.extend([attr::DIGEST_KEY.to_owned(), attr::DIGESTS.to_owned()]);
-    }
-    for (index, (name, value)) in caller_attributes(table, request.attributes)?.into_iter().enumerate() {
+    update.expression.extend([", ", fence, " = if_not_exists(", fence, ", :zero) + :one"]);
+    update.value(":zero", number(0));
+    update.value(":one", number(1));
+    for (index, (name, value)) in callers.into_iter().enumerate() {
         // The caller's names may be reserved words or contain any character.
-        update.names.insert(format!("#a{index}"), name);
-        update.values.insert(format!(":a{index}"), value);
-        set.push(format!("#a{index} = :a{index}"));
+        let (name_of, value_of) = (format!("#a{index}"), format!(":a{index}"));
+        update.set(&name_of, &value_of, value);
+        update.names.insert(name_of, name);
     }
-    update.values.insert(":zero".into(), number(0));
-    update.values.insert(":one".into(), number(1));
-    update.expression = format!("SET {} REMOVE {}", set.join(", "), remove.join(", "));
     Ok(update)
 }
 
-/// The update that settles or renews a claim.
+/// The update that settles or renews a claim. Its condition compares the owner, so that one need not be set.
 pub(crate) fn settle_update(table: &Table, request: &Settle<'_>) -> Update {
-    let record = Record {
-        state: request.to.clone().into_state(),
-        owner: request.owner.clone(),
-        fence: request.fence,
-        updated_at: request.now,
-        expires_at: request.expires_at,
-        digests: None,
-        attributes: Vec::new(),
-    };
-    let mut update = Update { expression: String::new(), names: HashMap::new(), values: Item::new() };
-    let mut set = Vec::new();
-    let remove = set_record(table, &record, &mut set, &mut update);
-    update.values.insert(":owner".into(), AttributeValue::S(request.owner.as_str().to_owned()));
-    update.values.insert(":fence".into(), number(request.fence));
-    update.values.insert(":claimed".into(), state(StateKind::Claimed));
-    if let Transition::Renew { lease_until } = request.to {
-        update.values.insert(":lease_until".into(), number(lease_until.as_millis()));
-    }
-    update.expression = format!("SET {} REMOVE {}", set.join(", "), remove.join(", "));
+    let state = request.to.clone().into_state();
+    let mut update = Update::to(table, &state, request.now, request.expires_at, &[]);
+    update.value(":owner", AttributeValue::S(request.owner.as_str().to_owned()));
+    update.value(":fence", number(request.fence));
+    update.value(":claimed", self::state(StateKind::Claimed));
     update
 }
 
-/// Sets the library's attributes of a record. Returns those that the record must not have.
-fn set_record(table: &Table, record: &Record, set: &mut Vec<String>, update: &mut Update) -> Vec<String> {
-    let mut remove: Vec<String> = OF_STATES.iter().map(|name| (*name).to_owned()).collect();
-    for (index, (name, value)) in library_attributes(table, record).enumerate() {
-        remove.retain(|other| other != name);
-        update.values.insert(format!(":r{index}"), value);
-        if name == table.ttl {
-            update.names.insert("#ttl".into(), name.to_owned());
-            set.push(format!("#ttl = :r{index}"));
-        } else {
-            set.push(format!("{name} = :r{index}"));
-        }
-    }
-    if record.expires_at.is_none() {
+impl Update {
+    /// Sets what every record has and what this state has. Removes what only other states have, and `removed`.
+    fn to(table: &Table, state: &State, now: Timestamp, expires_at: Option<Timestamp>, removed: &[&str]) -> Self {
+        let mut update = Self {
+            expression: String::with_capacity(EXPRESSION_BYTES),
+            names: HashMap::with_capacity(2),
+            values: Item::with_capacity(VALUES),
+        };
         update.names.insert("#ttl".into(), table.ttl.clone());
-        remove.push("#ttl".into());
+        let own = of_state(state);
+        let expiry: &[&str] = if expires_at.is_none() { &["#ttl"] } else { &[] };
+        let others = OF_STATES.iter().filter(|name| !own.iter().flatten().any(|(own, _, _)| own == *name));
+        // No state has all of them, so something is removed.
+        for (index, name) in others.chain(removed).chain(expiry).enumerate() {
+            update.expression.push_str(if index == 0 { "REMOVE " } else { ", " });
+            update.expression.push_str(name);
+        }
+        update.expression.extend([" SET ", attr::FORMAT, " = :format"]);
+        update.value(":format", number(FORMAT));
+        let named = state_placeholder(state);
+        update.set(attr::STATE, named, self::state(state.kind()));
+        update.set(attr::UPDATED_AT, ":now", number(now.as_millis()));
+        if let Some(expiry) = expires_at {
+            update.set("#ttl", ":ttl", number(expiry.as_secs_ceil()));
+        }
+        for (name, placeholder, value) in own.into_iter().flatten() {
+            update.set(name, placeholder, value);
+        }
+        update
     }
-    remove
+
+    fn set(&mut self, name: &str, placeholder: &str, value: AttributeValue) {
+        self.expression.extend([", ", name, " = ", placeholder]);
+        self.value(placeholder, value);
+    }
+
+    fn value(&mut self, placeholder: &str, value: AttributeValue) {
+        self.values.insert(placeholder.to_owned(), value);
+    }
+}
+
+/// The conditions compare with `:claimed`, so an update to that state uses the same value.
+fn state_placeholder(state: &State) -> &'static str {
+    match state {
+        State::Claimed { .. } => ":claimed",
+        _ => ":state",
+    }
+}
+
+/// The attributes that a record has because of its state: name, placeholder and value.
+fn of_state(state: &State) -> [Option<(&'static str, &'static str, AttributeValue)>; 2] {
+    match state {
+        State::Claimed { lease_until } => {
+            [Some((attr::LEASE_UNTIL, ":lease_until", number(lease_until.as_millis()))), None]
+        }
+        State::Completed { outcome: Outcome::Value(json) } => {
+            [Some((attr::OUTCOME, ":outcome", AttributeValue::S(json.to_string()))), None]
+        }
+        State::Completed { outcome: Outcome::NotKept } => {
+            [Some((attr::OUTCOME_KEPT, ":outcome_kept", AttributeValue::Bool(false))), None]
+        }
+        State::Completed { outcome: Outcome::Nothing | Outcome::Foreign } => [None, None],
+        State::Failed { reason } => [Some((attr::REASON, ":reason", AttributeValue::S(reason.clone()))), None],
+        State::Released { reason, uncertain } => [
+            Some((attr::REASON, ":reason", AttributeValue::S(reason.clone()))),
+            Some((attr::UNCERTAIN, ":uncertain", AttributeValue::Bool(*uncertain))),
+        ],
+    }
 }
 
 /// The library's attributes of a record, except the fence: a claim increments it in the store.
@@ -231,25 +282,14 @@ fn library_attributes<'a>(
     table: &'a Table,
     record: &Record,
 ) -> impl Iterator<Item = (&'a str, AttributeValue)> + use<'a> {
-    let mut list = vec![
+    let mut list = Vec::with_capacity(LIBRARY_ATTRIBUTES);
+    list.extend([
         (attr::FORMAT, number(FORMAT)),
         (attr::STATE, state(record.state.kind())),
         (attr::OWNER, AttributeValue::S(record.owner.as_str().into())),
         (attr::UPDATED_AT, number(record.updated_at.as_millis())),
-    ];
-    match &record.state {
-        State::Claimed { lease_until } => list.push((attr::LEASE_UNTIL, number(lease_until.as_millis()))),
-        State::Completed { outcome: Outcome::Value(json) } => {
-            list.push((attr::OUTCOME, AttributeValue::S(json.to_string())))
-        }
-        State::Completed { outcome: Outcome::NotKept } => list.push((attr::OUTCOME_KEPT, AttributeValue::Bool(false))),
-        State::Completed { outcome: Outcome::Nothing | Outcome::Foreign } => {}
-        State::Failed { reason } => list.push((attr::REASON, AttributeValue::S(reason.clone()))),
-        State::Released { reason, uncertain } => {
-            list.push((attr::REASON, AttributeValue::S(reason.clone())));
-            list.push((attr::UNCERTAIN, AttributeValue::Bool(*uncertain)));
-        }
-    }
+    ]);
+    list.extend(of_state(&record.state).into_iter().flatten().map(|(name, _, value)| (name, value)));
     if let Some(expiry) = record.expires_at {
         list.push((&table.ttl, number(expiry.as_secs_ceil())));
     }

@@ -24,6 +24,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::StalledStreamProtectionConfig;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::error::SdkError;
@@ -38,7 +39,7 @@ use crate::clock::Timestamp;
 use crate::key::Key;
 use crate::record::{self, Record, State, StateKind};
 use crate::store::{Admit, Admitted, Error, Settle, Settled, Store, Transition};
-use item::{Item, attr};
+use item::{Item, Update, attr};
 
 /// A table, and the names of its keys and its expiry attribute.
 #[must_use = "settings return a new table"]
@@ -118,12 +119,15 @@ impl Table {
 }
 
 /// The same client, limited to this many attempts per operation and to this total time.
+///
+/// It has no protection against stalled streams: the limit ends them too, and the protection costs CPU on every call.
 pub fn bounded(client: &Client, attempts: u32, total: Duration) -> Client {
     let config = client
         .config()
         .to_builder()
         .retry_config(RetryConfig::standard().with_max_attempts(attempts))
-        .timeout_config(TimeoutConfig::builder().operation_timeout(total).build());
+        .timeout_config(TimeoutConfig::builder().operation_timeout(total).build())
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
     Client::from_conf(config.build())
 }
 
@@ -189,17 +193,20 @@ impl DynamoDb {
 
     /// Writes a claim. It increments the fence of the record that it replaces, so this is an update.
     async fn claim(&self, request: &Admit<'_>) -> Result<Admitted, Error> {
-        let update = item::claim_update(&self.table, request)?;
-        let mut values = update.values;
-        values.extend(claim_values(request));
-        let mut names = update.names;
-        names.extend(claimable_names(&self.table));
+        let Update { expression, mut names, mut values } = item::claim_update(&self.table, request)?;
+        names.insert("#pk".into(), self.table.partition_key.clone());
+        // What the condition needs beyond the values of the update. DynamoDB refuses values that no expression uses.
+        values.insert(":now_secs".into(), AttributeValue::N(request.now.as_secs().to_string()));
+        values.insert(":released".into(), item::state(StateKind::Released));
+        if request.refuses_doubt {
+            values.insert(":uncertain".into(), AttributeValue::Bool(true));
+        }
         let call = self
             .client
             .update_item()
             .table_name(&self.table.name)
             .set_key(Some(self.table.primary_key(request.key)))
-            .update_expression(update.expression)
+            .update_expression(expression)
             .condition_expression(
                 &self.expressions.claim[usize::from(request.digests.is_some())][usize::from(request.refuses_doubt)],
             )
@@ -305,7 +312,7 @@ impl DynamoDb {
             .set_key(Some(self.table.primary_key(request.key)))
             .update_expression(update.expression)
             .condition_expression(condition)
-            .set_expression_attribute_names(Some(update.names).filter(|names| !names.is_empty()))
+            .set_expression_attribute_names(Some(update.names))
             .set_expression_attribute_values(Some(update.values))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         match call.send().await {
@@ -345,22 +352,6 @@ fn claim_condition(compares: bool, refuses_doubt: bool) -> String {
     };
     let version = attr::FORMAT;
     format!("attribute_not_exists(#pk) OR #ttl <= :now_secs OR ({version} <= :format AND {open}{same_payload})")
-}
-
-/// The values of [`claim_condition`]. DynamoDB refuses values that no expression uses.
-fn claim_values(request: &Admit<'_>) -> Item {
-    let mut values = claimable_values(request.now);
-    if request.refuses_doubt {
-        values.remove(":now");
-        values.remove(":claimed");
-        values.insert(":uncertain".into(), AttributeValue::Bool(true));
-    }
-    if let Some(digests) = request.digests {
-        let (key, digests) = item::digests(digests);
-        values.insert(":digest_key".into(), key);
-        values.insert(":digests".into(), digests);
-    }
-    values
 }
 
 /// The table's names may be reserved words of DynamoDB, as `ttl` is.

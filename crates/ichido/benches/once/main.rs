@@ -1,13 +1,20 @@
 //! What the library costs, compared in one run.
 //!
-//! 1. `mark` against a bare `PutItem` with the same item and condition, on the same embedded engine: the library's own CPU.
-//! 2. The local memory: bytes per key and time per lookup.
-//! 3. `run`, fresh and duplicate, against AWS Lambda Powertools for TypeScript and Python on the same endpoint, if
-//!    `bench/ichido/run` has installed them (it says so through `POWERTOOLS_NODE` and `POWERTOOLS_PYTHON`).
+//! - `mark`: against a bare `PutItem` with the same item and condition, on the same embedded engine.
+//! - `memory`: the local memory, bytes per key and time per lookup.
+//! - `share`: the library's own share of `run`. It is what `run` takes longer than the same requests made with the bare
+//!   SDK ([`bare`]), against a connector that answers at once. No kernel, no network and no store blur it.
+//! - `run`: fresh and duplicate, against the same requests with the bare SDK, and against AWS Lambda Powertools for
+//!   TypeScript and Python on the same endpoint, if `bench/ichido/run` has installed them (it says so through
+//!   `POWERTOOLS_NODE` and `POWERTOOLS_PYTHON`).
 //!
-//! CPU is what the operating system charges the calling process. The endpoint is a separate process.
+//! Without arguments all of them run, in this order; with arguments, those that are named. CPU is what the operating system
+//! charges the calling process. The endpoint is a separate process.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
+
+mod bare;
+mod share;
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -35,8 +42,9 @@ type Any = Box<dyn Error + Send + Sync>;
 /// Calls of each kind in the comparison with `PutItem`. They run in blocks that take turns, so that both run under the same load.
 const BLOCKS: u32 = 20;
 const CALLS_PER_BLOCK: u32 = 400;
-/// Calls of each kind against Powertools.
+/// Calls of each kind over HTTP. `run` and the bare SDK make them in blocks that take turns.
 const CALLS: u32 = 1500;
+const CALLS_PER_TURN: u32 = 100;
 /// How many rounds all contestants take turns.
 const ROUNDS: u32 = 5;
 const MEMORY_KEYS: usize = 10_000;
@@ -45,26 +53,40 @@ const MEMORIES: usize = 10;
 
 fn main() -> Result<(), Any> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    if std::env::args().any(|argument| argument == "serve") {
+    let parts: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    if parts.iter().any(|part| part == "serve") {
         return runtime.block_on(serve());
     }
+    let wanted = move |part: &str| parts.is_empty() || parts.iter().any(|named| named == part);
     // As a task, as our functions have it (crates/function): what `block_on` itself is given is woken through the kernel.
-    let measured = async {
-        mark_against_put_item().await?;
-        local_memory().await?;
-        run_against_powertools().await
+    let measured = async move {
+        if wanted("mark") {
+            mark_against_put_item().await?;
+        }
+        if wanted("memory") {
+            local_memory().await?;
+        }
+        if wanted("share") {
+            share::own_share_of_run().await?;
+        }
+        if wanted("run") {
+            run_against_others().await?;
+        }
+        Ok(())
     };
     let measured = async { measured.await.map_err(|error: Any| error.to_string()) };
     Ok(runtime.block_on(async { tokio::spawn(measured).await })??)
 }
 
-/// CPU time of this process so far, user and system. It counts in ticks of 10 ms, so measure many calls.
+/// CPU time of this process so far, user and system, of all its threads. The kernel counts it in nanoseconds and brings
+/// it up to date whenever a thread waits.
 fn cpu() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name in parentheses may contain anything; the numbers come after it.
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-    Duration::from_millis((ticks(11) + ticks(12)) * 10)
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let nanos = threads.map(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+        stat.split_whitespace().next().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0)
+    });
+    Duration::from_nanos(nanos.sum())
 }
 
 fn resident_bytes() -> f64 {
@@ -177,7 +199,7 @@ async fn local_memory() -> Result<(), Any> {
     Ok(())
 }
 
-// Against Powertools, over HTTP.
+// Against the bare SDK and Powertools, over HTTP.
 
 /// The measurements of one contestant.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -253,13 +275,21 @@ async fn create_table(client: &Client, name: &str) -> Result<(), Any> {
     Ok(())
 }
 
-async fn measure_ours(client: &Client, table: &str) -> Result<Measured, Any> {
-    create_table(client, table).await?;
-    let once = Once::new(DynamoDb::new(client.clone(), Table::new(table, "id")));
+/// Time and CPU of one contestant, over all of its turns.
+#[derive(Clone, Copy, Default)]
+struct Used {
+    elapsed: Duration,
+    cpu: Duration,
+}
+
+/// `run` and the bare SDK, in turns: what disturbs one of them disturbs the other.
+async fn measure_ours(client: &Client, table: &str) -> Result<[Measured; 2], Any> {
+    let (ours_table, bare_table) = (table.to_owned(), format!("{table}-bare"));
+    create_table(client, &ours_table).await?;
+    create_table(client, &bare_table).await?;
+    let once = Once::new(DynamoDb::new(client.clone(), Table::new(ours_table, "id")));
     let namespace = Namespace::new("bench");
-    let mut per_second = [0.0; 2];
-    let mut cpu_us = [0.0; 2];
-    let one = async |n: u32| -> Result<(), Any> {
+    let ours = async |n: u32| -> Result<(), Any> {
         let key = namespace.key([n.to_string()])?;
         let done = once
             .run(&key)
@@ -269,20 +299,36 @@ async fn measure_ours(client: &Client, table: &str) -> Result<Measured, Any> {
         drop(done.value);
         Ok(())
     };
+    let bare = async |n: u32| -> Result<(), Any> {
+        drop(bare::run(client, &bare_table, &format!("bench#{n}"), &format!("{n:032x}")).await?);
+        Ok(())
+    };
     for warm_up in 0..200 {
-        one(CALLS + warm_up).await?;
+        ours(CALLS + warm_up).await?;
+        bare(CALLS + warm_up).await?;
     }
-    for round in 0..2 {
-        let (started, before) = (Instant::now(), cpu());
-        for n in 0..CALLS {
-            one(n).await?;
+    // fresh, then duplicate; of each, ours and the bare SDK's
+    let mut used = [[Used::default(); 2]; 2];
+    for kind in &mut used {
+        for turn in 0..CALLS / CALLS_PER_TURN {
+            let calls = turn * CALLS_PER_TURN..(turn + 1) * CALLS_PER_TURN;
+            for contestant in if turn % 2 == 0 { [0, 1] } else { [1, 0] } {
+                let (started, before) = (Instant::now(), cpu());
+                for n in calls.clone() {
+                    if contestant == 0 { ours(n).await? } else { bare(n).await? }
+                }
+                kind[contestant].elapsed += started.elapsed();
+                kind[contestant].cpu += cpu() - before;
+            }
         }
-        per_second[round] = f64::from(CALLS) / started.elapsed().as_secs_f64();
-        cpu_us[round] = micros(cpu() - before, CALLS);
     }
-    let [fresh_per_second, duplicate_per_second] = per_second;
-    let [fresh_cpu_us, duplicate_cpu_us] = cpu_us;
-    Ok(Measured { fresh_per_second, fresh_cpu_us, duplicate_per_second, duplicate_cpu_us })
+    let per_second = |used: Used| f64::from(CALLS) / used.elapsed.as_secs_f64();
+    Ok([0, 1].map(|contestant| Measured {
+        fresh_per_second: per_second(used[0][contestant]),
+        fresh_cpu_us: micros(used[0][contestant].cpu, CALLS),
+        duplicate_per_second: per_second(used[1][contestant]),
+        duplicate_cpu_us: micros(used[1][contestant].cpu, CALLS),
+    }))
 }
 
 /// Runs another contestant. It prints its measurements as one line of JSON.
@@ -304,7 +350,7 @@ async fn measure_other(client: &Client, url: &str, table: &str, command: &str) -
     Ok(serde_json::from_str(line)?)
 }
 
-async fn run_against_powertools() -> Result<(), Any> {
+async fn run_against_others() -> Result<(), Any> {
     let endpoint = Endpoint::start()?;
     let client = client(&endpoint.url);
     println!(
@@ -317,9 +363,11 @@ async fn run_against_powertools() -> Result<(), Any> {
             Err(_) => println!("  {name:<24} not installed: bench/ichido/run installs it"),
         }
     }
-    let mut ours = Vec::new();
+    let (mut ours, mut bare) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        ours.push(measure_ours(&client, &format!("ichido-{round}")).await?);
+        let [run, sdk] = measure_ours(&client, &format!("ichido-{round}")).await?;
+        ours.push(run);
+        bare.push(sdk);
         for (_, variable, command, measured) in &mut others {
             measured.push(measure_other(&client, &endpoint.url, &format!("{variable}-{round}"), command).await?);
         }
@@ -331,8 +379,16 @@ async fn run_against_powertools() -> Result<(), Any> {
             m.fresh_per_second, m.fresh_cpu_us, m.duplicate_per_second, m.duplicate_cpu_us
         );
     };
-    let ours = Measured::median(&ours);
+    let (ours, bare) = (Measured::median(&ours), Measured::median(&bare));
+    row("the same calls, bare SDK", &bare);
     row("ichido", &ours);
+    println!(
+        "    ichido: {:.2} of the bare SDK's rate with {:+.0} µs of CPU, {:.2} of its duplicates with {:+.0} µs (goal: 0.95)",
+        ours.fresh_per_second / bare.fresh_per_second,
+        ours.fresh_cpu_us - bare.fresh_cpu_us,
+        ours.duplicate_per_second / bare.duplicate_per_second,
+        ours.duplicate_cpu_us - bare.duplicate_cpu_us,
+    );
     for (name, _, _, measured) in &others {
         let theirs = Measured::median(measured);
         row(name, &theirs);
