@@ -29,8 +29,9 @@ impl Claim {
         &self.key
     }
 
-    /// The counter of the key's claims: greater than the fence of every earlier holder. A destination that remembers the
-    /// greatest fence it has received can refuse a late worker. Zero if the claim was made without the store.
+    /// The counter of the key's claims: greater than the fence of every earlier holder while the record exists. A
+    /// destination that remembers the greatest fence it has received can refuse a late worker. It begins again at 1 when the
+    /// record has expired and DynamoDB has deleted it. Zero if the claim was made without the store.
     pub fn fence(&self) -> u64 {
         self.fence
     }
@@ -66,9 +67,12 @@ pub enum Lost {
     /// Another call holds the claim now, or the claim was ended by hand.
     #[error("the lease could not be renewed, because another call has taken over the claim")]
     TakenOver,
-    /// The store did not answer. The claim may still be held.
+    /// The store failed. The claim may still be held.
     #[error("the lease could not be renewed, because the store failed")]
     Store(#[source] store::Error),
+    /// The lease ended while the store had not answered. Another call may hold the claim.
+    #[error("the lease ended before the store answered its renewal")]
+    Lapsed,
 }
 
 pub(crate) struct Lease {

@@ -1022,3 +1022,97 @@ async fn a_duplicate_waits_as_long_as_it_was_told() {
     assert!(matches!(waited, Err(Error::InFlight { .. })), "{waited:?}");
     assert_eq!(db.clock().now().since(before), LEASE / 2);
 }
+
+#[tokio::test]
+async fn a_permanent_failure_does_not_hide_that_an_earlier_attempt_may_have_had_its_effect() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let once = instance(&db);
+    let end = |failure: fn(String) -> Failure<String>| {
+        let run = once.run(&key).on_doubt(OnDoubt::Repeat);
+        run.work(move |_| async move { Err::<String, _>(failure("no".into())) })
+    };
+    end(Failure::Uncertain).await.unwrap_err();
+    end(Failure::Permanent).await.unwrap_err();
+    let state = once.look(&key).await.unwrap().unwrap().state;
+    assert!(matches!(state, State::Released { uncertain: true, .. }), "{state:?}");
+}
+
+#[tokio::test]
+async fn a_release_by_hand_changes_nothing_if_the_claim_was_renewed_since_it_was_shown() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let once = instance(&db);
+    let operator = DynamoDb::new(db.client(), ichido::dynamodb::Table::new(TABLE, "event_key"));
+    let done = once.run(&key).on_doubt(OnDoubt::Repeat).work(|claim| {
+        let (once, operator, key, db) = (&once, &operator, &key, &db);
+        async move {
+            let shown = once.look(key).await.unwrap().unwrap();
+            db.clock().advance(LEASE / 2);
+            claim.renew().await.unwrap();
+            let released = operator.release(key, &shown, db.clock().now(), "stuck", false).await.unwrap();
+            assert!(matches!(released, store::Settled::Lost(Some(_))), "{released:?}");
+            work("done", claim).await
+        }
+    });
+    assert!(done.await.unwrap().recorded);
+}
+
+#[tokio::test]
+async fn an_outcome_whose_record_was_deleted_during_the_work_is_written_by_a_later_call() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let once = instance(&db);
+    let done = once.run(&key).on_doubt(OnDoubt::Repeat).work(|claim| {
+        let db = &db;
+        async move {
+            db.clock().advance(RETENTION + LEASE);
+            assert_eq!(db.sweep(db.clock().now()), 1);
+            work("slow", claim).await
+        }
+    });
+    assert!(!done.await.unwrap().recorded);
+    assert_eq!(once.unwritten(), 1);
+    let again = run(&once, &key, "again").await.unwrap();
+    assert_eq!((again.value.as_str(), again.how), ("slow under fence 1", How::Replayed));
+    assert_eq!(run(&instance(&db), &key, "elsewhere").await.unwrap().value, "slow under fence 1");
+}
+
+#[tokio::test]
+async fn a_claim_on_an_expired_record_of_a_newer_format_can_be_completed() {
+    use aws_sdk_dynamodb::types::AttributeValue;
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let number = |n: u64| AttributeValue::N(n.to_string());
+    let put = db.client().put_item().table_name(TABLE).item("event_key", AttributeValue::S("Ev1".into()));
+    let put = put.item("ichido_format", number(2)).item("ichido_fence", number(7)).item("ttl", number(1));
+    put.send().await.unwrap();
+    let done = run(&instance(&db), &key, "next").await.unwrap();
+    assert_eq!((done.value.as_str(), done.recorded), ("next under fence 8", true));
+}
+
+#[tokio::test]
+async fn an_attribute_that_is_given_twice_has_its_later_value() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let once = instance(&db);
+    let run = once.run(&key).attribute("trace", "one").attribute("trace", "two").on_doubt(OnDoubt::Repeat);
+    run.work(|claim| work("done", claim)).await.unwrap();
+    assert_eq!(db.items(TABLE)[0]["trace"]["S"], "two");
+}
+
+#[tokio::test]
+async fn a_work_that_is_kept_alive_does_not_outlive_its_lease_because_the_store_hangs() {
+    let (db, key) = (dynamo(), closed("Ev1"));
+    let (once, clock) = (instance(&db), db.clock().clone());
+    let started = clock.now();
+    let long = once.run(&key).keep_alive().on_doubt(OnDoubt::Repeat).work(|claim| async move {
+        clock.wait(LEASE * 10).await;
+        work("long", claim).await
+    });
+    let storm = async {
+        db.clock().wait(LEASE / 4).await;
+        db.faults().only(Rule::new(Fault::Late(LEASE * 8)));
+        // The renewal is under way. What comes later is answered at once.
+        db.clock().wait(LEASE / 2).await;
+        db.faults().heal();
+    };
+    let (long, ()) = tokio::join!(long, storm);
+    assert!(matches!(long, Err(Error::Cancelled(Lost::Lapsed))), "{long:?}");
+    assert!(db.clock().now().since(started) <= LEASE * 2);
+}

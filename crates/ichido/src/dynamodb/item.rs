@@ -16,8 +16,7 @@
 //! | `ichido_uncertain` | BOOL | released: the effect may have happened |
 //! | `ichido_digest_key`, `ichido_digests` | S, M of S | the id of the digest key, and one digest per field |
 //!
-//! The constants of [`attr`] are the names that begin with `ichido_`. The JavaScript in `infra/appsync` writes records of
-//! this format too.
+//! The constants of [`attr`] are the names that begin with `ichido_`.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -125,6 +124,11 @@ pub fn read(table: &Table, item: &Item) -> Result<Record, Error> {
         digests: read_digests(item)?,
         attributes: own_attributes(table, item),
     })
+}
+
+/// The fence of an item, also of one that cannot be read as a record. Zero if it has none.
+pub(super) fn fence(item: &Item) -> u64 {
+    optional_number(item, attr::FENCE).ok().flatten().unwrap_or_default()
 }
 
 /// An item of an earlier system, in a table that says that such items mean "done". Its expiry is believed if it is a number.
@@ -307,7 +311,8 @@ pub(crate) fn digests(Digests { key_id, fields }: &Digests) -> (AttributeValue, 
     (AttributeValue::S(key_id.clone()), AttributeValue::M(fields))
 }
 
-fn caller_attributes(table: &Table, attributes: &Attributes) -> Result<Vec<(String, AttributeValue)>, Error> {
+/// If a name occurs twice, the later value counts.
+fn caller_attributes(table: &Table, attributes: &Attributes) -> Result<BTreeMap<String, AttributeValue>, Error> {
     attributes
         .iter()
         .filter(|(_, value)| !value.is_null())

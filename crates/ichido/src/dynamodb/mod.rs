@@ -218,10 +218,9 @@ impl DynamoDb {
             Ok(output) => match output.attributes {
                 None => Ok(Admitted::Won { fence: 1, previous: None }),
                 Some(old) => {
-                    // The condition found the old item claimable. An expired item that is not a record has no fence.
-                    let previous = item::read(&self.table, &old).ok();
-                    let fence = previous.as_ref().map_or(1, |record| record.fence + 1);
-                    Ok(Admitted::Won { fence, previous })
+                    // The condition found the old item claimable. An expired item may have a newer format, or be no record.
+                    let fence = item::fence(&old) + 1;
+                    Ok(Admitted::Won { fence, previous: item::read(&self.table, &old).ok() })
                 }
             },
             Err(error) => match refused_update(&error) {
@@ -293,13 +292,18 @@ impl DynamoDb {
         let owner = shown.owner.clone();
         let request = Settle { key, owner, fence: shown.fence, now, to, expires_at: shown.expires_at };
         let condition = format!(
-            "{} = :owner AND {} = :fence AND ({state} = :claimed OR {state} = :released)",
+            "{} = :owner AND {} = :fence AND {} = :shown_at AND ({state} = :claimed OR {state} = :released)",
             attr::OWNER,
             attr::FENCE,
+            attr::UPDATED_AT,
             state = attr::STATE
         );
-        let released = Item::from([(":released".into(), item::state(StateKind::Released))]);
-        self.change(&request, &condition, released).await
+        let values = Item::from([
+            (":released".into(), item::state(StateKind::Released)),
+            // A claim that was renewed or released since then has the same owner and fence.
+            (":shown_at".into(), AttributeValue::N(shown.updated_at.as_millis().to_string())),
+        ]);
+        self.change(&request, &condition, values).await
     }
 
     async fn change(&self, request: &Settle<'_>, condition: &str, values: Item) -> Result<Settled, Error> {

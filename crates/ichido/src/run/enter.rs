@@ -73,7 +73,8 @@ impl Drop for Claiming<'_> {
     fn drop(&mut self) {
         if !self.answered {
             let (inner, key, owner) = (Arc::clone(self.call.inner), self.call.key.clone(), self.owner.clone());
-            background::spawn(async move { inner.release_unanswered(&key, &owner).await });
+            let refused_doubt = self.call.refuses_doubt;
+            background::spawn(async move { inner.release_unanswered(&key, &owner, refused_doubt).await });
         }
     }
 }
@@ -81,15 +82,15 @@ impl Drop for Claiming<'_> {
 impl crate::once::Inner {
     /// Releases a claim whose call was dropped before the claim was answered, if the store has made it by now. If it has
     /// not, and makes it later, the claim ends with its lease. Nothing was done under it.
-    async fn release_unanswered(&self, key: &crate::Key, owner: &Owner) {
+    async fn release_unanswered(&self, key: &crate::Key, owner: &Owner, refused_doubt: bool) {
         let found = self.ask(key, Operation::Read, self.store.read(key)).await;
         if let Ok(Timed { answer: Some(record), .. }) = found
             && record.owner == *owner
             && matches!(record.state, State::Claimed { .. })
         {
             let now = self.clock.now();
-            // The claim may have taken over a doubt: what it replaced is unknown.
-            let to = Transition::Release { reason: DROPPED.to_owned(), uncertain: record.fence > 1 };
+            // The claim may have taken over a doubt, unless it refused to: what it replaced is unknown.
+            let to = Transition::Release { reason: DROPPED.to_owned(), uncertain: record.fence > 1 && !refused_doubt };
             let expires_at = self.unfinished_expiry(key, now, now);
             let release = Settle { key, owner: owner.clone(), fence: record.fence, now, to, expires_at };
             // `ask` reports a failure. The claim then ends with its lease.

@@ -42,7 +42,7 @@ use crate::trace;
 /// | what fails | what happens |
 /// |---|---|
 /// | the worker dies after the claim | the claim ends with its lease; the next call takes over and asks its probe first |
-/// | its future is dropped, or the work panics | a task of its own releases the claim, in doubt if the work had begun; without a runtime, as above |
+/// | its future is dropped, or the work panics | a task of its own releases the claim, in doubt if the work had begun or an earlier doubt was taken over; without a runtime, as above |
 /// | the worker outlives its lease | another call may take over; the late settlement changes nothing |
 /// | the answer to a write is lost | a repeated write finds the owner token of the first one and counts as the same write |
 /// | the store fails before the claim | see [`OutagePolicy`](crate::key::OutagePolicy) |
@@ -166,7 +166,7 @@ impl<'o, P> Run<'o, P> {
     }
 
     /// Asks the probe even if the store knows nothing of the key. Use it to send something again by hand when its
-    /// record may have expired.
+    /// record may have expired. It changes nothing for a run that [refuses](OnDoubt::Refuse) doubt.
     pub fn doubtful(mut self, doubtful: bool) -> Self {
         self.call.doubtful = doubtful;
         self
@@ -190,7 +190,7 @@ impl<'o, P> Run<'o, P> {
         let settling = Settling::new(&call, &held);
         let claim = settling.claim();
 
-        let mut doubt = held.doubt || call.doubtful;
+        let mut doubt = held.doubt || (call.doubtful && !call.refuses_doubt);
         if doubt {
             inner.observe(Event::Doubted { key, fence: held.fence });
             match trace::probe(key, held.fence, probe.ask(claim.clone())).await {
@@ -244,6 +244,12 @@ impl<'o, P> Run<'o, P> {
                 settling.release(record::reason(&error), true).await;
                 Err(Error::Work(error))
             }
+            // This attempt had no effect and never will have one. An earlier holder's attempt may have had one: that must not be
+            // recorded as a failure.
+            Err(Failure::Permanent(error)) if doubt => {
+                settling.release(record::reason(&error), true).await;
+                Err(Error::Work(error))
+            }
             Err(Failure::Permanent(error)) => {
                 settling.fail(record::reason(&error)).await;
                 Err(Error::Work(error))
@@ -280,10 +286,12 @@ pub struct Done<T> {
     pub value: T,
     /// Where the value comes from.
     pub how: How,
-    /// False if the store does not have the outcome. It is in this instance's journal; other instances may not know of it.
+    /// False if the store does not have the outcome. It is in this instance's journal, if there was room; other instances
+    /// do not know of it.
     pub recorded: bool,
-    /// On a replay: the [attributes](Run::attribute) of the call that did the work. If one of them is the id of its trace,
-    /// a duplicate can link to it. Empty if this call did the work, or if the local memory answered.
+    /// On a replay: the [attributes](Run::attribute) in the record. They are those of the call that recorded the outcome,
+    /// and of earlier attempts where that call set none. If one of them is the id of a trace, a duplicate can link to it.
+    /// Empty if this call recorded the outcome, or if the local memory answered.
     pub first: Attributes,
 }
 
@@ -373,7 +381,7 @@ pub enum Error<E> {
     #[error("the deadline {deadline} passed before the work could begin; nothing was done")]
     DeadlinePassed { deadline: Timestamp },
     /// An earlier attempt may have had its effect, and this call [refuses](OnDoubt::Refuse) to repeat it. Nothing changes
-    /// until an operator has looked at the destination and released the key.
+    /// until an operator has looked at the destination and released the key, or the record expires.
     #[error(
         "an earlier attempt may have had its effect, and nobody could be asked; look whether it had, then release the key"
     )]
@@ -461,7 +469,8 @@ pub struct Undecided;
 pub enum OnDoubt {
     /// Does the work again: the effect may happen twice.
     Repeat,
-    /// Returns [`Error::Doubtful`] and changes nothing, until an operator releases the key: the effect may never happen.
+    /// Returns [`Error::Doubtful`] and changes nothing, until an operator releases the key or its record expires: the effect
+    /// may never happen. [`keep_unfinished`](crate::Namespace::keep_unfinished) says how long the doubt is kept.
     Refuse,
 }
 

@@ -33,7 +33,12 @@ pub(super) struct Settling<'a> {
 
 impl<'a> Settling<'a> {
     pub(super) fn new(call: &'a Call<'a>, held: &'a Held) -> Self {
-        Self { call, held, uncertain: AtomicBool::new(held.doubt || call.doubtful), ended: AtomicBool::new(false) }
+        Self {
+            call,
+            held,
+            uncertain: AtomicBool::new(held.doubt || (call.doubtful && !call.refuses_doubt)),
+            ended: AtomicBool::new(false),
+        }
     }
 
     /// From here on, the effect may have happened.
@@ -102,11 +107,11 @@ impl<'a> Settling<'a> {
                 inner.reconcile().await;
                 done(true)
             }
-            Ok(Settled::Lost(None)) => {
-                // The record expired and was deleted during the work. Nobody else holds the key.
-                inner.observe(Event::Unrecorded { key });
-                done(false)
-            }
+            // The record expired and was deleted during the work. Nobody else holds the key, so a later call writes the outcome.
+            Ok(Settled::Lost(None)) => match self.keep_unwritten(Known::Completed { outcome }) {
+                Some(successor) => self.superseded(successor),
+                None => done(false),
+            },
             Ok(Settled::Lost(Some(record))) => {
                 self.fenced();
                 inner.memory().note(key, &record);

@@ -160,10 +160,12 @@ impl SlackEvents {
             }
             // The hand-over was accepted, which is what Slack wants to know. If a repeat hands it over again, each file's
             // own claim prevents a second reply.
-            Err(ichido::Error::Unrecorded(_) | ichido::Error::Superseded | ichido::Error::DoneWithoutValue(_)) => {
+            Err(ichido::Error::Unrecorded(_) | ichido::Error::Superseded) => {
                 metric::SLACK_HAND_OVERS.add(1);
                 Ok(Response::empty(200))
             }
+            // It was handed over before.
+            Err(ichido::Error::DoneWithoutValue(_)) => Ok(Response::empty(200)),
             // Another invocation is working on it and may still fail, so Slack must not forget the event. This is not an
             // error of ours.
             Err(ichido::Error::InFlight { .. }) => Ok(Response::empty(503).header("retry-after", "1")),
