@@ -1,8 +1,9 @@
 //! Lets a run die at each of its calls to the outside, in turn, and runs it again until it completes.
 //!
 //! After each of these, the test checks what its application promises, for example that nothing is lost and nothing is
-//! done twice. A stopped run is dropped in the middle: its code cannot clean up, as if the machine were gone. Tasks that the
-//! run has spawned are not dropped with it. They cannot make another call through the same [`Outside`] until the next run
+//! done twice. A stopped run is dropped in the middle. Its destructors run, but cannot make another call. What the world holds
+//! survives: make a new `Once` in each run if a dead process must lose its memory. Tasks that the run has spawned are not
+//! dropped with it. They cannot make another call through the same [`Outside`] until the next run
 //! begins, so a run should own its tasks (`JoinSet`, `join!`).
 //!
 //! ```

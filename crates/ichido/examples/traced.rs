@@ -2,7 +2,7 @@
 //!
 //! The library emits `tracing` events and spans by itself; their names and fields are part of its API. Any subscriber gets
 //! them, for example `tracing-opentelemetry`. This one prints them. Each call stores the id of its trace beside the record, so
-//! a duplicate finds the trace of the call that did the work: a span link in OpenTelemetry's words.
+//! a duplicate finds the trace of the call that recorded the outcome: a span link in OpenTelemetry's words.
 //! `cargo run -p ichido --example traced` runs it on an embedded DynamoDB, without an AWS account.
 
 #![expect(clippy::print_stdout, reason = "an example shows what happens")]

@@ -88,6 +88,14 @@ pub(crate) fn differ(ours: Option<&Digests>, theirs: Option<&Digests>) -> bool {
     }
 }
 
+/// The fields in which these two requests are known to differ.
+pub(crate) fn differences(ours: Option<&Digests>, theirs: Option<&Digests>) -> Vec<String> {
+    match (ours, theirs) {
+        (Some(ours), Some(theirs)) => ours.differences(theirs),
+        _ => Vec::new(),
+    }
+}
+
 impl Digests {
     /// Digests as a store has kept them: the [id of the digest key](Self::key_id), and the [fields](Self::fields).
     pub fn stored(key_id: impl Into<String>, fields: impl IntoIterator<Item = (String, String)>) -> Self {

@@ -46,8 +46,8 @@ pub enum OutagePolicy {
     /// Calls fail, and their callers may try again. Nothing is admitted without the store.
     #[default]
     Closed,
-    /// A bounded local memory decides. Each live instance admits a key at most once, and reports each such admission as it
-    /// happens.
+    /// A bounded local memory decides. Each live instance lets one attempt per key go on at a time, replays its outcome, and
+    /// reports each admission as it happens. Other instances do not know of it.
     Open,
 }
 

@@ -20,6 +20,8 @@ mod reconcile;
 pub mod record;
 mod run;
 pub mod store;
+#[cfg(any(feature = "lambda", feature = "tracing"))]
+mod text;
 mod trace;
 
 pub use breaker::{DEFAULT_FAILURES_TO_OPEN, DEFAULT_PROBE_INTERVAL};

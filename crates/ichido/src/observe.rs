@@ -1,8 +1,7 @@
 //! Reports what happens to one small trait.
 //!
 //! The library tells an [`Observer`], synchronously and when it happens, because the instance may be gone a moment later.
-//! It writes no metrics and no logs of its own. The default observer is [`Traced`], which turns events into `tracing`
-//! events, if the `tracing` feature is on.
+//! It writes no metrics. By default, `Traced` turns what happens into `tracing` events, if the feature `tracing` is on.
 
 use std::time::Duration;
 

@@ -129,7 +129,7 @@ impl Builder {
 }
 
 impl Once {
-    /// With the machine's clock, no observer and the default outage settings.
+    /// With the machine's clock, the default observer and the default outage settings.
     pub fn new(store: impl Store) -> Self {
         Self::builder(store).build()
     }
@@ -271,6 +271,6 @@ struct Full {
 }
 
 /// The data behind these mutexes is valid after every statement, so a poisoned lock does no harm.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

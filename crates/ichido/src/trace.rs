@@ -51,6 +51,7 @@ mod traced {
     use tracing::{Level, event};
 
     use crate::observe::{Event, Observer};
+    use crate::text::causes;
 
     /// Turns what happens into `tracing` events with stable names and fields. It is the default observer.
     ///
@@ -63,7 +64,7 @@ mod traced {
     /// | event | `ichido.store_failed` | WARN | `db.operation.name`, `error.type`, `exception.message` |
     /// | event | `ichido.breaker_opened`, `ichido.breaker_closed` | WARN, INFO | |
     /// | event | `ichido.admitted_without_store`, `ichido.unrecorded`, `ichido.journal_full` | WARN | |
-    /// | event | `ichido.reconciled` | INFO | `ichido.conflict` |
+    /// | event | `ichido.reconciled` | INFO; WARN on a conflict | `ichido.conflict` |
     /// | span | `ichido.work`, `ichido.probe` | DEBUG | `ichido.fence`, `otel.kind` |
     ///
     /// All have the target `ichido`. The names of events and fields are part of the API. `ichido.first` is JSON: the attributes
@@ -134,11 +135,15 @@ mod traced {
                     ichido.key = %key,
                     "the local memory for outages is full; could not remember {key}"
                 ),
-                Event::Reconciled { key, conflict } => event!(
+                Event::Reconciled { key, conflict: false } => event!(
                     name: "ichido.reconciled", target: "ichido", Level::INFO,
-                    ichido.key = %key, ichido.conflict = conflict,
-                    "wrote {key}, which was admitted during an outage, to the store{}",
-                    if *conflict { "; another instance had admitted it too" } else { "" }
+                    ichido.key = %key, ichido.conflict = false,
+                    "wrote {key}, which was admitted during an outage, to the store"
+                ),
+                Event::Reconciled { key, conflict: true } => event!(
+                    name: "ichido.reconciled", target: "ichido", Level::WARN,
+                    ichido.key = %key, ichido.conflict = true,
+                    "did not write {key}, which was admitted during an outage: another instance had recorded it before"
                 ),
             }
         }
@@ -150,17 +155,5 @@ mod traced {
 
     fn json(attributes: &[(String, Value)]) -> String {
         Value::Object(attributes.iter().cloned().collect::<Map<_, _>>()).to_string()
-    }
-
-    /// An error and its causes, in one line.
-    fn causes(error: &dyn std::error::Error) -> String {
-        let mut text = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            text.push_str(": ");
-            text.push_str(&error.to_string());
-            cause = error.source();
-        }
-        text
     }
 }

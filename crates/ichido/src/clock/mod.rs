@@ -1,7 +1,6 @@
 //! Time, as an argument.
 //!
-//! Everything in this crate that reads the time or waits uses a [`Clock`]. So a simulation controls time, and nothing depends
-//! on timers that a frozen Lambda would not fire.
+//! Everything in this crate that reads the time or waits uses a [`Clock`]. So a simulation controls time.
 
 mod thread;
 
@@ -124,7 +123,7 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 /// The machine's own clock.
 ///
 /// With the `tokio` feature, and on a tokio runtime, it sleeps on tokio's timers. Elsewhere each sleep has a thread of its
-/// own, so that it works on every runtime. Only calls that wait for another call sleep.
+/// own, so that it works on every runtime. Only calls that wait for another call, and `keep_alive`, sleep.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 

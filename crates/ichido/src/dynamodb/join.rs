@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::item::{self, Item, attr};
 use super::{Table, claimable, claimable_names, claimable_values, classify, refused_put};
 use crate::clock::Timestamp;
-use crate::digest::Digests;
+use crate::digest::{self, Digests};
 use crate::key::Key;
 use crate::observe::{Decision, Event, Observer, Reason, Strength};
 use crate::record::{self, NoValue, Outcome, Owner, Record, State};
@@ -312,10 +312,7 @@ impl Join {
         if record.owner == self.owner {
             return Ok(Verdict::New);
         }
-        let fields = match (&self.digests, &record.digests) {
-            (Some(ours), Some(stored)) => ours.differences(stored),
-            _ => Vec::new(),
-        };
+        let fields = digest::differences(self.digests.as_ref(), record.digests.as_ref());
         let recorded = Recorded { record, item: item.clone() };
         Ok(if fields.is_empty() { Verdict::Replay(recorded) } else { Verdict::Mismatch { fields, recorded } })
     }

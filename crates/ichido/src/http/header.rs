@@ -8,7 +8,7 @@ pub const HEADER: &str = "idempotency-key";
 /// The name of the response header that marks a replay. Its value is `true`.
 pub const REPLAYED: &str = "idempotency-replayed";
 
-/// The name of the response header that says `false` if the response is the handler's, but the store could not record it.
+/// The name of the response header that says `false` if the response was given, but the store could not record it.
 /// A duplicate may then be carried out again.
 pub const RECORDED: &str = "idempotency-recorded";
 

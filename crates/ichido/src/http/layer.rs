@@ -40,7 +40,7 @@ pub const KEPT_HEADERS: [HeaderName; 10] = [
     header::LOCATION,
 ];
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Scope = dyn Fn(&request::Parts) -> Result<Vec<String>, StatusCode> + Send + Sync;
 type Compare = dyn for<'k> Fn(&request::Parts, &[u8], DigestsBuilder<'k>) -> DigestsBuilder<'k> + Send + Sync;
 type Read = dyn Fn(&response::Parts) -> Meaning + Send + Sync;
@@ -82,7 +82,7 @@ impl Meaning {
 }
 
 /// Puts HTTP handlers under `run`, with the key in the header `Idempotency-Key`. A tower layer for axum, `lambda_http` and
-/// any other service of `http` requests and responses. The [module](super) has the table of statuses.
+/// other services that are `Clone` and whose request body is `From<Vec<u8>>`. The [module](super) has the table of statuses.
 ///
 /// ```
 /// use axum::{Extension, Router, http::StatusCode, routing::post};
@@ -136,7 +136,8 @@ impl Meaning {
 ///   do not.
 /// - The handler finds its [`Claim`] in the request's extensions.
 /// - The response's body is read up to [`MAX_OUTCOME_BYTES`](crate::record::MAX_OUTCOME_BYTES). A larger one is passed on
-///   as a stream, and a duplicate then gets the status and the kept headers without the body. Trailers are dropped.
+///   as a stream, and a duplicate then gets the status and the kept headers without the body. Trailers of a body that is
+///   kept are dropped.
 /// - If the store cannot record the response, the client gets it all the same, with `Idempotency-Recorded: false`. The
 ///   effect happened, so any other answer would make the client repeat it.
 pub struct IdempotencyLayer<D = Undecided> {
@@ -349,7 +350,7 @@ impl<D: Decides, H> Layer<H> for IdempotencyLayer<D> {
 /// What a client is told if the scope names nobody.
 const NO_CALLER: &str = "the server could not name the caller; nothing was done";
 /// What a client is told if the namespace cannot have keys of several parts.
-const BAD_NAMESPACE: &str = "the server's namespace for idempotency keys must be a prefixed one; nothing was done";
+const BAD_NAMESPACE: &str = "the server is not set up for idempotency keys; nothing was done";
 
 /// Why a request is refused before it is worked on.
 pub(super) enum Refused {

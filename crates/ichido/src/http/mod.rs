@@ -14,9 +14,13 @@
 //! | there is no key although the route requires one | 400 | | send a key |
 //! | the key is malformed, too long, or there are two | 400 | | correct the key |
 //! | the body is above the limit | 413 | | |
+//! | the body ended before it was complete | 400 | | send it again with the same key |
+//! | the scope refuses the caller | the scope's own status | | as the status says |
+//! | the scope names nobody | 500 | | |
 //! | another request with this key is in flight | 409 | until its lease ends | send it again with the same key |
 //! | the key was used with a different request | 422, and `fields` names the differences | | use a new key |
-//! | an earlier request failed for good | 422 | | use a new key: nothing was done |
+//! | another request with this key took over, because this one took too long | 409 | 1 s | send it again with the same key |
+//! | an earlier request failed permanently | 422 | | use a new key: nothing was done |
 //! | the store is down, the lease was too short, the claim was lost, the probe failed | 503 | 1 s | send it again with the same key |
 //! | an earlier request may have had its effect, and nobody can be asked ([`OnDoubt::Refuse`](crate::OnDoubt::Refuse)) | 500 | | ask the operator; never use a new key |
 //! | it was answered before, but the body was too large to be kept | the recorded status and chosen headers, with a problem as the body and `Idempotency-Replayed: true` | | as the status says |

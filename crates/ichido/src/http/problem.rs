@@ -43,7 +43,7 @@ pub enum Case {
 }
 
 impl Case {
-    /// The HTTP status.
+    /// The HTTP status. It never changes.
     pub const fn status(self) -> u16 {
         match self {
             Self::KeyMissing | Self::KeyInvalid | Self::BodyUnreadable => 400,

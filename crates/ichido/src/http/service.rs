@@ -20,14 +20,12 @@ use tower_service::Service;
 use super::body::ReplayBody;
 use super::header::{RECORDED, REPLAYED};
 use super::kept;
-use super::layer::{Config, Doubt, Meaning, Refused};
+use super::layer::{BoxError, Config, Doubt, Meaning, Refused};
 use super::problem::{self, Case, PROBLEM_TYPE, Problem};
 use crate::claim::Claim;
 use crate::key::Key;
 use crate::record::MAX_OUTCOME_BYTES;
 use crate::run::{Done, Error, Failure, How, Probed};
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A handler under an [`IdempotencyLayer`](super::IdempotencyLayer).
 pub struct IdempotencyService<H> {

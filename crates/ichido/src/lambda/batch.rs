@@ -47,7 +47,7 @@
 //! | gets no key: the closure failed | yes | nothing is recorded of it; SQS moves it to the dead-letter queue in the end |
 //! | is in flight elsewhere, or doubtful with [`OnDoubt::Refuse`] | yes | in flight is not done |
 //! | has a key that was used with other digests | yes | nobody has done what this one asks for |
-//! | begins later than [`RESPONSE_MARGIN`] before the deadline | yes | the invocation must still respond |
+//! | would begin less than [`RESPONSE_MARGIN`] before the deadline | yes | the invocation must still respond |
 //! | comes after a failed one of its group, its key or its shard | yes, or Lambda delivers it again anyway | the order |
 //!
 //! The response says nothing of poison and nothing of errors. [`Batch::observe`] sees both: log there.
@@ -58,9 +58,10 @@
 //!
 //! In a standard queue, messages depend on nothing. Messages with the same key, sent twice or delivered twice in one batch,
 //! go one after the other, so the second one gets the outcome of the first. In a FIFO queue (its ARN ends with `.fifo`),
-//! messages of a group go in order. After a failure, the rest of the group is reported as failed without being run, as AWS
-//! asks for; other groups go on, because SQS promises an order only within a group. Give the queue a redrive policy: it is what ends the retries. Its visibility timeout should be at
-//! least six times the function's timeout, as AWS recommends; then a message does not come again while its lease lasts.
+//! messages of a group go in order. After a failure, the rest of the group is reported as failed without being run,
+//! which keeps its order; other groups go on. Give the queue a redrive policy: it is what ends the retries. Its visibility
+//! timeout should be at least six times the function's timeout, as AWS recommends; then a message does not come again while
+//! its lease lasts.
 //!
 //! # Kinesis and DynamoDB Streams
 //!
@@ -86,8 +87,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -103,7 +104,7 @@ use super::{Asks, BoxError, Decides, Named, RESPONSE_MARGIN, deadline};
 use crate::claim::Claim;
 use crate::clock::Timestamp;
 use crate::key::Key;
-use crate::once::Once;
+use crate::once::{Once, lock};
 use crate::record::State;
 use crate::run::{self, Done, Failure, How, OnDoubt, Probed, Run, Undecided};
 
@@ -533,9 +534,4 @@ async fn all(futures: impl Iterator<Item = impl Future<Output = ()>>) {
         if pending.is_empty() { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-}
-
-/// The agenda is valid after every statement, so a poisoned lock does no harm.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

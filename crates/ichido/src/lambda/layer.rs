@@ -17,6 +17,7 @@ use super::{Asks, BoxError, Decides, Named, deadline};
 use crate::claim::Claim;
 use crate::once::Once;
 use crate::run::{self, Done, Failure, OnDoubt, Probed, Run, Undecided};
+use crate::text::causes;
 
 /// What `errorType` says of a handler's error whose own type says nothing, as `Box<dyn Error>`.
 const HANDLER_ERROR: &str = "HandlerError";
@@ -52,7 +53,7 @@ const HANDLER_ERROR: &str = "HandlerError";
 /// | is the first one with its key | the handler's response |
 /// | is a duplicate of one that is done | the recorded response |
 /// | is a duplicate of one in flight | an error, so that Lambda retries it instead of forgetting it; or, with [`wait`](Self::wait), the response |
-/// | comes after an attempt that died, timed out or failed | what the probe finds, or what [`OnDoubt`] says |
+/// | comes after an attempt that died, timed out or failed `Uncertain` | what the probe finds, or what [`OnDoubt`] says |
 /// | comes after a handler that failed `Permanent` | the error `ichido.Failed` with the recorded reason |
 /// | is a duplicate of one that is done but whose response was not kept | the error `ichido.DoneWithoutValue` |
 ///
@@ -62,7 +63,7 @@ const HANDLER_ERROR: &str = "HandlerError";
 ///
 /// # The handler's errors
 ///
-/// An existing handler works unchanged. Its errors mean [`Failure::Uncertain`], because only the handler knows whether an
+/// An existing handler works unchanged if its response can also be deserialized. Its errors mean [`Failure::Uncertain`], because only the handler knows whether an
 /// error came before the effect or after it. A handler that returns `Result<R, Failure<E>>` says so itself. See
 /// [`IntoFailure`]. For what Lambda shows as `errorType`, see [`Error`].
 ///
@@ -361,21 +362,7 @@ impl Error {
 
 impl From<Error> for Diagnostic {
     fn from(error: Error) -> Self {
-        Self { error_type: error.error_type().to_owned(), error_message: with_causes(&error) }
+        // Lambda shows only this text, so it holds the causes too.
+        Self { error_type: error.error_type().to_owned(), error_message: causes(&error) }
     }
-}
-
-/// Lambda shows only this text, so it holds the causes too. Some errors repeat their cause in their own text.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let because = error.to_string();
-        if !text.contains(&because) {
-            text.push_str(": ");
-            text.push_str(&because);
-        }
-        cause = error.source();
-    }
-    text
 }

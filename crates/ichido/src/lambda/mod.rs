@@ -29,8 +29,8 @@ use crate::once::Once;
 use crate::run::{self, Done, Failure, OnDoubt, Run};
 use crate::store::Attributes;
 
-/// How long before its deadline an invocation stops waiting and begins nothing more, so that it can still respond. Lambda
-/// kills an invocation at its deadline, and its response is lost.
+/// How long before its deadline an invocation stops waiting for others, so that it can still respond. A batch also begins no
+/// record after that. Lambda kills an invocation at its deadline, and its response is lost.
 pub const RESPONSE_MARGIN: Duration = Duration::from_millis(500);
 
 /// The error of `lambda_runtime`.

@@ -375,10 +375,7 @@ impl Call<'_> {
     }
 
     fn compare(&self, stored: Option<&Digests>) -> Result<(), NotEntered> {
-        let fields = match (&self.digests, stored) {
-            (Some(ours), Some(stored)) => ours.differences(stored),
-            _ => Vec::new(),
-        };
+        let fields = digest::differences(self.digests.as_ref(), stored);
         if fields.is_empty() { Ok(()) } else { Err(NotEntered::Mismatch { fields }) }
     }
 }
