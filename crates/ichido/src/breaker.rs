@@ -42,7 +42,8 @@ impl Breaker {
     pub(crate) fn gate(&mut self, now: Timestamp) -> Gate {
         match self.next_probe {
             None => Gate::Pass,
-            Some(until) if now < until => Gate::Blocked { until },
+            // A clock that was set back must not keep the breaker open for longer than the interval.
+            Some(until) if now < until && until.since(now) <= self.probe_interval => Gate::Blocked { until },
             Some(_) => {
                 self.next_probe = Some(now + self.probe_interval);
                 Gate::Pass

@@ -59,8 +59,8 @@ pub(crate) enum Standing {
     Open,
     /// The attempt may have had its effect: the store may decide, but the doubt remains.
     Doubtful,
-    /// The attempt is in flight or completed. The store may not know of it and would admit the key again, so it is not
-    /// asked.
+    /// The attempt is in flight, completed or failed. The store may not know of it and would admit the key again, so it is
+    /// not asked.
     Held,
 }
 
@@ -69,8 +69,8 @@ impl Known {
         match self {
             Self::InFlight { until } if *until <= now => Standing::Doubtful,
             Self::Uncertain => Standing::Doubtful,
-            Self::Failed { .. } | Self::Free => Standing::Open,
-            Self::InFlight { .. } | Self::Completed { .. } => Standing::Held,
+            Self::Free => Standing::Open,
+            Self::InFlight { .. } | Self::Completed { .. } | Self::Failed { .. } => Standing::Held,
         }
     }
 }
@@ -206,6 +206,15 @@ impl Memory {
         }
     }
 
+    /// An attempt of this instance was dropped, and its effect may have happened. If the key has an outcome already, that
+    /// counts.
+    pub(crate) fn doubt(&mut self, key: &Key, digests: Option<Digests>, expires_at: Option<Timestamp>) {
+        let known = self.known.peek(key.as_str());
+        if !known.is_some_and(|remembered| is_settled(&remembered.state)) {
+            self.write_through(key, Remembered { state: Known::Uncertain, digests, expires_at });
+        }
+    }
+
     /// What the journal holds about a key: an admission or an outcome that the store does not know.
     pub(crate) fn unwritten(&mut self, key: &Key, now: Timestamp) -> Option<Unwritten> {
         let Entry { unwritten, .. } = self.journal.get(key.as_str())?;
@@ -325,11 +334,20 @@ impl Memory {
 
     /// Renews the lease of an attempt in the journal. Returns when it ends; `None` if the attempt is not in flight under
     /// this token.
-    pub(crate) fn lengthen(&mut self, key: &Key, owner: &Owner, end: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn lengthen(
+        &mut self,
+        key: &Key,
+        owner: &Owner,
+        end: Timestamp,
+        expiry: Option<Timestamp>,
+    ) -> Option<Timestamp> {
         match self.journal.get_mut(key.as_str()).map(|entry| &mut entry.unwritten) {
             Some(Unwritten {
-                owner: holder, remembered: Remembered { state: Known::InFlight { until }, .. }, ..
+                owner: holder,
+                remembered: Remembered { state: Known::InFlight { until }, expires_at, .. },
+                ..
             }) if holder == owner => {
+                *expires_at = expiry.max(*expires_at);
                 *until = end.max(*until);
                 Some(*until)
             }
@@ -518,14 +536,18 @@ mod tests {
     fn only_the_holder_of_an_attempt_lengthens_it() {
         let mut memory = Memory::new(4, 4);
         memory.admit(flying("a"), false, at(0));
-        assert_eq!(memory.lengthen(&key("a"), &Owner::from("somebody"), at(30)), None);
-        assert_eq!(memory.lengthen(&key("b"), &Owner::from("b"), at(30)), None);
+        assert_eq!(memory.lengthen(&key("a"), &Owner::from("somebody"), at(30), None), None);
+        assert_eq!(memory.lengthen(&key("b"), &Owner::from("b"), at(30), None), None);
         assert!(matches!(memory.admit(flying("a"), false, at(10)), Admission::New { doubt: true }));
-        assert_eq!(memory.lengthen(&key("a"), &Owner::from("a"), at(30)), Some(at(30)));
-        assert_eq!(memory.lengthen(&key("a"), &Owner::from("a"), at(20)), Some(at(30)), "a lease gets no shorter");
+        assert_eq!(memory.lengthen(&key("a"), &Owner::from("a"), at(30), None), Some(at(30)));
+        assert_eq!(
+            memory.lengthen(&key("a"), &Owner::from("a"), at(20), None),
+            Some(at(30)),
+            "a lease gets no shorter"
+        );
         assert!(matches!(memory.admit(flying("a"), false, at(29)), Admission::Known(_)));
         memory.keep(done("a"), true);
-        assert_eq!(memory.lengthen(&key("a"), &Owner::from("a"), at(60)), None, "it is done");
+        assert_eq!(memory.lengthen(&key("a"), &Owner::from("a"), at(60), None), None, "it is done");
     }
 
     #[test]

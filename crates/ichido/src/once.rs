@@ -31,7 +31,7 @@ pub struct Outage {
     pub failures_to_open: u32,
     /// How long an open breaker waits before one call tries the store again.
     pub probe_interval: Duration,
-    /// How many keys of the store are remembered.
+    /// How many keys of the store are remembered. A key that is forgotten may be admitted again in an outage.
     pub known_keys: usize,
     /// How many keys may be admitted without the store before more are refused.
     pub journal_keys: usize,
@@ -200,9 +200,10 @@ impl Inner {
         key.namespace().retention_or_none().map(|retention| now + retention)
     }
 
-    /// When a record expires that is not completed: a claim, a failure, a release.
+    /// When a record expires that is not completed: a claim, a failure, a release. The retention is counted from the end of
+    /// the lease, because a claim that expired together with its lease would leave no doubt.
     pub(crate) fn unfinished_expiry(&self, key: &Key, now: Timestamp, lease_until: Timestamp) -> Option<Timestamp> {
-        key.namespace().unfinished_retention().map(|retention| (now + retention).max(lease_until))
+        key.namespace().unfinished_retention().map(|retention| now.max(lease_until) + retention)
     }
 
     /// May the store be asked about this key? A namespace that fails closed has nobody else to ask, so it always asks.

@@ -60,7 +60,8 @@ impl Admit<'_> {
 /// The answer to [`Admit`].
 #[derive(Debug, Clone)]
 pub enum Admitted {
-    /// The record is written. `previous`: the record that it replaced, if the store knows it.
+    /// The record is written. `fence`: one more than that of the record that it replaced, or 1. `previous`: the record that a
+    /// claim replaced; it tells whether an earlier attempt left a doubt. `None` if there was none, or if this is no claim.
     #[expect(missing_docs, reason = "the fence is the one of the new record")]
     Won { fence: u64, previous: Option<Record> },
     /// The key is not free. This is its record.

@@ -64,7 +64,7 @@ async fn a_late_worker_does_not_get_the_outcome_of_another_payload() {
         let (other, key) = (&other, &key);
         async move {
             // The record expires, so the key may be used again for something else.
-            clock.advance(RETENTION + LEASE);
+            clock.advance(RETENTION + LEASE * 2);
             let run = other.run(key).digests(payload("200")).on_doubt(OnDoubt::Repeat);
             run.work(|claim| work("another payload", claim)).await.unwrap();
             work("late", claim).await
@@ -1063,7 +1063,7 @@ async fn an_outcome_whose_record_was_deleted_during_the_work_is_written_by_a_lat
     let done = once.run(&key).on_doubt(OnDoubt::Repeat).work(|claim| {
         let db = &db;
         async move {
-            db.clock().advance(RETENTION + LEASE);
+            db.clock().advance(RETENTION + LEASE * 2);
             assert_eq!(db.sweep(db.clock().now()), 1);
             work("slow", claim).await
         }

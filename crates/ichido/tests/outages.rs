@@ -206,7 +206,9 @@ async fn a_completion_that_is_refused_is_an_error_also_where_outages_are_not() {
     db.faults().only(Rule::new(Fault::Denied).call(2));
     let refused = run(&once, &open("Ev1"), "first").await;
     assert!(matches!(refused, Err(Error::Unrecorded(_))), "{refused:?}");
-    assert_eq!(once.unwritten(), 0, "the store will not take it later either");
+    assert_eq!(once.unwritten(), 1, "somebody may mend the permissions");
+    assert_eq!(run(&once, &open("Ev1"), "second").await.unwrap().value, "first under fence 1");
+    assert_eq!(once.unwritten(), 0, "the store has it now");
 }
 
 #[tokio::test]
@@ -227,15 +229,15 @@ async fn a_failure_that_the_store_did_not_hear_of_is_kept_and_told() {
 }
 
 #[tokio::test]
-async fn a_failure_that_the_store_refused_is_not_kept() {
+async fn a_failure_that_the_store_refused_is_kept_and_written_later() {
     let (db, key) = (dynamo(), open("Ev1"));
     let once = instance(&db);
     let fail = |_| async { Err::<String, _>(Failure::Permanent("no such file".to_owned())) };
     db.faults().only(Rule::new(Fault::Denied).call(2));
     once.run(&key).on_doubt(OnDoubt::Repeat).work(fail).await.unwrap_err();
-    assert_eq!(once.unwritten(), 0);
-    db.clock().advance(LEASE + MAX_CLOCK_SKEW);
-    assert!(run(&once, &key, "second").await.unwrap().is_fresh(), "its claim has lapsed");
+    assert_eq!(once.unwritten(), 1, "somebody may mend the permissions");
+    assert!(matches!(run(&once, &key, "second").await, Err(Error::Failed { .. })));
+    assert!(matches!(run(&instance(&db), &key, "elsewhere").await, Err(Error::Failed { .. })));
 }
 
 #[tokio::test]

@@ -126,6 +126,17 @@ pub fn read(table: &Table, item: &Item) -> Result<Record, Error> {
     })
 }
 
+/// The record that a claim has replaced. One that cannot be read leaves a doubt, unless it had expired.
+pub(super) fn replaced(table: &Table, item: &Item, now: Timestamp) -> Option<Record> {
+    let unreadable = || {
+        let expiry = optional_number(item, &table.ttl).ok().flatten().map(Timestamp::from_secs);
+        let doubt = State::Released { reason: String::new(), uncertain: true };
+        let over = !item.contains_key(attr::STATE) || expiry.is_some_and(|expiry| expiry <= now);
+        (!over).then(|| Record::new(doubt, Owner::from(""), fence(item), now))
+    };
+    read(table, item).ok().or_else(unreadable)
+}
+
 /// The fence of an item, also of one that cannot be read as a record. Zero if it has none.
 pub(super) fn fence(item: &Item) -> u64 {
     optional_number(item, attr::FENCE).ok().flatten().unwrap_or_default()

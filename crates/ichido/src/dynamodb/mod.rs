@@ -220,7 +220,7 @@ impl DynamoDb {
                 Some(old) => {
                     // The condition found the old item claimable. An expired item may have a newer format, or be no record.
                     let fence = item::fence(&old) + 1;
-                    Ok(Admitted::Won { fence, previous: item::read(&self.table, &old).ok() })
+                    Ok(Admitted::Won { fence, previous: item::replaced(&self.table, &old, request.now) })
                 }
             },
             Err(error) => match refused_update(&error) {
@@ -291,8 +291,16 @@ impl DynamoDb {
         let to = Transition::Release { reason: record::reason(&reason), uncertain };
         let owner = shown.owner.clone();
         let request = Settle { key, owner, fence: shown.fence, now, to, expires_at: shown.expires_at };
+        // A claim that was renewed or released since then has the same owner and fence.
+        let (detail, value) = match &shown.state {
+            State::Claimed { lease_until } => {
+                (attr::LEASE_UNTIL, AttributeValue::N(lease_until.as_millis().to_string()))
+            }
+            State::Released { uncertain, .. } => (attr::UNCERTAIN, AttributeValue::Bool(*uncertain)),
+            State::Completed { .. } | State::Failed { .. } => return Ok(Settled::Lost(Some(shown.clone()))),
+        };
         let condition = format!(
-            "{} = :owner AND {} = :fence AND {} = :shown_at AND ({state} = :claimed OR {state} = :released)",
+            "{} = :owner AND {} = :fence AND {} = :shown_at AND {detail} = :detail AND ({state} = :claimed OR {state} = :released)",
             attr::OWNER,
             attr::FENCE,
             attr::UPDATED_AT,
@@ -300,8 +308,8 @@ impl DynamoDb {
         );
         let values = Item::from([
             (":released".into(), item::state(StateKind::Released)),
-            // A claim that was renewed or released since then has the same owner and fence.
             (":shown_at".into(), AttributeValue::N(shown.updated_at.as_millis().to_string())),
+            (":detail".into(), value),
         ]);
         self.change(&request, &condition, values).await
     }

@@ -79,6 +79,13 @@ impl Meaning {
             _ => Self::Outcome,
         }
     }
+
+    fn of_response(response: &response::Parts) -> Self {
+        match response.status {
+            StatusCode::CONFLICT if response.headers.contains_key(header::RETRY_AFTER) => Self::Retry,
+            status => Self::of(status),
+        }
+    }
 }
 
 /// Puts HTTP handlers under `run`, with the key in the header `Idempotency-Key`. A tower layer for axum, `lambda_http` and
@@ -207,7 +214,7 @@ impl IdempotencyLayer {
             digest_key,
             scope: Arc::new(scope),
             compare: Arc::new(query_and_body),
-            meaning: Arc::new(|response| Meaning::of(response.status)),
+            meaning: Arc::new(Meaning::of_response),
             doubt: Doubt::Choice(OnDoubt::Refuse),
             required: true,
             max_body: MAX_BODY_BYTES,
@@ -319,7 +326,8 @@ impl<D> IdempotencyLayer<D> {
         self
     }
 
-    /// Says what a handler's response means for the effect. The default is [`Meaning::of`] its status.
+    /// Says what a handler's response means for the effect. The default is [`Meaning::of`] its status; a 409 with
+    /// `Retry-After` means [`Meaning::Retry`], as a handler answers that uses `run` itself.
     #[must_use]
     pub fn meaning(mut self, meaning: impl Fn(&response::Parts) -> Meaning + Send + Sync + 'static) -> Self {
         self.config.meaning = Arc::new(meaning);

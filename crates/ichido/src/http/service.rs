@@ -192,6 +192,9 @@ impl OneRequest {
         };
         // The response as the handler made it. The outcome has only what is kept of it.
         let mut fresh = None;
+        // What the probe found.
+        let mut found = None;
+        let found_by_probe = &mut found;
         let (made, meaning, names) = (&mut fresh, &config.meaning, &config.kept_headers);
         let work = |claim: Claim| async move {
             let mut parts = parts;
@@ -223,7 +226,9 @@ impl OneRequest {
                         Ok(Probed::NotDone) => Ok(Probed::NotDone),
                         Ok(Probed::Done(response)) => {
                             let (parts, body) = response.into_parts();
-                            Ok(Probed::Done(kept::outcome(&parts, Some(&body), names)))
+                            let outcome = kept::outcome(&parts, Some(&body), names);
+                            *found_by_probe = Some(outcome.clone());
+                            Ok(Probed::Done(outcome))
                         }
                         Err(error) => Err(NoOutcome::Probe(error)),
                     }
@@ -236,6 +241,10 @@ impl OneRequest {
             (Ok(Done { value, recorded, .. }), _) => Ok(marked(replay(&value), recorded)),
             // The effect happened. If its client were told anything else, it would send the request again.
             (Err(Error::Unrecorded(_)), Some(response)) => Ok(marked(response, false)),
+            (Err(Error::Unrecorded(error)), None) => match &found {
+                Some(outcome) => Ok(marked(replay(outcome), false)),
+                None => Ok(told(&Problem::of(&Error::<String>::Unrecorded(error), once.now()))),
+            },
             (Err(Error::Work(NoOutcome::Response(response))), _) => Ok(response),
             (Err(Error::Work(NoOutcome::Handler(error))), _) => Err(error),
             (Err(error), _) => Ok(told(&Problem::of(&error, once.now()))),

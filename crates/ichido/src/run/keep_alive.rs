@@ -13,9 +13,20 @@ use crate::once::MAX_CLOCK_SKEW;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Polls the work, and renews the claim beside it. An error if the claim was lost before the work ended; the work is dropped
-/// then.
+/// then. The work goes on only while the lease lasts: a process that was frozen for longer renews its claim first.
 pub(super) async fn until_done<T>(work: impl Future<Output = T>, claim: &Claim, clock: &dyn Clock) -> Result<T, Lost> {
-    first_of(work, renew_until_lost(claim, clock)).await
+    let (mut work, mut loss) = (pin!(work), pin!(renew_until_lost(claim, clock)));
+    poll_fn(|context| {
+        if let Poll::Ready(lost) = loss.as_mut().poll(context) {
+            return Poll::Ready(Err(lost));
+        }
+        // The renewal under way wakes this task when it is answered.
+        if claim.deadline() <= clock.now() {
+            return Poll::Pending;
+        }
+        work.as_mut().poll(context).map(Ok)
+    })
+    .await
 }
 
 /// Sleeps for half of the remaining lease, then renews. If the store fails, it sleeps for half of what is left and tries

@@ -46,7 +46,9 @@ impl Renew for Renewer {
             // The caller may have asked for a longer lease than the namespace's (`lease_until`). Renewing keeps it.
             let lease_end = (now + lease).max(end);
             if !self.in_store {
-                return self.inner.memory().lengthen(&self.key, &self.owner, lease_end).ok_or(Lost::TakenOver);
+                let expiry = self.inner.unfinished_expiry(&self.key, now, lease_end);
+                let lengthened = self.inner.memory().lengthen(&self.key, &self.owner, lease_end, expiry);
+                return lengthened.ok_or(Lost::TakenOver);
             }
             let lease_until = lease_end + MAX_CLOCK_SKEW;
             let request = Settle {

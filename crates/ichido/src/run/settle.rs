@@ -57,7 +57,8 @@ impl<'a> Settling<'a> {
             return;
         }
         if uncertain {
-            self.remember(Known::Uncertain);
+            let expires_at = self.expiry(false, inner.clock.now());
+            inner.memory().doubt(key, digests.clone(), expires_at);
         }
         let (inner, held) = (Arc::clone(inner), self.held.clone());
         let (key, digests, attributes) = (key.clone(), digests.clone(), attributes.clone());
@@ -126,7 +127,8 @@ impl<'a> Settling<'a> {
                 }
             }
             Err(error) => {
-                if error.is_transient()
+                // Whatever else is wrong with the store may be mended. Only a request that it refuses for good is not kept.
+                if error.kind() != store::Kind::Request
                     && let Some(successor) = self.keep_unwritten(Known::Completed { outcome })
                 {
                     return self.superseded(successor);
@@ -152,7 +154,7 @@ impl<'a> Settling<'a> {
         match failed {
             Ok(Settled::Done) => self.remember(Known::Failed { reason }),
             Ok(Settled::Lost(_)) => self.fenced(),
-            Err(error) if error.is_transient() => {
+            Err(error) if error.kind() != store::Kind::Request => {
                 self.keep_unwritten(Known::Failed { reason });
             }
             Err(_) => {} // `ask` has reported it; the claim ends with its lease
@@ -176,7 +178,12 @@ impl<'a> Settling<'a> {
                 let expires_at = self.expiry(false, inner.clock.now());
                 inner.memory().release(key, self.call.digests.clone(), expires_at);
             }
-            Ok(Settled::Lost(_)) => self.fenced(),
+            Ok(Settled::Lost(record)) => {
+                self.fenced();
+                if let Some(record) = record {
+                    inner.memory().note(key, &record);
+                }
+            }
             Err(_) => {}
         }
     }

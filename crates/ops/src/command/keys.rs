@@ -1,6 +1,6 @@
 //! `ichidoctl keys`: shows records, and releases the claim of a worker that is gone.
 //!
-//! Promise: a release changes only the claim that was shown (its owner and its fence), never that of a successor. The
+//! Promise: a release changes only the record that was shown, never that of a successor. The
 //! record then says that an operator released it and that the effect may have happened, so that the next holder asks its
 //! probe first.
 
@@ -236,8 +236,8 @@ impl Release {
         if context.json() {
             context.value(&json!({ "key": key, "released": true, "fence": record.fence, "reason": reason }))?;
         } else {
-            context
-                .line(format_args!("released {key}: the next worker can claim it at once, and asks its probe first"))?;
+            let doubt = if self.not_done { "" } else { ", and asks its probe first" };
+            context.line(format_args!("released {key}: the next worker can claim it at once{doubt}"))?;
         }
         Ok(Ended::Well)
     }

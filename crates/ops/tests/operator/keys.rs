@@ -150,6 +150,12 @@ async fn a_release_asks_is_fenced_and_leaves_a_trace() {
         "the next one asks its probe"
     );
     assert_eq!(after["reason"], "released by hand by olga: the instance is gone");
+
+    // Somebody looked at the destination: it was not done. So the doubt ends.
+    let looked = ctl(&local, &[&release[..], &["--yes", "--not-done"]].concat());
+    assert_eq!(looked.code, Some(0), "{looked:?}");
+    let after = ctl(&local, &["keys", "show", "slack", key, "--json"]).json();
+    assert_eq!((&after["state"], &after["uncertain"]), (&"released".into(), &false.into()));
     assert_eq!(claim(&local, key, Duration::from_secs(60)).await, fence + 1, "it can be claimed at once");
 }
 
@@ -158,7 +164,12 @@ async fn only_a_claim_can_be_released_and_errors_say_what_to_do() {
     let local = platform(&[]);
     assert_eq!(slack::upload(&local, "1").await, 200);
     let completed = ctl(&local, &["keys", "release", "slack", "Ev1", "--yes"]);
-    assert!(completed.err.contains("Ev1 is completed; only a claimed key can be released"), "{completed:?}");
+    assert!(
+        completed
+            .err
+            .contains("Ev1 is completed; only a claimed key, or one that was released in doubt, can be released"),
+        "{completed:?}"
+    );
     let missing = ctl(&local, &["keys", "release", "slack", "Ev9", "--yes"]);
     assert!(missing.err.contains("there is nothing to release"), "{missing:?}");
     let elsewhere = ctl(&local, &["keys", "list", "slack", "--env", "staging"]);
