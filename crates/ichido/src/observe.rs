@@ -145,7 +145,7 @@ pub enum Event<'a> {
         store_latency: Option<Duration>,
         /// True if the local memory decided.
         fallback: bool,
-        /// A duplicate of a completed key: the attributes of the call that completed it.
+        /// A duplicate of a completed key: the attributes in its record.
         first: &'a [(String, serde_json::Value)],
     },
     /// An earlier holder may have performed the effect. The probe is asked, if there is one.

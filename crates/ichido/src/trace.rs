@@ -67,8 +67,8 @@ mod traced {
     /// | event | `ichido.reconciled` | INFO; WARN on a conflict | `ichido.conflict` |
     /// | span | `ichido.work`, `ichido.probe` | DEBUG | `ichido.fence`, `otel.kind` |
     ///
-    /// All have the target `ichido`. The names of events and fields are part of the API. `ichido.first` is JSON: the attributes
-    /// that the first call stored. If it stored its trace's id, a duplicate can link to that trace.
+    /// All have the target `ichido`. The names of events and fields are part of the API. `ichido.first` is JSON: the
+    /// attributes in the record. If the id of a trace is among them, a duplicate can link to that trace.
     #[derive(Debug, Clone, Copy, Default)]
     pub struct Traced;
 

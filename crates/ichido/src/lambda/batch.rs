@@ -128,7 +128,7 @@ type Observe<'e, R> = dyn Fn(&R, &Ended<'_>) + Send + Sync + 'e;
 
 impl<'e, R: Record, F> Batch<'e, R, F> {
     /// The batch of an event. `name` makes the key of a record, from an id of the business if there is one; each source's
-    /// record has a `key` for when there is none. It may return a [`Key`] or a [`Named`]. Its error makes the record a failed
+    /// record has a method `key` for events without such an id. It may return a [`Key`] or a [`Named`]. Its error makes the record a failed
     /// one. Two functions that read the same stream need different namespaces.
     pub fn new<N, E>(once: &'e Once, event: &'e LambdaEvent<Event<R>>, name: F) -> Self
     where

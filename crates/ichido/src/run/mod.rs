@@ -29,7 +29,7 @@ use crate::trace;
 /// A call of `run` that has not started. Set its options, then give it its [`work`](Run::work).
 ///
 /// 1. **Enter**: claim the key with one conditional write. A duplicate ends here: it gets the recorded outcome, or an
-///    error that says why there is none.
+///    error that says why there is no outcome.
 /// 2. **Ask**: if an earlier holder may have performed the effect, ask the [probe](Run::probe). If the probe finds it done,
 ///    that is the outcome.
 /// 3. **Work**: perform the effect. The claim protects it until the lease ends; a long work renews its lease

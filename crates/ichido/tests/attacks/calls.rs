@@ -1,26 +1,19 @@
-//! Calls that are dropped after any number of polls, odd durations, scopes that try to meet.
+//! Calls that are dropped after any number of polls, odd durations, scopes that would share a key.
 
-use std::future::Future as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::{Context, Waker};
 use std::time::Duration;
 
 use super::support::*;
+use super::{ends_within, settle_tasks};
 use axum::body::Body;
 use axum::http::{Request, Response, StatusCode};
 use ichido::http::{HEADER, IdempotencyLayer};
 use ichido::*;
 use tower::{Layer as _, ServiceExt as _};
 
-async fn settle_tasks() {
-    for _ in 0..500 {
-        tokio::task::yield_now().await;
-    }
-}
-
 #[tokio::test]
-async fn dropped_after_any_number_of_polls() {
+async fn a_call_that_is_dropped_leaves_a_doubt_only_if_its_work_had_begun() {
     let mut wrong = Vec::new();
     for before in ["nothing", "released", "expired", "twice released"] {
         for refuse in [true, false] {
@@ -46,21 +39,12 @@ async fn dropped_after_any_number_of_polls() {
                 let begun = Arc::new(AtomicU32::new(0));
                 let b = begun.clone();
                 let choice = if refuse { OnDoubt::Refuse } else { OnDoubt::Repeat };
-                let mut call = Box::pin(once.run(&key).on_doubt(choice).work(|claim| async move {
+                let call = once.run(&key).on_doubt(choice).work(|claim| async move {
                     b.store(1, Ordering::SeqCst);
                     tokio::task::yield_now().await;
                     work("x", claim).await
-                }));
-                let mut done = false;
-                for _ in 0..n {
-                    if call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
-                        done = true;
-                        break;
-                    }
-                    tokio::task::yield_now().await;
-                }
-                drop(call);
-                if done {
+                });
+                if ends_within(n, call).await {
                     break;
                 }
                 settle_tasks().await;
@@ -153,7 +137,7 @@ fn post(user: &str, key: &str, body: &'static str) -> Request<Body> {
 }
 
 #[tokio::test]
-async fn no_two_scopes_meet() {
+async fn no_two_scopes_share_a_key() {
     let db = dynamo();
     let count = Arc::new(AtomicU32::new(0));
     let c = count.clone();

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::settle_tasks;
 use super::support::*;
 use ichido::dynamodb::{DynamoDb, Foreign, Table};
 use ichido::store::Settled;
@@ -15,14 +16,8 @@ fn payload(amount: &str) -> Digests {
     DigestKey::new(b"attack").digests().field("amount", amount).build()
 }
 
-async fn settle_tasks() {
-    for _ in 0..500 {
-        tokio::task::yield_now().await;
-    }
-}
-
+/// Its retention is shorter than the default lease of 60 s.
 fn short(name: &str) -> Key {
-    // The default lease is 60 s.
     Namespace::unprefixed("events").retention(Duration::from_secs(30)).key([name]).unwrap()
 }
 

@@ -35,7 +35,7 @@ async fn a_doubt_in_a_record_that_cannot_be_read_is_not_lost() {
 }
 
 #[tokio::test]
-async fn a_release_by_hand_in_a_race_with_renewals() {
+async fn a_release_by_hand_ends_a_claim_although_its_worker_renews_it() {
     let (db, key) = (dynamo(), closed("Ev1"));
     let once = instance(&db);
     let clock = db.clock().clone();

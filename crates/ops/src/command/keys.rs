@@ -1,8 +1,8 @@
 //! `ichidoctl keys`: shows records, and releases the claim of a worker that is gone.
 //!
-//! Promise: a release changes only the record that was shown, never that of a successor. The
-//! record then says that an operator released it and that the effect may have happened, so that the next holder asks its
-//! probe first.
+//! Promise: a release changes only the record that was shown, never that of a successor. The record then says that an
+//! operator released it. It also says that the effect may have happened, so that the next holder asks its probe first,
+//! unless the operator has looked (`--not-done`).
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
