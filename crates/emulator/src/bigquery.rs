@@ -3,7 +3,7 @@
 //! It keeps rows in memory, checks them against the given columns, and inserts either all rows of a request or none. On
 //! request it has BigQuery's weaknesses: it forgets `insertId`s, loses answers after it accepted the rows, refuses requests,
 //! or is slow. It knows the statements that sessync makes (`CREATE TABLE IF NOT EXISTS`, `CREATE OR REPLACE VIEW`,
-//! `SELECT uuid, COUNT(*)`) and refuses every other statement.
+//! `SELECT uuid, COUNT(*)`, `SELECT 1 FROM`) and refuses every other statement.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fmt;
@@ -100,6 +100,7 @@ impl fmt::Debug for StandIn {
 
 struct Inner {
     tables: BTreeMap<String, Vec<Map<String, Value>>>,
+    views: HashSet<String>,
     /// By table and `insertId`.
     remembered: HashSet<(String, String)>,
     faults: Faults,
@@ -121,6 +122,7 @@ impl StandIn {
             columns: columns.into_iter().collect(),
             inner: Mutex::new(Inner {
                 tables: BTreeMap::new(),
+                views: HashSet::new(),
                 remembered: HashSet::new(),
                 faults: Faults::default(),
                 next: VecDeque::new(),
@@ -338,7 +340,16 @@ impl Inner {
             return complete(Vec::new());
         }
         if sql.starts_with("CREATE OR REPLACE VIEW") {
+            self.views.insert(table);
             return complete(Vec::new());
+        }
+        if sql.starts_with("SELECT 1 FROM") {
+            let is_there =
+                self.tables.contains_key(&table) || self.views.contains(&table) || !self.faults.strict_tables;
+            return match is_there {
+                true => complete(Vec::new()),
+                false => failure(404, "notFound", &format!("Not found: Table {table}")),
+            };
         }
         if !sql.starts_with("SELECT uuid, COUNT(*) AS n FROM") {
             return failure(
@@ -355,13 +366,17 @@ impl Inner {
             let values = value["arrayValues"].as_array().cloned().unwrap_or_default();
             values.iter().filter_map(|value| value["value"].as_str().map(str::to_owned)).collect()
         });
+        let text = |name: &str| parameter(name).and_then(|value| value["value"].as_str().map(str::to_owned));
+        let (developer, project) = (text("developer"), text("project"));
         let (since, until) = (number("since").unwrap_or(i64::MIN), number("until").unwrap_or(i64::MAX));
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         for row in rows {
             let column = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default();
             let at = millis(column("timestamp")).unwrap_or(0);
             let in_batch = batches.as_ref().is_none_or(|ids| ids.iter().any(|id| id == column("upload_batch_id")));
-            if in_batch && (since..=until).contains(&at) {
+            let is = |name: &str, wanted: &Option<String>| wanted.as_ref().is_none_or(|wanted| wanted == column(name));
+            let of_project = is("developer_id", &developer) && is("project_name", &project);
+            if in_batch && of_project && (since..=until).contains(&at) {
                 *counts.entry(column("uuid").to_owned()).or_default() += 1;
             }
         }

@@ -98,6 +98,12 @@ impl ManualClock {
         self.lock().sleepers.keys().next().map(|(due, _)| *due)
     }
 
+    /// When each sleeper is due, in unskewed milliseconds, the earliest first.
+    #[cfg(feature = "explore")]
+    pub(crate) fn dues(&self) -> Vec<u64> {
+        self.lock().sleepers.keys().map(|(due, _)| *due).collect()
+    }
+
     /// Completes `duration` later in this clock's time.
     pub fn wait(&self, duration: Duration) -> impl Future<Output = ()> + Send + Sync + use<> {
         let duration = whole_millis(duration);
@@ -132,7 +138,7 @@ impl Clock for ManualClock {
 }
 
 /// The backoff and the timeouts of the AWS SDK use this clock: `aws_sdk_dynamodb::Config::builder().sleep_impl(clock)`.
-#[cfg(feature = "sdk")]
+#[cfg(feature = "aws")]
 impl aws_smithy_async::rt::sleep::AsyncSleep for ManualClock {
     fn sleep(&self, duration: Duration) -> aws_smithy_async::rt::sleep::Sleep {
         aws_smithy_async::rt::sleep::Sleep::new(self.wait(duration))

@@ -39,7 +39,7 @@ impl World {
             charges.push(ORDER.to_owned());
             Ok(format!("charge-{}", charges.len()))
         };
-        self.outside.call("charge the card", charged).await
+        self.outside.request("charge the card", charged).await?
     }
 
     async fn find_charge(&self) -> Result<Option<String>, BoxError> {
@@ -47,7 +47,7 @@ impl World {
             let charges = self.charges.lock().map_err(|_| "poisoned")?;
             Ok(charges.iter().position(|order| order == ORDER).map(|at| format!("charge-{}", at + 1)))
         };
-        self.outside.call("ask for the charge", found).await
+        self.outside.request("ask for the charge", found).await?
     }
 
     fn charged(&self) -> usize {
@@ -102,37 +102,30 @@ async fn main() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Kills the payment before and after each of its calls, delivers its event again, and says what the customer sees. Returns how
+/// Stops the payment before and after each of its calls, delivers its event again, and says what the customer sees. Returns how
 /// many payments there were, and how many of them were charged twice and not at all.
 async fn tell(name: &str, pay: impl AsyncFn(&World) -> Result<(), BoxError>) -> (usize, usize, usize) {
     println!("\n{name}:");
-    // The run without a kill comes last. It has all calls.
-    let seen: RefCell<Vec<usize>> = RefCell::default();
-    let calls: RefCell<Vec<String>> = RefCell::default();
+    let seen: RefCell<Vec<(String, usize)>> = RefCell::default();
     let note = async |world: &World| {
-        seen.borrow_mut().push(world.charged());
-        *calls.borrow_mut() = world.outside.calls();
+        let stopped = world.outside.stopped().unwrap_or_else(|| "not stopped".to_owned());
+        seen.borrow_mut().push((stopped, world.charged()));
     };
     // The event is delivered again when the lease is over.
     let later = async |world: &World| world.db.clock().advance(LEASE + MAX_CLOCK_SKEW);
     interrupt::at_every_call(World::new, pay, later, note).await;
-    let (seen, calls) = (seen.into_inner(), calls.into_inner());
-    for (index, charged) in seen.iter().enumerate() {
-        let killed = match calls.get(index / 2) {
-            Some(call) if index % 2 == 0 => format!("killed before \"{call}\""),
-            Some(call) => format!("killed after \"{call}\""),
-            None => "not killed".to_owned(),
-        };
+    let seen = seen.into_inner();
+    for (stopped, charged) in &seen {
         let verdict = match charged {
             0 => "NEVER CHARGED",
             1 => "charged once",
             _ => "CHARGED TWICE",
         };
-        println!("  {killed:<34} {verdict}");
+        println!("  {stopped:<34} {verdict}");
     }
     (
         seen.len(),
-        seen.iter().filter(|charged| **charged > 1).count(),
-        seen.iter().filter(|charged| **charged == 0).count(),
+        seen.iter().filter(|(_, charged)| *charged > 1).count(),
+        seen.iter().filter(|(_, charged)| *charged == 0).count(),
     )
 }

@@ -55,6 +55,11 @@ impl Breaker {
         self.next_probe.is_some()
     }
 
+    /// When an open breaker lets the next call pass.
+    pub(crate) fn next_probe(&self) -> Option<Timestamp> {
+        self.next_probe
+    }
+
     /// The store answered; a refusal is an answer too. True if that closed the breaker.
     pub(crate) fn answered(&mut self) -> bool {
         self.failures = 0;

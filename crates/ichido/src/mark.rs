@@ -87,7 +87,7 @@ impl<'o> Mark<'o> {
                 let marked = match answer {
                     // A record with this call's own token is its own write, whose answer was lost.
                     Admitted::Held(record) if record.owner != owner => {
-                        self.inner.memory().note(&self.key, &record);
+                        self.inner.memory().note(&self.key, &record, now);
                         first = record.attributes;
                         Marked::Duplicate
                     }
@@ -97,7 +97,7 @@ impl<'o> Mark<'o> {
                     }
                     Admitted::Held(_) | Admitted::Won { .. } => {
                         let state = Known::Completed { outcome: Outcome::Nothing };
-                        self.inner.remember(&self.key, state, None, request.expires_at);
+                        self.inner.remember(&self.key, state, 1, None, request.expires_at);
                         Marked::New
                     }
                 };
@@ -115,6 +115,7 @@ impl<'o> Mark<'o> {
         let now = self.inner.clock.now();
         let remembered = Remembered {
             state: Known::Completed { outcome: Outcome::Nothing },
+            fence: 0,
             digests: None,
             expires_at: self.inner.expiry(&key, now),
         };

@@ -9,6 +9,7 @@
 //!   the journal to it, a few keys each ([reconciliation](crate::reconcile)), and the keys become known.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -30,6 +31,8 @@ pub const DEFAULT_JOURNAL_KEYS: usize = 10_000;
 #[derive(Debug, Clone)]
 pub(crate) struct Remembered {
     pub(crate) state: Known,
+    /// The fence of the claim of which this is known; 0 if the store does not know of it.
+    pub(crate) fence: u64,
     pub(crate) digests: Option<Digests>,
     pub(crate) expires_at: Option<Timestamp>,
 }
@@ -115,6 +118,7 @@ pub(crate) struct Memory {
 }
 
 /// A key of the journal.
+#[derive(Debug)]
 struct Entry {
     unwritten: Unwritten,
     /// Its place in the line of keys to be written. `None` while it is not settled, or is being written.
@@ -167,13 +171,38 @@ impl Memory {
         self.journal.len()
     }
 
-    /// Remembers what the store said about a key.
-    pub(crate) fn write_through(&mut self, key: &Key, remembered: Remembered) {
+    /// Everything that later decisions depend on, but for the order in which keys are forgotten.
+    pub(crate) fn inspect(&self, text: &mut impl fmt::Write) -> fmt::Result {
+        let known: BTreeMap<_, _> = self.known.iter().collect();
+        let journal: BTreeMap<_, _> = self.journal.iter().collect();
+        write!(text, "{known:?}{journal:?}")
+    }
+
+    /// When the leases end of which this instance knows.
+    pub(crate) fn ends(&self) -> Vec<Timestamp> {
+        let journal = self.journal.values().map(|entry| &entry.unwritten.remembered);
+        let remembered = self.known.iter().map(|(_, remembered)| remembered).chain(journal);
+        let ends = remembered.filter_map(|remembered| match remembered.state {
+            Known::InFlight { until } => Some(until),
+            _ => None,
+        });
+        ends.collect()
+    }
+
+    /// Remembers what the store said about a key, unless something newer is known: an answer may arrive after that to a later
+    /// request. What is settled stays settled, and of two claims the one with the greater fence is newer.
+    pub(crate) fn write_through(&mut self, key: &Key, remembered: Remembered, now: Timestamp) {
+        if let Some(known) = self.known.peek(key.as_str()).filter(|known| !is_over(known, now)) {
+            let newer = is_settled(&known.state) || known.fence > remembered.fence;
+            if newer && !is_settled(&remembered.state) {
+                return;
+            }
+        }
         self.known.put(key.text(), remembered);
     }
 
     /// Remembers what another instance recorded in the store, unless this instance may know better.
-    pub(crate) fn note(&mut self, key: &Key, record: &Record) {
+    pub(crate) fn note(&mut self, key: &Key, record: &Record, now: Timestamp) {
         let state = match &record.state {
             State::Claimed { .. } => return, // another instance's claim says nothing about this one's
             State::Released { uncertain, .. } => {
@@ -181,7 +210,7 @@ impl Memory {
                 match self.known.peek(key.as_str()) {
                     Some(Remembered { state: Known::InFlight { .. }, .. }) => return,
                     _ if *uncertain => Known::Uncertain,
-                    _ => return self.release(key, record.digests.clone(), record.expires_at),
+                    _ => return self.release(key, record.fence, record.digests.clone(), record.expires_at, now),
                 }
             }
             State::Completed { outcome } => Known::Completed { outcome: outcome.clone() },
@@ -193,26 +222,33 @@ impl Memory {
         if unsettled && is_settled(&state) {
             self.drop_entry(key.as_str());
         }
-        let remembered = Remembered { state, digests: record.digests.clone(), expires_at: record.expires_at };
-        self.write_through(key, remembered);
+        let (fence, expires_at) = (record.fence, record.expires_at);
+        self.write_through(key, Remembered { state, fence, digests: record.digests.clone(), expires_at }, now);
     }
 
     /// The key is free again, after an attempt without an effect. Its digests stay: another payload may not use the key.
-    pub(crate) fn release(&mut self, key: &Key, digests: Option<Digests>, expires_at: Option<Timestamp>) {
-        if digests.is_some() {
-            self.write_through(key, Remembered { state: Known::Free, digests, expires_at });
-        } else {
-            self.known.pop(key.as_str());
-        }
+    pub(crate) fn release(
+        &mut self,
+        key: &Key,
+        fence: u64,
+        digests: Option<Digests>,
+        expires_at: Option<Timestamp>,
+        now: Timestamp,
+    ) {
+        self.write_through(key, Remembered { state: Known::Free, fence, digests, expires_at }, now);
     }
 
     /// An attempt of this instance was dropped, and its effect may have happened. If the key has an outcome already, that
     /// counts.
-    pub(crate) fn doubt(&mut self, key: &Key, digests: Option<Digests>, expires_at: Option<Timestamp>) {
-        let known = self.known.peek(key.as_str());
-        if !known.is_some_and(|remembered| is_settled(&remembered.state)) {
-            self.write_through(key, Remembered { state: Known::Uncertain, digests, expires_at });
-        }
+    pub(crate) fn doubt(
+        &mut self,
+        key: &Key,
+        fence: u64,
+        digests: Option<Digests>,
+        expires_at: Option<Timestamp>,
+        now: Timestamp,
+    ) {
+        self.write_through(key, Remembered { state: Known::Uncertain, fence, digests, expires_at }, now);
     }
 
     /// What the journal holds about a key: an admission or an outcome that the store does not know.
@@ -367,18 +403,17 @@ impl Memory {
             return;
         }
         let withdrawn = self.drop_entry(key.as_str());
-        let known = self.known.peek(key.as_str()).map(|remembered| &remembered.state);
-        if let Some(Unwritten { remembered, .. }) = withdrawn
-            && !known.is_some_and(|state| is_settled(state) || matches!(state, Known::Uncertain))
-        {
-            self.write_through(key, Remembered { state: Known::Uncertain, ..remembered });
+        if let Some(Unwritten { remembered, .. }) = withdrawn {
+            // The attempt had no fence. It may be newer than what the store said last.
+            let fence = self.known.peek(key.as_str()).map_or(0, |known| known.fence);
+            self.write_through(key, Remembered { state: Known::Uncertain, fence, ..remembered }, now);
         }
     }
 
     /// An attempt without the store ended without an effect. The key is free again, unless another attempt has it.
-    pub(crate) fn give_back(&mut self, key: &Key, owner: &Owner) {
+    pub(crate) fn give_back(&mut self, key: &Key, owner: &Owner, now: Timestamp) {
         if let Some(Unwritten { remembered, .. }) = self.drop_entry_of(key, owner) {
-            self.release(key, remembered.digests, remembered.expires_at);
+            self.release(key, remembered.fence, remembered.digests, remembered.expires_at, now);
         }
     }
 }
@@ -405,7 +440,7 @@ mod tests {
     }
 
     fn entry(name: &str, state: Known) -> Unwritten {
-        let remembered = Remembered { state, digests: None, expires_at: Some(at(1000)) };
+        let remembered = Remembered { state, fence: 0, digests: None, expires_at: Some(at(1000)) };
         Unwritten { key: key(name), owner: Owner::from(name), remembered, attributes: Vec::new() }
     }
 
@@ -443,7 +478,7 @@ mod tests {
         memory.admit(successor, false, at(10));
         let late = Unwritten { remembered: done("a").remembered, ..late };
         assert!(matches!(memory.keep(late.clone(), true), Kept::TakenOver(Some(_))));
-        memory.give_back(&key("a"), &late.owner);
+        memory.give_back(&key("a"), &late.owner, at(0));
         assert!(matches!(memory.admit(flying("a"), false, at(0)), Admission::Known(_)));
     }
 
@@ -460,10 +495,10 @@ mod tests {
     fn the_least_recently_used_known_key_is_forgotten_first() {
         let mut memory = Memory::new(2, 4);
         for name in ["a", "b"] {
-            memory.write_through(&key(name), done(name).remembered);
+            memory.write_through(&key(name), done(name).remembered, at(0));
         }
         assert!(matches!(memory.admit(flying("a"), false, at(0)), Admission::Known(_)));
-        memory.write_through(&key("c"), done("c").remembered);
+        memory.write_through(&key("c"), done("c").remembered, at(0));
         assert!(matches!(memory.admit(flying("b"), false, at(0)), Admission::New { .. }));
         assert!(matches!(memory.admit(flying("a"), false, at(0)), Admission::Known(_)));
     }
@@ -528,7 +563,7 @@ mod tests {
         assert!(memory.unwritten(&key("a"), at(999)).is_some() && memory.unwritten(&key("a"), at(1000)).is_none());
         assert!(memory.next_settled(at(1000)).is_none());
         assert_eq!(memory.journal_len(), 0);
-        memory.write_through(&key("c"), done("c").remembered);
+        memory.write_through(&key("c"), done("c").remembered, at(0));
         assert!(memory.recall(&key("c"), at(999)).is_some() && memory.recall(&key("c"), at(1000)).is_none());
     }
 
@@ -570,30 +605,52 @@ mod tests {
         let mut memory = Memory::new(4, 4);
 
         memory.admit(flying("a"), false, at(0));
-        memory.note(&key("a"), &claimed);
+        memory.note(&key("a"), &claimed, at(0));
         assert_eq!(memory.journal_len(), 1, "another instance's claim says nothing about ours");
-        memory.note(&key("a"), &uncertain);
+        memory.note(&key("a"), &uncertain, at(0));
         assert_eq!(memory.journal_len(), 1, "nor does what was given back");
-        memory.note(&key("a"), &completed);
+        memory.note(&key("a"), &completed, at(0));
         assert_eq!(memory.journal_len(), 0);
         assert!(matches!(memory.recall(&key("a"), at(20)), Some(Remembered { state: Known::Completed { .. }, .. })));
-        memory.note(&key("a"), &uncertain);
-        assert!(matches!(memory.recall(&key("a"), at(20)), Some(Remembered { state: Known::Uncertain, .. })));
-        memory.note(&key("a"), &released);
-        assert!(memory.recall(&key("a"), at(20)).is_none());
-        memory.write_through(&key("a"), flying("a").remembered);
+
+        memory.note(&key("c"), &uncertain, at(0));
+        assert!(matches!(memory.recall(&key("c"), at(20)), Some(Remembered { state: Known::Uncertain, .. })));
+        memory.note(&key("c"), &released, at(0));
+        assert!(matches!(memory.recall(&key("c"), at(20)), Some(Remembered { state: Known::Free, .. })));
+        memory.write_through(&key("d"), flying("d").remembered, at(0));
         for given_back in [&released, &uncertain] {
-            memory.note(&key("a"), given_back);
-            let known = memory.recall(&key("a"), at(5));
+            memory.note(&key("d"), given_back, at(0));
+            let known = memory.recall(&key("d"), at(5));
             assert!(matches!(known, Some(Remembered { state: Known::InFlight { .. }, .. })), "it may be newer");
         }
 
         memory.keep(done("b"), false);
-        memory.note(&key("b"), &completed);
+        memory.note(&key("b"), &completed, at(0));
         assert_eq!(memory.journal_len(), 1, "what was done here is still to be told");
         memory.withdraw(&key("b"));
         assert!(memory.next_settled(at(0)).is_none());
-        memory.release(&key("b"), None, None);
-        assert!(memory.recall(&key("b"), at(0)).is_none());
+    }
+
+    #[test]
+    fn an_answer_that_arrives_late_does_not_hide_what_is_known_since() {
+        let known = |state, fence| Remembered { state, fence, digests: None, expires_at: Some(at(1000)) };
+        let completed = Known::Completed { outcome: Outcome::Nothing };
+        let mut memory = Memory::new(4, 4);
+
+        memory.write_through(&key("a"), known(completed, 2), at(0));
+        memory.release(&key("a"), 1, None, Some(at(1000)), at(0));
+        memory.doubt(&key("a"), 1, None, Some(at(1000)), at(0));
+        memory.write_through(&key("a"), known(Known::InFlight { until: at(10) }, 2), at(0));
+        assert!(matches!(memory.recall(&key("a"), at(20)), Some(Remembered { state: Known::Completed { .. }, .. })));
+
+        memory.write_through(&key("b"), known(Known::Uncertain, 2), at(0));
+        memory.release(&key("b"), 1, None, Some(at(1000)), at(0));
+        assert!(matches!(memory.recall(&key("b"), at(20)), Some(Remembered { state: Known::Uncertain, .. })));
+        memory.release(&key("b"), 2, None, Some(at(1000)), at(0));
+        assert!(matches!(memory.recall(&key("b"), at(20)), Some(Remembered { state: Known::Free, .. })));
+
+        // What has expired is no longer newer.
+        memory.write_through(&key("a"), known(Known::Uncertain, 1), at(1000));
+        assert!(matches!(memory.recall(&key("a"), at(20)), Some(Remembered { state: Known::Uncertain, .. })));
     }
 }

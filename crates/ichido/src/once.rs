@@ -170,6 +170,22 @@ impl Once {
         self.0.memory().journal_len()
     }
 
+    /// What this instance remembers, for a test that compares states: with equal texts, it makes the same decisions. The
+    /// text may change with any version.
+    #[doc(hidden)]
+    pub fn inspect(&self, text: &mut impl fmt::Write) -> fmt::Result {
+        self.0.memory().inspect(text)?;
+        write!(text, "{:?}", lock(&self.0.breaker))
+    }
+
+    /// When something that this instance remembers ends by itself.
+    #[doc(hidden)]
+    pub fn ends(&self) -> Vec<Timestamp> {
+        let mut ends = self.0.memory().ends();
+        ends.extend(lock(&self.0.breaker).next_probe());
+        ends
+    }
+
     /// Is the breaker open, so that the store is not asked?
     pub fn is_cut_off(&self) -> bool {
         lock(&self.0.breaker).is_open()
@@ -254,10 +270,12 @@ impl Inner {
         &self,
         key: &Key,
         state: Known,
+        fence: u64,
         digests: Option<crate::Digests>,
         expires_at: Option<Timestamp>,
     ) {
-        self.memory().write_through(key, Remembered { state, digests, expires_at });
+        let now = self.clock.now();
+        self.memory().write_through(key, Remembered { state, fence, digests, expires_at }, now);
     }
 }
 

@@ -100,15 +100,15 @@ impl Inner {
             // The store will never accept this request, and `ask` has reported that. This instance at least remembers the key.
             Err(error) if error.kind() == store::Kind::Request => {
                 writing.done();
-                self.memory().write_through(&key, unwritten.remembered);
+                self.memory().write_through(&key, unwritten.remembered, now);
                 return true;
             }
             Err(_) => return false,
         };
         writing.done();
         match &conflict {
-            Some(record) => self.memory().note(&key, record),
-            None => self.memory().write_through(&key, unwritten.remembered),
+            Some(record) => self.memory().note(&key, record, now),
+            None => self.memory().write_through(&key, unwritten.remembered, now),
         }
         self.observe(Event::Reconciled { key: &key, conflict: conflict.is_some() });
         true

@@ -5,7 +5,9 @@ mod support;
 use std::time::Duration;
 
 use ichido::dynamodb::{DynamoDb, Table};
-use ichido::{Clock, Error, Failure, How, Key, MAX_CLOCK_SKEW, Marked, Namespace, OnDoubt, Outage, Probed};
+use ichido::{
+    Clock, DigestKey, Error, Failure, How, Key, MAX_CLOCK_SKEW, Marked, Namespace, OnDoubt, Outage, Probed, store,
+};
 use support::*;
 use testkit::faults::{Fault, Rule};
 
@@ -404,4 +406,303 @@ async fn every_end_of_a_claim_is_reported_and_so_is_what_the_store_did_not_do() 
         .map(|failed| failed.split("operation: ").nth(1).and_then(|rest| rest.split(',').next()).unwrap().to_owned())
         .collect();
     assert_eq!(operations, ["Complete", "Fail", "Release", "Release"]);
+}
+
+#[tokio::test]
+async fn the_fallback_remembers_what_the_store_accepted() {
+    let db = dynamo();
+    let once = instance(&db);
+    once.mark(&open("Ev1")).await.unwrap();
+    let first = run(&once, &open("Ev2"), "first").await.unwrap();
+    instance(&db).mark(&open("Ev3")).await.unwrap();
+    once.mark(&open("Ev3")).await.unwrap();
+    db.faults().down();
+    assert_eq!(once.mark(&open("Ev1")).await.unwrap(), Marked::Duplicate);
+    assert_eq!(once.mark(&open("Ev3")).await.unwrap(), Marked::Duplicate, "seen as a duplicate, so known");
+    let replay = run(&once, &open("Ev2"), "second").await.unwrap();
+    assert_eq!((replay.how, replay.value), (How::Replayed, first.value));
+}
+
+#[tokio::test]
+async fn the_fallback_remembers_the_payload_of_a_claim_that_was_renewed() {
+    let db = dynamo();
+    let once = instance(&db);
+    let payload = |amount: &str| DigestKey::new(b"k").digests().field("amount", amount).build();
+    let work = once.run(&open("Ev1")).digests(payload("100")).on_doubt(OnDoubt::Repeat).work(|claim| {
+        let (db, once) = (&db, &once);
+        async move {
+            claim.renew().await.unwrap();
+            db.faults().down();
+            let other = once.run(&open("Ev1")).digests(payload("101"));
+            let meanwhile = other.on_doubt(OnDoubt::Repeat).work(|_| async { Ok::<u32, Failure<String>>(2) }).await;
+            assert!(matches!(meanwhile, Err(Error::Mismatch { .. })), "{meanwhile:?}");
+            Ok::<u32, Failure<String>>(1)
+        }
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn the_fallback_remembers_what_it_accepted_itself() {
+    let db = dynamo();
+    let reported = Reported::default();
+    let once = instance_with(&db, db.clock().clone(), reported.clone(), Outage::default());
+    db.faults().down();
+    assert_eq!(once.mark(&open("Ev1")).await.unwrap(), Marked::New);
+    let done = run(&once, &open("Ev2"), "first").await.unwrap();
+    assert!(done.is_fresh() && !done.recorded);
+    assert_eq!(reported.count("AdmittedWithoutStore"), 2, "each was reported as it happened");
+    assert_eq!(once.mark(&open("Ev1")).await.unwrap(), Marked::Duplicate);
+    assert_eq!(run(&once, &open("Ev2"), "second").await.unwrap().value, done.value);
+
+    // The store is back and does not know either key yet.
+    db.faults().heal();
+    db.clock().advance(Duration::from_secs(61));
+    assert_eq!(once.mark(&open("Ev1")).await.unwrap(), Marked::Duplicate);
+    assert_eq!(run(&once, &open("Ev2"), "third").await.unwrap().value, done.value);
+    once.mark(&open("Ev3")).await.unwrap();
+    assert_eq!(once.unwritten(), 0, "both are written");
+    let elsewhere = instance(&db);
+    assert_eq!(elsewhere.mark(&open("Ev1")).await.unwrap(), Marked::Duplicate);
+    assert_eq!(run(&elsewhere, &open("Ev2"), "fourth").await.unwrap().value, done.value);
+}
+
+#[tokio::test]
+async fn the_fallback_remembers_what_it_accepted_while_it_is_telling_the_store() {
+    let db = dynamo();
+    let once = instance(&db);
+    db.faults().down();
+    for n in 0..3 {
+        run(&once, &open(&format!("Ev{n}")), "first").await.unwrap();
+    }
+    // The store is back, but slow: the next call is still reconciling when the duplicates come.
+    db.faults().only(Rule::new(Fault::Slow(Duration::from_secs(1))).on("PutItem"));
+    db.clock().advance(Duration::from_secs(61));
+    let telling = async { once.mark(&open("Ev9")).await.unwrap() };
+    let duplicates = async {
+        let mut fresh = Vec::new();
+        for round in 0..40 {
+            db.clock().wait(Duration::from_millis(97)).await;
+            for n in 0..3 {
+                let key = open(&format!("Ev{n}"));
+                if run(&once, &key, "again").await.is_ok_and(|done| done.is_fresh()) {
+                    fresh.push((round, n));
+                }
+            }
+        }
+        fresh
+    };
+    let (_, fresh) = futures::join!(telling, duplicates);
+    assert_eq!(fresh, [], "none was done a second time");
+}
+
+#[tokio::test]
+async fn the_fallback_keeps_what_it_was_telling_the_store_when_it_was_cut_short() {
+    let db = dynamo();
+    let once = instance(&db);
+    db.faults().down();
+    run(&once, &open("Ev1"), "first").await.unwrap();
+    db.faults().only(Rule::new(Fault::Hang).on("PutItem").call(2));
+    db.clock().advance(Duration::from_secs(61));
+    // An invocation ends while it reconciles: its future is dropped, but the instance goes on.
+    {
+        let mark = std::pin::pin!(async { once.mark(&open("Ev9")).await });
+        let patience = std::pin::pin!(db.clock().wait(Duration::from_secs(5)));
+        assert!(matches!(futures::future::select(mark, patience).await, futures::future::Either::Right(_)));
+    }
+    assert_eq!(run(&once, &open("Ev1"), "second").await.unwrap().how, How::Replayed);
+    once.mark(&open("Ev10")).await.unwrap();
+    assert_eq!(once.unwritten(), 0, "and the store learns of it in the end");
+    assert_eq!(run(&instance(&db), &open("Ev1"), "third").await.unwrap().how, How::Replayed);
+}
+
+#[tokio::test]
+async fn the_fallback_remembers_what_it_accepted_though_another_instance_is_at_the_key() {
+    let (db, key) = (dynamo(), open("Ev1"));
+    let once = instance(&db);
+    db.faults().down();
+    let done = run(&once, &key, "first").await.unwrap();
+    db.faults().heal();
+    abandon(&instance(&db), &key).await;
+    // The store is back and has the claim of another instance, which has died. Then the store fails again.
+    once.mark(&open("Ev2")).await.unwrap();
+    assert_eq!(run(&once, &key, "second").await.unwrap().value, done.value);
+    db.faults().down();
+    assert_eq!(run(&once, &key, "third").await.unwrap().value, done.value);
+    // When the lease of that claim has ended, this instance writes its outcome to the store.
+    db.faults().heal();
+    db.clock().advance(Duration::from_secs(61));
+    once.mark(&open("Ev3")).await.unwrap();
+    assert_eq!(once.unwritten(), 0);
+    assert_eq!(run(&instance(&db), &key, "fourth").await.unwrap().value, done.value);
+}
+
+#[tokio::test]
+async fn a_claim_whose_answer_was_slow_finds_what_was_accepted_without_the_store_meanwhile() {
+    let (db, key) = (dynamo(), open("Ev1"));
+    let once = instance(&db);
+    answer_late_then_never(&db);
+    let slow = run(&once, &key, "slow");
+    let meanwhile = async {
+        db.clock().wait(Duration::from_secs(1)).await;
+        run(&once, &key, "meanwhile").await.unwrap()
+    };
+    let (slow, meanwhile) = futures::join!(slow, meanwhile);
+    assert!(meanwhile.is_fresh() && !meanwhile.recorded);
+    let slow = slow.unwrap();
+    assert_eq!((slow.how, &slow.value), (How::Replayed, &meanwhile.value));
+    assert_eq!(run(&instance(&db), &key, "elsewhere").await.unwrap().value, meanwhile.value);
+}
+
+#[tokio::test]
+async fn an_attempt_without_the_store_that_came_to_nothing_is_overtaken_by_what_the_store_says() {
+    let (db, key) = (dynamo(), open("Ev1"));
+    let once = instance(&db);
+    db.faults().down();
+    let timeout = |_| async { Err::<String, _>(Failure::Uncertain("timeout".to_owned())) };
+    once.run(&key).on_doubt(OnDoubt::Repeat).work(timeout).await.unwrap_err();
+    db.faults().heal();
+    let done = run(&instance(&db), &key, "elsewhere").await.unwrap();
+    assert_eq!(run(&once, &key, "second").await.unwrap().value, done.value);
+    assert_eq!(once.unwritten(), 0);
+    db.faults().down();
+    assert_eq!(run(&once, &key, "third").await.unwrap().value, done.value);
+}
+
+#[tokio::test]
+async fn a_journalled_key_keeps_the_owner_of_its_timed_out_write() {
+    let db = dynamo();
+    let reported = Reported::default();
+    let once = instance_with(&db, db.clock().clone(), reported.clone(), Outage::default());
+    // The claim is made, but its answer is lost, and every later call fails.
+    db.faults().only(Rule::new(Fault::LoseAnswer).call(1));
+    db.faults().put(Rule::new(Fault::Down));
+    let done = run(&once, &open("Ev1"), "first").await.unwrap();
+    assert!(done.is_fresh() && !done.recorded);
+    db.faults().heal();
+    db.clock().advance(Duration::from_secs(1));
+    run(&once, &open("Ev2"), "other").await.unwrap();
+    assert_eq!(once.unwritten(), 0);
+    assert_eq!(reported.count("Reconciled { key: \"Ev1\", conflict: false }"), 1, "its own claim is no conflict");
+    assert_eq!(run(&instance(&db), &open("Ev1"), "second").await.unwrap().value, done.value);
+}
+
+#[tokio::test]
+async fn a_validation_error_or_a_missing_permission_does_not_trip_the_breaker() {
+    let db = dynamo();
+    let once = instance(&db);
+    let too_large = "x".repeat(500 * 1024);
+    for _ in 0..10 {
+        let error = once.mark(&open("Ev1")).attribute("blob", too_large.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), store::Kind::Request, "{error:?}");
+    }
+    for fault in [Fault::Denied, Fault::Missing] {
+        db.faults().only(Rule::new(fault));
+        for _ in 0..10 {
+            let error = once.mark(&open("Ev1")).await.unwrap_err();
+            assert_eq!(error.kind(), store::Kind::Configuration, "{error:?}");
+        }
+    }
+    db.faults().heal();
+    assert!(!once.is_cut_off());
+    assert_eq!(once.mark(&open("Ev1")).await.unwrap(), Marked::New, "and nothing was admitted without the store");
+}
+
+#[tokio::test]
+async fn transient_errors_do_trip_it_and_the_clock_alone_lets_one_call_probe() {
+    for fault in [Fault::Down, Fault::Throttle, Fault::Error, Fault::LoseAnswer, Fault::Conflict] {
+        let db = dynamo();
+        let once = instance(&db);
+        db.faults().only(Rule::new(fault));
+        for n in 0..10 {
+            once.mark(&open(&format!("Ev{n}"))).await.unwrap();
+        }
+        assert!(once.is_cut_off(), "{fault:?}");
+        assert_eq!(db.calls().total(), 3, "{fault:?}: left alone after three failures");
+        db.clock().advance(Duration::from_secs(60));
+        for n in 10..20 {
+            once.mark(&open(&format!("Ev{n}"))).await.unwrap();
+        }
+        assert_eq!(db.calls().total(), 4, "{fault:?}: one probe per minute");
+    }
+}
+
+#[tokio::test]
+async fn a_duplicate_of_what_is_in_flight_does_not_use_up_the_breakers_probe() {
+    let db = dynamo();
+    let once = instance(&db);
+    db.faults().down();
+    let clock = db.clock().clone();
+    let key = open("Ev1");
+    once.run(&key)
+        .lease(Duration::from_secs(600))
+        .on_doubt(OnDoubt::Repeat)
+        .work(|claim| {
+            let (once, key, db) = (&once, &key, &db);
+            async move {
+                for n in 0..3 {
+                    once.mark(&open(&format!("other-{n}"))).await.unwrap();
+                }
+                assert!(once.is_cut_off());
+                db.faults().heal();
+                clock.advance(Duration::from_secs(61));
+                let duplicate = run(once, key, "duplicate").await;
+                assert!(matches!(duplicate, Err(Error::InFlight { .. })), "{duplicate:?}");
+                once.mark(&open("next")).await.unwrap();
+                assert!(!once.is_cut_off(), "the next call asked the store and found it well");
+                work("done", claim).await
+            }
+        })
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn the_fallback_is_bounded_and_refuses_rather_than_forgets() {
+    let db = dynamo();
+    let reported = Reported::default();
+    let outage = Outage { known_keys: 4, journal_keys: 8, ..Outage::default() };
+    let once = instance_with(&db, db.clock().clone(), reported.clone(), outage);
+    db.faults().down();
+    let mut admitted = 0;
+    for n in 0..1000 {
+        match once.mark(&open(&format!("Ev{n}"))).await {
+            Ok(marked) => admitted += u32::from(marked.is_new()),
+            Err(error) => assert!(error.is_transient(), "{error:?}"),
+        }
+    }
+    assert_eq!((admitted, once.unwritten()), (8, 8));
+    assert_eq!(reported.count("JournalFull"), 992);
+    for n in 0..8 {
+        assert_eq!(once.mark(&open(&format!("Ev{n}"))).await.unwrap(), Marked::Duplicate, "none was forgotten");
+    }
+}
+
+#[tokio::test]
+async fn closed_means_that_nothing_is_admitted_without_the_store() {
+    let db = dynamo();
+    let once = instance(&db);
+    db.faults().down();
+    for n in 0..10 {
+        assert!(once.mark(&closed(&format!("Ev{n}"))).await.unwrap_err().is_transient());
+        assert!(matches!(run(&once, &closed("Ev"), "never").await, Err(Error::Store(_))));
+    }
+}
+
+#[tokio::test]
+async fn an_open_breaker_does_not_cut_off_a_namespace_that_fails_closed() {
+    let db = dynamo();
+    let once = instance(&db);
+    db.faults().put(Rule::new(Fault::Down).calls(1..=3));
+    for _ in 0..3 {
+        assert!(matches!(run(&once, &closed("Ev1"), "never").await, Err(Error::Store(_))));
+    }
+    assert!(!once.is_cut_off(), "calls that have no alternative do not open the breaker");
+    assert_eq!(run(&once, &closed("Ev1"), "first").await.unwrap().how, How::Fresh);
+    db.faults().put(Rule::new(Fault::Down).calls(1..=3));
+    for key in ["a", "b", "c"] {
+        once.mark(&open(key)).await.unwrap();
+    }
+    assert!(once.is_cut_off());
+    assert_eq!(run(&once, &closed("Ev2"), "second").await.unwrap().how, How::Fresh);
 }

@@ -267,5 +267,5 @@ async fn a_run_can_be_stopped_at_each_call_to_the_database() {
         async |world| assert_eq!(world.db.items(TABLE).len(), 2),
     )
     .await;
-    assert_eq!((report.stops, report.runs), (4, 9));
+    assert_eq!((report.stops, report.cuts, report.runs), (4, 4, 13));
 }

@@ -187,6 +187,7 @@ impl Spec {
             Mode::Slow => Fault::Slow(Duration::from_millis(self.ms)),
             Mode::LoseAnswers => Fault::LoseAnswer,
             Mode::Conflict => Fault::Conflict,
+            Mode::Denied => Fault::Denied,
             Mode::LagIndexes => return None,
         };
         Some(Rule::new(fault).rate(self.rate))
@@ -209,6 +210,8 @@ pub enum Mode {
     LoseAnswers,
     /// [`Fault::Conflict`].
     Conflict,
+    /// [`Fault::Denied`].
+    Denied,
     /// [`Lag::Time`].
     LagIndexes,
 }

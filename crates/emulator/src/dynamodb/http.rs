@@ -13,14 +13,13 @@ use crate::Outside;
 /// An HTTP client for the SDK that sends every request to `faulty`, and reports each call to `outside`.
 #[must_use]
 pub fn http_client(faulty: Faulty, outside: Outside) -> SharedHttpClient {
-    let connector = SharedHttpConnector::new(Connector { faulty, outside });
-    http_client_fn(move |_, _| connector.clone())
+    let connector = SharedHttpConnector::new(Connector { faulty });
+    ichido_testkit::aws::http_client(&outside, http_client_fn(move |_, _| connector.clone()))
 }
 
 #[derive(Debug)]
 struct Connector {
     faulty: Faulty,
-    outside: Outside,
 }
 
 impl HttpConnector for Connector {
@@ -28,10 +27,9 @@ impl HttpConnector for Connector {
         let target = request.headers().get("x-amz-target").unwrap_or_default();
         let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
         let body = request.body().bytes().map(Bytes::copy_from_slice).unwrap_or_default();
-        let (faulty, outside) = (self.faulty.clone(), self.outside.clone());
+        let faulty = self.faulty.clone();
         HttpConnectorFuture::new(async move {
-            let name = operation.clone();
-            let answer = outside.call(&name, faulty.call(Call { operation, body })).await.map_err(connector_error)?;
+            let answer = faulty.call(Call { operation, body }).await.map_err(connector_error)?;
             let status = StatusCode::try_from(answer.status).map_err(|e| ConnectorError::user(e.into()))?;
             let mut response = HttpResponse::new(status, answer.body.into());
             response.headers_mut().insert("content-type", "application/x-amz-json-1.0");

@@ -236,7 +236,7 @@ impl Call<'_> {
                 fence
             }
             Admitted::Held(record) => {
-                self.inner.memory().note(&self.key, &record);
+                self.inner.memory().note(&self.key, &record, self.inner.clock.now());
                 let judged = self.judge(&record, now);
                 // The store has a doubt of its own, or the key belongs to another payload there. Either way, the store decides.
                 if matches!(judged, Err(NotEntered::Doubtful | NotEntered::Mismatch { .. })) {
@@ -281,10 +281,9 @@ impl Call<'_> {
             let mut memory = self.inner.memory();
             memory.withdraw(&self.key);
             let state = Known::InFlight { until: lease_until };
-            memory.write_through(
-                &self.key,
-                Remembered { state, digests: self.digests.clone(), expires_at: request.expires_at },
-            );
+            let digests = self.digests.clone();
+            let remembered = Remembered { state, fence, digests, expires_at: request.expires_at };
+            memory.write_through(&self.key, remembered, self.inner.clock.now());
         }
         let lease_end = lease_until.saturating_sub(MAX_CLOCK_SKEW);
         Ok(Entered::Claimed(Held { owner: owner.clone(), fence, lease_end, doubt, in_store: true }))
@@ -303,6 +302,7 @@ impl Call<'_> {
             owner: owner.clone(),
             remembered: Remembered {
                 state: Known::InFlight { until: lease_end },
+                fence: 0,
                 digests: self.digests.clone(),
                 expires_at: self.inner.unfinished_expiry(&self.key, now, lease_end),
             },

@@ -62,7 +62,7 @@ impl Renew for Renewer {
             match self.inner.ask(&self.key, Operation::Renew, self.inner.store.settle(&request)).await {
                 Ok(Timed { answer: Settled::Done, .. }) => {
                     let state = Known::InFlight { until: lease_until };
-                    self.inner.remember(&self.key, state, self.digests.clone(), request.expires_at);
+                    self.inner.remember(&self.key, state, self.fence, self.digests.clone(), request.expires_at);
                     Ok(lease_end)
                 }
                 // A later renewal of the same claim was quicker, and the lease ends later than this one asked for.

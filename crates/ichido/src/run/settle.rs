@@ -58,7 +58,7 @@ impl<'a> Settling<'a> {
         }
         if uncertain {
             let expires_at = self.expiry(false, inner.clock.now());
-            inner.memory().doubt(key, digests.clone(), expires_at);
+            inner.memory().doubt(key, self.held.fence, digests.clone(), expires_at, inner.clock.now());
         }
         let (inner, held) = (Arc::clone(inner), self.held.clone());
         let (key, digests, attributes) = (key.clone(), digests.clone(), attributes.clone());
@@ -79,7 +79,8 @@ impl<'a> Settling<'a> {
         if uncertain {
             self.keep_unwritten(Known::Uncertain);
         } else {
-            self.call.inner.memory().give_back(&self.call.key, &self.held.owner);
+            let now = self.call.inner.clock.now();
+            self.call.inner.memory().give_back(&self.call.key, &self.held.owner, now);
         }
     }
 
@@ -115,7 +116,7 @@ impl<'a> Settling<'a> {
             },
             Ok(Settled::Lost(Some(record))) => {
                 self.fenced();
-                inner.memory().note(key, &record);
+                inner.memory().note(key, &record, inner.clock.now());
                 match record.state {
                     // The outcome of another payload is not this call's.
                     _ if digest::differ(self.call.digests.as_ref(), record.digests.as_ref()) => Err(Error::Superseded),
@@ -175,13 +176,14 @@ impl<'a> Settling<'a> {
         match released {
             Ok(Settled::Done) if uncertain => self.remember(Known::Uncertain),
             Ok(Settled::Done) => {
-                let expires_at = self.expiry(false, inner.clock.now());
-                inner.memory().release(key, self.call.digests.clone(), expires_at);
+                let now = inner.clock.now();
+                let (expires_at, digests) = (self.expiry(false, now), self.call.digests.clone());
+                inner.memory().release(key, self.held.fence, digests, expires_at, now);
             }
             Ok(Settled::Lost(record)) => {
                 self.fenced();
                 if let Some(record) = record {
-                    inner.memory().note(key, &record);
+                    inner.memory().note(key, &record, inner.clock.now());
                 }
             }
             Err(_) => {}
@@ -225,7 +227,7 @@ impl<'a> Settling<'a> {
     fn remember(&self, state: Known) {
         let Call { inner, key, digests, .. } = self.call;
         let expires_at = self.expiry(matches!(state, Known::Completed { .. }), inner.clock.now());
-        inner.remember(key, state, digests.clone(), expires_at);
+        inner.remember(key, state, self.held.fence, digests.clone(), expires_at);
     }
 
     /// Puts into the journal what the store could not record. `Some` if this attempt was too late because another one of
@@ -237,7 +239,7 @@ impl<'a> Settling<'a> {
         let unwritten = Unwritten {
             key: key.clone(),
             owner: self.held.owner.clone(),
-            remembered: Remembered { state, digests: digests.clone(), expires_at },
+            remembered: Remembered { state, fence: self.held.fence, digests: digests.clone(), expires_at },
             attributes: attributes.clone(),
         };
         let kept = inner.memory().keep(unwritten, !self.held.in_store);

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use ichido::store::{Admit, Admitted, Error, Settle, Settled};
 use ichido::{Key, Record, Store};
+use proof::ledger::Life;
 
-use crate::world::{Life, World};
+use crate::world::World;
 
 /// The longest delay: twice a lease.
 pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(20);
