@@ -488,7 +488,7 @@ async fn the_log_names_the_record_of_a_transfer_as_the_table_does() {
     .await;
     let records = world.items("IDEMPOTENCY#");
     assert_eq!(records.len(), 1);
-    let logged: Vec<&Value> = lines.iter().filter(|line| line.get("_aws").is_none()).collect();
+    let logged: Vec<&Value> = lines.iter().filter(|line| line.get("FunctionName").is_none()).collect();
     assert_eq!(logged.len(), 3, "made, replayed, refused: {logged:#?}");
     for line in logged {
         assert_eq!(line["eventKey"], records[0]["PK"]["S"], "{line:#}");
@@ -542,7 +542,7 @@ fn fuzz_whatever_is_sent_the_answer_is_a_described_one_and_never_a_500() {
         "\\PC{0,40}"
     ];
     let (alice, operator) = (world.token("alice"), world.operator());
-    // `make fuzz` asks for more.
+    // `make soak` asks for more.
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { Config::default().cases } else { 400 };
     let mut runner = TestRunner::new_with_rng(
         Config { cases, failure_persistence: None, ..Config::default() },

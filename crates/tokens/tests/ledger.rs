@@ -9,7 +9,7 @@ use ichido::dynamodb::item::attr;
 use ichido::{Clock, Timestamp};
 use support::*;
 use testkit::faults::{Fault, Lag, Rule};
-use testkit::interrupt;
+use testkit::{interrupt, race};
 use tokens::amount::Amount;
 use tokens::ledger::{BUDGET, Error, History, Obstacle, Places};
 use tokens::settings::{Rules, Window};
@@ -521,8 +521,6 @@ async fn a_transfer_that_dies_at_any_call_and_is_sent_again_moves_money_once() {
         },
         async |world| world.clock.advance(Duration::from_secs(1)),
         async |world| {
-            // The check at the end is not part of the run.
-            world.outside.begin(None);
             assert_eq!((world.balance("alice").await, world.balance("bob").await), ("890".into(), "1100".into()));
             assert_eq!(world.items("SENT#").len(), 1);
             world.assert_sound().await;
@@ -530,6 +528,27 @@ async fn a_transfer_that_dies_at_any_call_and_is_sent_again_moves_money_once() {
     )
     .await;
     assert!(report.stops >= 6, "{report:?}");
+    assert_eq!(report.cuts, report.stops, "each call can also lose its connection");
+}
+
+#[tokio::test]
+async fn a_transfer_that_is_sent_twice_at_once_moves_money_once() {
+    race::two_at_once(
+        0..40,
+        async |outside| {
+            let world = World::with(Rules::default(), 1, outside).await;
+            world.open(&["alice", "bob"]).await;
+            world
+        },
+        async |world| world.send("alice", "bob", "100", "k").await.map(drop),
+        async |world| world.clock.advance(Duration::from_secs(1)),
+        async |world| {
+            assert_eq!((world.balance("alice").await, world.balance("bob").await), ("900".into(), "1100".into()));
+            assert_eq!(world.items("SENT#").len(), 1);
+            world.assert_sound().await;
+        },
+    )
+    .await;
 }
 
 // Histories

@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(decode(History::Sent, &"did:key:bob".parse().unwrap(), &cursor), Err(Error));
     }
 
-    // `make fuzz` finds them by this name.
+    // `make soak` finds them by this name.
     mod properties {
         use super::*;
 

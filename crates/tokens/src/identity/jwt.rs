@@ -96,7 +96,8 @@ impl Expectations {
         let expires = claims.exp.ok_or(Error::Expired)?.millis();
         let leeway = i128::try_from(LEEWAY.as_millis()).unwrap_or(0);
         let now = i128::from(now.as_millis());
-        if now >= expires + leeway {
+        // A date beyond every other, such as 1e300, is as late as can be.
+        if now >= expires.saturating_add(leeway) {
             return Err(Error::Expired);
         }
         if claims.nbf.is_some_and(|not_before| now + leeway < not_before.millis()) {

@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    // `make fuzz` finds them by this name.
+    // `make soak` finds them by this name.
     mod properties {
         use super::*;
 

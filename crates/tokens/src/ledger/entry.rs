@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    // `make fuzz` finds them by this name.
+    // `make soak` finds them by this name.
     mod properties {
         use super::*;
 

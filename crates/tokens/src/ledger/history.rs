@@ -110,7 +110,7 @@ mod tests {
         first <= text && text <= last
     }
 
-    // `make fuzz` finds them by this name.
+    // `make soak` finds them by this name.
     mod properties {
         use super::*;
 

@@ -280,7 +280,7 @@ mod tests {
         assert!(transfer(&request("50"), id(1), &rules, &vec![]).is_ok());
     }
 
-    // `make fuzz` finds them by this name.
+    // `make soak` finds them by this name.
     mod properties {
         use super::*;
 

@@ -35,7 +35,6 @@ pub struct World {
     pub ledger: Ledger,
     pub api: Api,
     pub issuer: Issuer,
-    pub outside: Outside,
 }
 
 /// A world with default rules.
@@ -60,11 +59,11 @@ impl World {
 
     pub async fn with(rules: Rules, seed: u64, outside: Outside) -> Self {
         let clock = ManualClock::new();
-        let db = Dynamo::start(&[TEMPLATE]).await.with_clock(&clock).with_outside(outside.clone());
+        let db = Dynamo::start(&[TEMPLATE]).await.with_clock(&clock).with_outside(outside);
         db.faults().seed(seed);
         let issuer = Issuer::new(ISSUER, AUDIENCE, "test").unwrap();
         let (ledger, api) = service(&db, &clock, rules, seed, &issuer);
-        World { db, clock, ledger, api, issuer, outside }
+        World { db, clock, ledger, api, issuer }
     }
 
     /// The same table through another instance, perhaps with other rules.
