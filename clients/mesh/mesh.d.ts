@@ -3,6 +3,12 @@ export const BATCH_MS: number;
 /** The selection that both generations of clients understand. */
 export const EVERYTHING: string;
 
+/**
+ * Where to subscribe: `wss://ID.appsync-realtime-api.REGION.amazonaws.com/graphql` for an API on AppSync's own domain, and for any other
+ * (custom domains, the local platform) `endpoint` over WebSocket with `/realtime` behind it.
+ */
+export function realtimeOf(endpoint: string): string;
+
 export class MeshError extends Error {
   readonly type: string;
   /** The group has ended: trying again is of no use. */
@@ -70,13 +76,16 @@ export interface Kinds {
 }
 
 export interface Options {
+  /** Where to send queries and mutations: the output `MeshEndpoint` of a deployment, or `https://DOMAIN/graphql` of a custom domain. */
   endpoint: string;
-  /** Where to subscribe. Default: `endpoint` over WebSocket, with `/realtime` behind it. */
+  /** Where to subscribe: the output `MeshRealtimeEndpoint` of a deployment. Default: what `realtimeOf` makes of `endpoint`. */
   realtime?: string;
   apiKey: string;
   /** For Node before 22: `ws`. */
   WebSocket?: unknown;
   fetch?: typeof globalThis.fetch;
+  /** Is told, once per outage, that a node cannot subscribe and polls instead, and why. Default: `console.warn`. */
+  warn?: (message: string) => void;
   /** Time and random numbers, for tests. */
   machine?: Machine;
 }

@@ -9,7 +9,7 @@
  * How: the client subscribes to `onMessageInGroup`. A message waits for the ones before it for at most GAP_PATIENCE_MS; then the client asks
  * for the missing ones. After every (re)connection it asks for what came meanwhile, and a little later once more, because a
  * server may lose a message right after it has acknowledged a subscription. It also asks after every heartbeat. Groups without WebSocket, and
- * clients that have lost their socket, poll with the same query.
+ * clients that have lost their socket, poll with the same query. A client that cannot subscribe says so on the console (`warn`), once per outage.
  */
 
 /** Reports and events are collected for this long and sent together. */
@@ -45,6 +45,19 @@ export const EVERYTHING = `
 
 const GROUP = 'id domain fullId name hostId createdAt expiresAt heartbeatIntervalSeconds useWebSocket pollingIntervalSeconds';
 
+/** An API on AppSync's own domain, as the output `MeshEndpoint` of a deployment names it. */
+const APPSYNC_DOMAIN = /^https:\/\/([^./]+)\.appsync-api\.([^/]+\.amazonaws\.com(?:\.cn)?)\/graphql$/i;
+
+/**
+ * Where to subscribe: on AppSync's own domain at another host (the output `MeshRealtimeEndpoint`), on a custom domain and on the local
+ * platform at `/realtime` below the endpoint.
+ */
+export function realtimeOf(endpoint) {
+  const at = endpoint.replace(/\/+$/, '');
+  const [, id, rest] = APPSYNC_DOMAIN.exec(at) ?? [];
+  return id ? `wss://${id}.appsync-realtime-api.${rest}/graphql` : `${at.replace(/^http/i, 'ws')}/realtime`;
+}
+
 /** Why the server refused a request. `type` is AppSync's `errorType`. */
 export class MeshError extends Error {
   constructor(type, message) {
@@ -72,13 +85,14 @@ const MACHINE = {
 };
 
 export class Mesh {
-  /** @param {{endpoint: string, realtime?: string, apiKey: string, WebSocket?: any, fetch?: any, machine?: any}} options */
-  constructor({ endpoint, realtime, apiKey, WebSocket, fetch, machine }) {
+  /** @param {{endpoint: string, realtime?: string, apiKey: string, WebSocket?: any, fetch?: any, warn?: any, machine?: any}} options */
+  constructor({ endpoint, realtime, apiKey, WebSocket, fetch, warn, machine }) {
     this.endpoint = endpoint;
-    this.realtime = realtime ?? `${endpoint.replace(/^http/, 'ws')}/realtime`;
+    this.realtime = realtime ?? realtimeOf(endpoint);
     this.apiKey = apiKey;
     this.WebSocket = WebSocket ?? globalThis.WebSocket;
     this.fetch = fetch ?? globalThis.fetch.bind(globalThis);
+    this.warn = warn ?? ((message) => console.warn(message));
     this.machine = machine ?? MACHINE;
   }
 
@@ -114,6 +128,8 @@ export class Mesh {
         body: JSON.stringify({ query, variables }),
         signal: abort.signal,
       });
+      // AppSync itself failed, or was asked too often. What its body says is not about the request, and need not be JSON.
+      if (response.status === 429 || response.status >= 500) throw new Error(`status ${response.status}`);
       return response.json();
     };
     let body;
@@ -172,6 +188,8 @@ export class Membership {
   /** Is the subscription acknowledged? */
   #open = false;
   #polling = false;
+  /** Has the user been told of this outage? */
+  #warned = false;
   /** Ends the wait for a connection. */
   #connected = null;
   /** The last sequence that was delivered, in order. */
@@ -211,6 +229,21 @@ export class Membership {
     return () => this.#listeners.get(kind)?.delete(listener);
   }
 
+  /** Listeners cannot hear of the first attempt, which ends before they are there: so the user is told, once until a subscription succeeds. */
+  #warn(why) {
+    if (this.#warned) return;
+    this.#warned = true;
+    const { realtime, warn } = this.#mesh;
+    warn(
+      `mesh: node ${this.nodeId} cannot subscribe at ${realtime}: ${why}. It polls every ${this.#pollSeconds} s until it can. ` +
+        'If the address is wrong, pass the right one as `realtime` (the output MeshRealtimeEndpoint of the deployment).',
+    );
+  }
+
+  get #pollSeconds() {
+    return this.group.pollingIntervalSeconds ?? 2;
+  }
+
   #tell(kind, value) {
     for (const listener of this.#listeners.get(kind) ?? []) listener(value);
   }
@@ -220,8 +253,12 @@ export class Membership {
     const { head } = await this.#page(BEYOND);
     this.#delivered = head;
     this.#beat();
-    if (this.group.useWebSocket === false || !this.#mesh.WebSocket) this.#poll();
-    else await this.#connect();
+    if (this.group.useWebSocket !== false && this.#mesh.WebSocket) {
+      await this.#connect();
+      return this;
+    }
+    if (this.group.useWebSocket !== false) this.#warn('there is no WebSocket here (in Node before 22, pass the one of the package ws)');
+    this.#poll();
     return this;
   }
 
@@ -395,7 +432,7 @@ export class Membership {
         return;
       }
       void this.#catchUp();
-      this.#later((this.group.pollingIntervalSeconds ?? 2) * 1000, look);
+      this.#later(this.#pollSeconds * 1000, look);
     };
     look();
   }
@@ -429,18 +466,26 @@ export class Membership {
       this.#socket = socket;
       let patience = CONNECT_MS;
       let silence;
-      const failed = () => {
+      let cause;
+      const failed = (why) => {
         this.#cancel(silence);
-        if (this.#socket === socket) this.#lost();
+        if (this.#socket === socket) {
+          if (!this.#open) this.#warn(why);
+          this.#lost();
+        }
         resolve();
       };
       const alive = () => {
         this.#cancel(silence);
-        silence = this.#later(patience, failed);
+        silence = this.#later(patience, () => failed(`no answer within ${patience / 1000} s`));
       };
       alive();
       socket.onopen = () => socket.send(JSON.stringify({ type: 'connection_init' }));
-      socket.onclose = failed;
+      // Never taken away: the package ws ends the process if nobody listens. Browsers do not say the cause.
+      socket.onerror = (event) => {
+        cause = event?.message;
+      };
+      socket.onclose = (event) => failed(cause || `the connection was closed${event?.code ? ` (code ${event.code})` : ''}`);
       socket.onmessage = ({ data }) => {
         if (this.#socket !== socket) return;
         const message = JSON.parse(data);
@@ -453,13 +498,15 @@ export class Membership {
           patience = socket.limit ?? SILENCE_MS;
           this.#reconnects = 0;
           this.#open = true;
+          this.#warned = false;
           this.#tell('connection', 'open');
           this.#later(SECOND_LOOK_MS, () => this.#catchUp());
           void this.#catchUp().then(resolve);
         } else if (message.type === 'data') {
           this.#arrived(message.payload.data?.onMessageInGroup);
         } else if (message.type === 'error' || message.type === 'connection_error') {
-          failed();
+          const { message: text, errorType } = message.payload?.errors?.[0] ?? {};
+          failed(`the server refused it (${text ?? errorType ?? message.type})`);
           return;
         }
         if (!this.#over) alive();

@@ -1,4 +1,4 @@
-// AWS's own rules for what APPSYNC_JS may not contain. The rules about methods and functions need types.
+// AWS's own rules for what APPSYNC_JS may not contain. The rules about methods and functions need types: appsync/types.d.ts.
 import appsync from '@aws-appsync/eslint-plugin';
 
 export default [

@@ -303,10 +303,11 @@ test('a client without a socket polls, and goes over to the socket when there is
   class Sometimes extends WebSocket {
     constructor(url, protocol) {
       super(isBroken ? url.replace('/graphql/realtime', '/nowhere') : url, protocol);
-      this.on('error', () => {});
     }
   }
-  const membership = await new Mesh({ endpoint: api.endpoint, apiKey: api.key, WebSocket: Sometimes }).join({ ...here, nodeId: 'behind a wall' });
+  const warnings = [];
+  const mesh = new Mesh({ endpoint: api.endpoint, apiKey: api.key, WebSocket: Sometimes, warn: (text) => warnings.push(text) });
+  const membership = await mesh.join({ ...here, nodeId: 'behind a wall' });
   const connections = [];
   const heard = [];
   membership.on('connection', (how) => connections.push(how));
@@ -319,6 +320,8 @@ test('a client without a socket polls, and goes over to the socket when there is
     await api.ok(report(), { ...here, nodeId, data: value('2') });
     await eventually('the next', () => heard.includes('2'));
     assert.deepEqual(heard, ['1', '2']);
+    assert.equal(warnings.length, 1, warnings.join('\n'));
+    assert.match(warnings[0], /node behind a wall cannot subscribe at ws:.*\/graphql\/realtime: Unexpected server response: 404\. It polls/);
   } finally {
     membership.drop();
   }

@@ -26,7 +26,7 @@ class Node {
   constructor(world, id) {
     this.world = world;
     this.id = id;
-    const options = { endpoint: 'http://mesh.test/graphql', apiKey: 'key', machine: world.machine };
+    const options = { endpoint: 'http://mesh.test/graphql', apiKey: 'key', warn: () => {}, machine: world.machine };
     this.mesh = new Mesh({ ...options, fetch: world.fetch(this.line), WebSocket: world.WebSocket(this.line) });
   }
 

@@ -1,8 +1,9 @@
 // The client's types, as a program would use them. Compiled with infra's (`tsc --noEmit`), never run.
-import { EVERYTHING, Mesh, MeshError, type MeshMessage, type NodeStatus } from '../../clients/mesh/mesh.js';
+import { EVERYTHING, Mesh, MeshError, realtimeOf, type MeshMessage, type NodeStatus } from '../../clients/mesh/mesh.js';
 
 export async function lesson(apiKey: string): Promise<NodeStatus[]> {
-  const mesh = new Mesh({ endpoint: 'https://mesh.test/graphql', apiKey });
+  const endpoint = 'https://mesh.test/graphql';
+  const mesh = new Mesh({ endpoint, realtime: realtimeOf(endpoint), apiKey, warn: (message) => message.trim() });
   const domain: string = await mesh.createDomain();
   const host = await mesh.host({ name: 'class', domain, hostId: 'teacher', useWebSocket: true });
   const stop = host.on('message', (message: MeshMessage) => message.sequence.toFixed());

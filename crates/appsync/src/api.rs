@@ -11,6 +11,7 @@ use crate::auth::{Accepted, Caller, Gate, Mode};
 use crate::builder::{Builder, CodeDir};
 use crate::document::Documents;
 use crate::engine::{self, Engine, Evaluation};
+use crate::evaluate::context;
 use crate::execute::{Executed, Execution};
 use crate::host::Host;
 use crate::input;
@@ -84,6 +85,13 @@ impl Api {
         Ok(Subscription::start(&self.inner, plan))
     }
 
+    /// Handles the messages of one realtime client without a WebSocket. Returns what the client would get, in order. Fuzzing
+    /// needs this: a WebSocket per input would take most of the time.
+    #[doc(hidden)]
+    pub async fn converse(&self, messages: &[&str], caller: &Caller) -> Vec<Value> {
+        realtime::converse(&self.inner, messages, caller.clone()).await
+    }
+
     /// The API over HTTP and WebSocket: `/graphql` and `/graphql/realtime`.
     pub fn router(&self) -> axum::Router {
         server::router(Arc::clone(&self.inner))
@@ -94,17 +102,7 @@ impl Api {
     /// The file is one of the API's, or any other file below the code directory. Members that `ctx` leaves out have the values
     /// of a call without arguments.
     pub fn evaluate(&self, file: &str, function: &str, ctx: Value) -> Result<Evaluation, engine::Error> {
-        let mut whole = json!({
-            "arguments": {}, "source": null, "identity": null, "request": {"headers": {}, "domainName": null},
-            "info": {"fieldName": "", "parentTypeName": "", "variables": {}, "selectionSetList": [], "selectionSetGraphQL": ""},
-            "env": null, "stash": {}, "prev": null, "result": null, "error": null,
-        });
-        whole["env"] = serde_json::from_str(&self.inner.environment).unwrap_or_default();
-        if let (Value::Object(whole), Value::Object(given)) = (&mut whole, ctx) {
-            for (name, value) in given {
-                whole.insert(if name == "args" { "arguments".to_owned() } else { name }, value);
-            }
-        }
+        let whole = context(ctx, serde_json::from_str(&self.inner.environment).unwrap_or_default());
         let mode = self.inner.gate.default_mode().description();
         if let Some(script) = self.inner.engine.find(file) {
             return self.inner.engine.call(script, function, mode, &whole.to_string());
@@ -176,6 +174,9 @@ impl Inner {
         let execution = Execution::new(self, &document, operation, &variables, accepted, caller);
         let Executed { response, publications, invalidations } = execution.run().await;
         realtime::publish(self, publications, invalidations).await;
+        if !response.is_ok() {
+            self.host.log_error(|| json!({ "errors": response.to_json()["errors"] }).to_string());
+        }
         response
     }
 }

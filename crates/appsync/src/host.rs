@@ -1,4 +1,4 @@
-//! Time and randomness. They are handed in, so that tests can control them.
+//! Time, randomness and the log. They are handed in, so that tests can control them.
 
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,9 +8,14 @@ use crate::lock::lock;
 /// Milliseconds since 1970.
 pub(crate) type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
-/// The source of time and randomness for `util.time`, `util.autoId` and the expiry of keys.
+/// Takes the lines of an API's log.
+pub(crate) type Log = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The source of time and randomness for `util.time`, `util.autoId` and the expiry of keys, and the end of all log lines.
 pub(crate) struct Host {
     clock: Clock,
+    /// `None` if nobody listens, or if the API logs nothing (`FieldLogLevel: NONE`).
+    log: Option<Log>,
     random: Mutex<fastrand::Rng>,
     /// With a seed, ids come from `random`. Without one they come from the system's generator.
     seeded: bool,
@@ -23,11 +28,23 @@ impl std::fmt::Debug for Host {
 }
 
 impl Host {
-    pub(crate) fn new(clock: Option<Clock>, seed: Option<u64>) -> Self {
+    pub(crate) fn new(clock: Option<Clock>, seed: Option<u64>, log: Option<Log>) -> Self {
         Self {
+            log,
             clock: clock.unwrap_or_else(|| Arc::new(system_now)),
             random: Mutex::new(seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed)),
             seeded: seed.is_some(),
+        }
+    }
+
+    pub(crate) fn logs_errors(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// Logs an error. `line` makes the line, if there is a log.
+    pub(crate) fn log_error(&self, line: impl FnOnce() -> String) {
+        if let Some(log) = &self.log {
+            log(&line());
         }
     }
 

@@ -12,7 +12,7 @@
 //!
 //! A program builds an [`Api`] from a schema, the CloudFormation template that deploys it ([`Builder::template`]), the resolver files and
 //! data sources. Then it executes ([`Api::execute`]), subscribes ([`Api::subscribe`]), serves ([`Api::router`]) or runs a single
-//! handler ([`Api::evaluate`]).
+//! handler ([`Api::evaluate`]). [`evaluate`] runs a handler without an API, as AppSync's EvaluateCode does.
 //!
 //! # Failures
 //!
@@ -29,6 +29,7 @@
 //! This crate knows no application.
 
 pub mod engine;
+pub mod evaluate;
 
 mod api;
 mod auth;

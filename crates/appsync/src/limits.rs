@@ -26,8 +26,10 @@ pub(crate) const CACHED_DOCUMENTS: usize = 512;
 /// The longest document that is kept.
 pub(crate) const CACHED_DOCUMENT_BYTES: usize = 16 * 1024;
 
-/// The largest resolver file.
-pub(crate) const MAX_CODE_BYTES: usize = 32_000;
+/// The largest resolver file, in characters: the API's own bound (`Code`).
+pub(crate) const MAX_CODE_CHARACTERS: usize = 32_768;
+/// Mistakes of a resolver file that are listed.
+pub(crate) const MAX_CODE_ERRORS: usize = 100;
 /// How long one handler (`request` or `response`) may run.
 pub(crate) const SCRIPT_TIME: Duration = Duration::from_secs(1);
 /// How much memory one engine may use.
@@ -42,6 +44,11 @@ pub(crate) const CALLS_PER_ENGINE: u32 = 100_000;
 pub(crate) const IDLE_ENGINES: usize = 16;
 /// Errors that one handler may append.
 pub(crate) const MAX_APPENDED_ERRORS: usize = 100;
+
+/// Log lines that are kept of one handler.
+pub(crate) const MAX_LOG_LINES: usize = 100;
+/// The largest context of EvaluateCode, in characters.
+pub(crate) const MAX_EVALUATED_CONTEXT: usize = 28_000;
 
 /// Functions per pipeline.
 pub(crate) const MAX_PIPELINE_FUNCTIONS: usize = 10;

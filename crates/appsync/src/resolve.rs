@@ -252,7 +252,7 @@ impl Flow<'_> {
         let context = self.context(prev, result, error);
         let engine = &self.call.api.engine;
         match engine.call(script, name, self.call.accepted.mode.description(), &context) {
-            Ok(Evaluation { ending, stash, errors, filter, invalidation_filter, invalidations }) => {
+            Ok(Evaluation { ending, stash, errors, filter, invalidation_filter, invalidations, logs: _ }) => {
                 self.stash = stash;
                 self.resolved.errors.extend(errors);
                 self.resolved.filter = filter.or_else(|| self.resolved.filter.take());

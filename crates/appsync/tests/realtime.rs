@@ -22,7 +22,7 @@ const SDL: &str = "
 
 fn message() -> String {
     code(
-        "return { payload: { groupId: ctx.args.groupId, text: ctx.args.text, size: ctx.args.size, body: { bytes: 'x'.repeat(ctx.args.size || 1), depth: 1 } } }",
+        "return { payload: { groupId: ctx.args.groupId, text: ctx.args.text, size: ctx.args.size, body: { bytes: Array(ctx.args.size || 1).fill('x').join(''), depth: 1 } } }",
     )
 }
 

@@ -13,7 +13,7 @@
 //! notifies nobody again. It is written last, so that a call that died before is repeated in full and does notify.
 
 use ichido::record::Owner;
-use ichido::{Clock, Timestamp, store};
+use ichido::{Clock, Timestamp};
 use serde::Deserialize;
 
 use crate::group::{Error, MAX_DOMAIN_CHARS, MAX_ID_CHARS, MAX_MESSAGE_ID_CHARS, Random, check_length};
@@ -77,7 +77,7 @@ pub(crate) async fn dissolve(
 }
 
 /// Steps 2 to 4.
-async fn clear(table: &Table, clock: &dyn Clock, arguments: &Arguments) -> Result<(), store::Error> {
+async fn clear(table: &Table, clock: &dyn Clock, arguments: &Arguments) -> Result<(), Error> {
     let Arguments { group_id, domain, host_id, .. } = arguments;
     for node_id in table.nodes_of_group(domain, group_id).await? {
         table.expire_node(clock, domain, group_id, &node_id).await?;

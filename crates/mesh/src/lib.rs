@@ -37,7 +37,7 @@
 //! | `dissolveGroup` dies half-way | the group has ended already; the same call, repeated, does the rest |
 //! | a node joins while its group is dissolved | refused: the transaction of `joinGroup` checks the group, which ends first |
 //! | a node publishes while its group is dissolved | refused, or the message is deleted: nodes expire before messages are deleted, and publishing checks the node |
-//! | DynamoDB fails | the caller gets `Unavailable` and tries again; the cause is in the log |
+//! | DynamoDB fails, or a permission is missing | the caller gets `Unavailable` and tries again; the function fails with the cause, and resolvers write it to AppSync's log: alarms ring |
 //!
 //! Invariant: a node that is not a member, or whose group is gone or has expired, can publish nothing
 //! (`tests/operations.rs`, `tests/races.rs`).

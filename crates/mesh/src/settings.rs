@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use function::{Env, Error};
-use ichido::Timestamp;
 
 /// Every variable that the function reads.
 pub const VARIABLES: &[&str] = &[
@@ -12,7 +11,6 @@ pub const VARIABLES: &[&str] = &[
     "HOST_HEARTBEAT_SECONDS",
     "POLLING_INTERVAL_SECONDS",
     "MESSAGE_RETENTION_SECONDS",
-    "MESH_API_KEY_EXPIRES",
 ];
 
 /// A group or a membership ends after this many missed heartbeats.
@@ -28,8 +26,6 @@ pub struct Settings {
     pub polling_interval: Duration,
     /// How long messages are kept, and the records by which repeated publishes are recognised.
     pub retention: Duration,
-    /// When the API key expires.
-    pub api_key_expires: Option<Timestamp>,
 }
 
 impl Settings {
@@ -46,7 +42,6 @@ impl Settings {
         }
         let polling: u64 = vars.parsed("POLLING_INTERVAL_SECONDS", 2);
         let retention: u64 = vars.parsed("MESSAGE_RETENTION_SECONDS", 120);
-        let key: u64 = vars.parsed("MESH_API_KEY_EXPIRES", 0);
         vars.finish()?;
         Ok(Self {
             table,
@@ -54,7 +49,6 @@ impl Settings {
             host_heartbeat: Duration::from_secs(heartbeat),
             polling_interval: Duration::from_secs(polling),
             retention: Duration::from_secs(retention),
-            api_key_expires: (key > 0).then(|| Timestamp::from_secs(key)),
         })
     }
 }

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use appsync::Response;
@@ -9,6 +10,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use support::*;
 use testkit::faults::{Fault, Lag, Rule};
+use testkit::interrupt;
 
 fn kind(response: &Response) -> String {
     response.to_json()["errors"][0]["errorType"].as_str().unwrap_or_default().to_owned()
@@ -168,60 +170,91 @@ async fn dissolving_against_everything_with_conflicts_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn dissolving_can_be_repeated_wherever_it_was_cut_off() {
-    // The n-th call to the store is refused. The repeated operation finds the rest.
-    let mesh = Mesh::start().await;
-    for n in 1..=40 {
-        let group = mesh.create_group("host-1").await;
-        for k in 0..2 {
-            mesh.join(&group, &format!("node-{k}")).await;
-            let mut said = report(&group, &format!("node-{k}"), "1");
-            said["messageId"] = json!(format!("m-{k}"));
-            mesh.ok(REPORT, said).await;
-        }
-        mesh.db.faults().only(Rule::new(Fault::Denied).call(n));
-        let answer = mesh.execute(DISSOLVE, host(&group, "host-1")).await;
-        mesh.db.faults().heal();
-        if answer.is_ok() {
-            assert!(n > 15, "there are more calls than {n}");
-            return;
-        }
-        assert_eq!(kind(&answer), "Unavailable");
-        if n > 1 {
-            let refused = mesh.refused(REPORT, report(&group, "node-0", "2")).await.0;
-            assert_eq!(refused, "GroupNotFound", "it has ended already");
-            assert_eq!(mesh.refused(DISSOLVE, host(&group, "node-0")).await.0, "GroupNotFound");
-        }
-        let done = mesh.ok(DISSOLVE, host(&group, "host-1")).await;
-        assert_eq!(done["groupDissolve"]["groupId"], group.as_str(), "and notifies");
-        assert_eq!(everything(&mesh), Vec::<Value>::new(), "cut off at call {n}");
+async fn dissolving_can_be_repeated_wherever_it_was_stopped() {
+    struct World {
+        mesh: Mesh,
+        group: String,
+        before: Vec<Value>,
     }
-    panic!("forty calls for three nodes");
+    let report = interrupt::at_every_call(
+        async |outside| {
+            let mesh = Mesh::within(outside).await;
+            let group = mesh.create_group("host-1").await;
+            for k in 0..2 {
+                mesh.join(&group, &format!("node-{k}")).await;
+                let mut said = report(&group, &format!("node-{k}"), "1");
+                said["messageId"] = json!(format!("m-{k}"));
+                mesh.ok(REPORT, said).await;
+            }
+            let before = everything(&mesh);
+            World { mesh, group, before }
+        },
+        async |World { mesh, group, .. }| {
+            let left = everything(mesh).len();
+            let answer = mesh.execute(DISSOLVE, host(group, "host-1")).await;
+            match kind(&answer).as_str() {
+                "" => assert_eq!(
+                    answer.data()["dissolveGroup"]["groupDissolve"]["groupId"],
+                    group.as_str(),
+                    "it notifies"
+                ),
+                // Only the answer was lost: nothing was left to dissolve.
+                "GroupNotFound" => assert_eq!(left, 0),
+                "Unavailable" => return Err("Unavailable"),
+                other => panic!("{other}"),
+            }
+            Ok(())
+        },
+        async |World { mesh, group, before }| {
+            if everything(mesh) != *before {
+                let refused = mesh.refused(REPORT, self::report(group, "node-0", "2")).await.0;
+                assert_eq!(refused, "GroupNotFound", "it has ended already");
+                assert_eq!(mesh.refused(DISSOLVE, host(group, "node-0")).await.0, "GroupNotFound");
+            }
+        },
+        async |World { mesh, .. }| assert_eq!(everything(mesh), Vec::<Value>::new()),
+    )
+    .await;
+    assert!(report.stops > 2 * 15 && report.cuts > 2 * 15, "{report:?}");
 }
 
 #[tokio::test]
-async fn creating_can_be_repeated_wherever_it_was_cut_off() {
-    let mesh = Mesh::start().await;
-    for n in 1..=20 {
-        let old = mesh.create_group("host-1").await;
-        mesh.clock.advance(Duration::from_secs(75)); // its host is silent
-        mesh.db.faults().only(Rule::new(Fault::Denied).call(n));
-        let create = json!({"name": "class", "hostId": "host-1", "domain": DOMAIN});
-        let answer = mesh.execute(CREATE, create).await;
-        mesh.db.faults().heal();
-        let group = mesh.create_group("host-1").await;
-        assert_ne!(group, old);
-        mesh.report(&group, "host-1", "1").await;
-        let living = mesh.ok(LIST_GROUPS, json!({"domain": DOMAIN})).await;
-        assert_eq!(living.as_array().map(Vec::len), Some(1), "cut off at call {n}: {living}");
-        if answer.is_ok() {
-            assert_eq!(answer.data()["createGroup"]["id"], group.as_str());
-            assert!(n > 4, "there are more calls than {n}");
-            return;
-        }
-        assert_eq!(kind(&answer), "Unavailable");
+async fn creating_can_be_repeated_wherever_it_was_stopped() {
+    struct World {
+        mesh: Mesh,
+        old: String,
+        /// What was answered.
+        group: RefCell<Value>,
     }
-    panic!("twenty calls for a group");
+    let report = interrupt::at_every_call(
+        async |outside| {
+            let mesh = Mesh::within(outside).await;
+            let old = mesh.create_group("host-1").await;
+            mesh.clock.advance(Duration::from_secs(75)); // its host is silent
+            World { mesh, old, group: RefCell::default() }
+        },
+        async |World { mesh, group, .. }| {
+            let create = json!({"name": "class", "hostId": "host-1", "domain": DOMAIN});
+            let answer = mesh.execute(CREATE, create).await;
+            if !answer.is_ok() {
+                assert_eq!(kind(&answer), "Unavailable");
+                return Err("Unavailable");
+            }
+            group.replace(answer.data()["createGroup"]["id"].clone());
+            Ok(())
+        },
+        async |_| {},
+        async |World { mesh, old, group }| {
+            let again = mesh.create_group("host-1").await;
+            assert_eq!(*group.borrow(), again.as_str());
+            assert_ne!(again, *old);
+            mesh.report(&again, "host-1", "1").await;
+            let living = mesh.ok(LIST_GROUPS, json!({"domain": DOMAIN})).await;
+            assert_eq!(living.as_array().map(Vec::len), Some(1), "{living}");
+        },
+    )
+    .await;
+    assert!(report.stops > 2 * 4 && report.cuts > 2 * 4, "{report:?}");
 }
 
 #[tokio::test]

@@ -1,17 +1,26 @@
 import { util } from '@aws-appsync/utils';
+/** @import { Ctx } from '../types' */
 
-/** How long ids, names and the domain may be, in characters of any script. */
+/**
+ * How long ids, names and the domain may be, in characters of any script.
+ * @type {Record<string, number>}
+ */
 const LONGEST = { groupId: 128, domain: 256, nodeId: 128, nodeName: 128, messageId: 100 };
 /** Of these an empty one counts as not given. */
 const OPTIONAL = ['nodeName', 'messageId'];
 /** How large a message may be, in bytes: AppSync delivers at most 240 KB. */
 const MAX_MESSAGE_BYTES = 240000;
 
-/** Checks the bounds that all operations share: of their arguments, and of the message that they are about to publish, if there is one. */
+/**
+ * Checks the bounds that all operations share: of their arguments, and of the message that they are about to publish, if there is one.
+ * @param {Ctx} ctx
+ */
 export function request(ctx) {
+  /** @param {string} what */
   const refuse = (what) => util.error(what, 'ValidationError');
+  const args = /** @type {Record<string, string | null | undefined>} */ (/** @type {unknown} */ (ctx.args));
   for (const name of Object.keys(LONGEST)) {
-    const text = ctx.args[name];
+    const text = args[name];
     const most = LONGEST[name];
     const isGiven = text || (text === '' && !OPTIONAL.includes(name));
     // `length` counts some characters as two.
@@ -32,6 +41,7 @@ export function request(ctx) {
   return {};
 }
 
+/** @param {Ctx} ctx */
 export function response(ctx) {
   return ctx.prev.result;
 }

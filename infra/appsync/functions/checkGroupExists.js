@@ -1,6 +1,10 @@
 import { util } from '@aws-appsync/utils';
+/** @import { Ctx, Group } from '../types' */
 
-/** Reads the group, consistently, and ends the request if it is not alive. Leaves it in the stash. */
+/**
+ * Reads the group, consistently, and ends the request if it is not alive. Leaves it in the stash.
+ * @param {Ctx} ctx
+ */
 export function request(ctx) {
   const { groupId, domain } = ctx.args;
   return {
@@ -10,8 +14,10 @@ export function request(ctx) {
   };
 }
 
+/** @param {Ctx<Group | null>} ctx */
 export function response(ctx) {
   if (ctx.error) {
+    console.error(`mesh-unavailable: ${ctx.error.type}: ${ctx.error.message}`);
     util.error('The group could not be read. Try again.', 'Unavailable');
   }
   const group = ctx.result;

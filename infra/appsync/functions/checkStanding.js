@@ -1,6 +1,10 @@
 import { runtime, util } from '@aws-appsync/utils';
+/** @import { Ctx, Group, Node } from '../types' */
 
-/** Returns the status only if its group is alive and the node is a member of it. The group is the one that was asked for, or else the status's own. */
+/**
+ * Returns the status only if its group is alive and the node is a member of it. The group is the one that was asked for, or else the status's own.
+ * @param {Ctx} ctx
+ */
 export function request(ctx) {
   const { domain, nodeId } = ctx.args;
   const { status } = ctx.stash;
@@ -22,14 +26,17 @@ export function request(ctx) {
   };
 }
 
+/** @param {Ctx<{ data: Record<string, [Group | null, Node | null]>, unprocessedKeys?: Record<string, object[]> }>} ctx */
 export function response(ctx) {
   if (ctx.error) {
+    console.error(`mesh-unavailable: ${ctx.error.type}: ${ctx.error.message}`);
     util.error('The status could not be read. Try again.', 'Unavailable');
   }
   const table = ctx.env.TABLE_NAME;
   // A key that DynamoDB did not process looks as if its item did not exist.
   const left = ctx.result.unprocessedKeys ? ctx.result.unprocessedKeys[table] : null;
   if (left && left.length > 0) {
+    console.error(`mesh-unavailable: DynamoDB left ${left.length} keys of a batch unprocessed`);
     util.error('The status could not be read. Try again.', 'Unavailable');
   }
   const [group, node] = ctx.result.data[table];

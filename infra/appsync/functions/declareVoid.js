@@ -1,8 +1,10 @@
 import { runtime, util } from '@aws-appsync/utils';
+/** @import { Ctx, Failure, Reason, Transacted } from '../types' */
 
 /**
  * If a number was taken but its message was refused, writes into the stream that the number is void, so that nobody waits for it. The
  * transaction checks that the group is alive, so that nothing is written after its end.
+ * @param {Ctx} ctx
  */
 export function request(ctx) {
   if (!ctx.stash.failure) {
@@ -43,9 +45,12 @@ export function request(ctx) {
   };
 }
 
+/** @param {Ctx<Transacted>} ctx */
 export function response(ctx) {
   const reasons = ctx.error && ctx.result && ctx.result.cancellationReasons ? ctx.result.cancellationReasons : [];
-  const refused = (reason) => reason && reason.type === 'ConditionalCheckFailed';
+  // DynamoDB spells it the first way, AppSync's documentation the second.
+  /** @param {Reason | undefined} reason */
+  const refused = (reason) => reason && (reason.type === 'ConditionalCheckFailed' || reason.type === 'ConditionCheckFailed');
   if (refused(reasons[1])) {
     // Only this request writes under this number. So its message is there, and only the answer was lost.
     return ctx.prev.result;
@@ -53,6 +58,10 @@ export function response(ctx) {
   if (refused(reasons[0])) {
     util.error('The group does not exist or has ended. Disconnect.', 'GroupNotFound');
   }
-  const { failure } = ctx.stash;
-  util.error(failure.message, failure.type);
+  if (ctx.error && !reasons.some((reason) => reason && reason.type === 'TransactionConflict')) {
+    // The number stays open; after five seconds it counts as lost.
+    console.error(`mesh-unavailable: ${ctx.error.type}: ${ctx.error.message}`);
+  }
+  const { message, type } = /** @type {Failure} */ (ctx.stash.failure);
+  util.error(message, type);
 }

@@ -1,6 +1,10 @@
 import { util } from '@aws-appsync/utils';
+/** @import { Ctx, Group } from '../types' */
 
-/** Records the host's heartbeat, which keeps the group alive. Only the host may send it. */
+/**
+ * Records the host's heartbeat, which keeps the group alive. Only the host may send it.
+ * @param {Ctx} ctx
+ */
 export function request(ctx) {
   const { groupId, domain, hostId } = ctx.args;
   if (ctx.stash.group.hostId !== hostId) {
@@ -26,6 +30,7 @@ export function request(ctx) {
   };
 }
 
+/** @param {Ctx<Group>} ctx */
 export function response(ctx) {
   if (ctx.error) {
     if (ctx.error.type === 'DynamoDB:ConditionalCheckFailedException') {
@@ -34,6 +39,7 @@ export function response(ctx) {
     if (ctx.error.type === 'DynamoDB:TransactionConflictException') {
       util.error('Another request changed the same data at the same time. Try again.', 'Conflict');
     }
+    console.error(`mesh-unavailable: ${ctx.error.type}: ${ctx.error.message}`);
     util.error('The heartbeat could not be recorded. Try again.', 'Unavailable');
   }
   ctx.stash.group = ctx.result;

@@ -1,8 +1,10 @@
 import { util } from '@aws-appsync/utils';
+/** @import { Ctx, Group, Page } from '../types' */
 
 /**
  * The living groups of a domain, oldest first. The index may lag behind for a moment. Groups that ended long ago may still be in the table, so
  * groups that are older than a group can become are not read.
+ * @param {Ctx} ctx
  */
 export function request(ctx) {
   const longest = +ctx.env.MESH_MAX_CONNECTION_TIME_MINUTES * 60 * 1000;
@@ -22,8 +24,10 @@ export function request(ctx) {
   };
 }
 
+/** @param {Ctx<Page<Group>>} ctx */
 export function response(ctx) {
   if (ctx.error) {
+    console.error(`mesh-unavailable: ${ctx.error.type}: ${ctx.error.message}`);
     util.error('The groups could not be read. Try again.', 'Unavailable');
   }
   const now = util.time.nowEpochSeconds();

@@ -1,6 +1,10 @@
 import { util } from '@aws-appsync/utils';
+/** @import { Ctx, Node, Page } from '../types' */
 
-/** The living members of the group. Leaves them in the stash. */
+/**
+ * The living members of the group. Leaves them in the stash.
+ * @param {Ctx} ctx
+ */
 export function request(ctx) {
   const { groupId, domain } = ctx.args;
   return {
@@ -14,8 +18,10 @@ export function request(ctx) {
   };
 }
 
+/** @param {Ctx<Page<Node>>} ctx */
 export function response(ctx) {
   if (ctx.error) {
+    console.error(`mesh-unavailable: ${ctx.error.type}: ${ctx.error.message}`);
     util.error('The members could not be read. Try again.', 'Unavailable');
   }
   const now = util.time.nowEpochSeconds();

@@ -1,6 +1,10 @@
 import { util } from '@aws-appsync/utils';
+/** @import { Ctx, Status, Page } from '../types' */
 
-/** The statuses of the group's living members: one query on the index. */
+/**
+ * The statuses of the group's living members: one query on the index.
+ * @param {Ctx} ctx
+ */
 export function request(ctx) {
   const { groupId, domain } = ctx.args;
   return {
@@ -14,8 +18,10 @@ export function request(ctx) {
   };
 }
 
+/** @param {Ctx<Page<Status>>} ctx */
 export function response(ctx) {
   if (ctx.error) {
+    console.error(`mesh-unavailable: ${ctx.error.type}: ${ctx.error.message}`);
     util.error('The statuses could not be read. Try again.', 'Unavailable');
   }
   const now = util.time.nowEpochSeconds();

@@ -1,4 +1,5 @@
 import { util } from '@aws-appsync/utils';
+/** @import { Ctx, Reason, Transacted } from '../types' */
 
 /** How many members a group may have. */
 const MAX_MEMBERS = 100;
@@ -6,6 +7,7 @@ const MAX_MEMBERS = 100;
 /**
  * Makes the node a member, in one transaction that checks that the group is alive. A node that was a member of another
  * group of the domain leaves it in the same transaction.
+ * @param {Ctx} ctx
  */
 export function request(ctx) {
   const { groupId, domain, nodeId, nodeName } = ctx.args;
@@ -21,6 +23,7 @@ export function request(ctx) {
   const ttl = until < group.expiresAt ? until : group.expiresAt;
   const nodeKey = `NODE#${nodeId.split('%').join('%25').split('@').join('%40')}@${domain}`;
   ctx.stash.ttl = ttl;
+  /** @type {object[]} */
   const items = [
     {
       table,
@@ -72,15 +75,20 @@ export function request(ctx) {
   return { operation: 'TransactWriteItems', transactItems: items };
 }
 
+/** @param {Ctx<Transacted>} ctx */
 export function response(ctx) {
   if (ctx.error) {
     const reasons = ctx.result && ctx.result.cancellationReasons ? ctx.result.cancellationReasons : [];
-    if (reasons[0] && reasons[0].type === 'ConditionalCheckFailed') {
+    // DynamoDB spells it the first way, AppSync's documentation the second.
+    /** @param {Reason | undefined} reason */
+    const refused = (reason) => reason && (reason.type === 'ConditionalCheckFailed' || reason.type === 'ConditionCheckFailed');
+    if (refused(reasons[0])) {
       util.error('The group does not exist or has ended. Disconnect.', 'GroupNotFound');
     }
-    if (reasons.some((reason) => reason.type === 'ConditionalCheckFailed' || reason.type === 'TransactionConflict')) {
+    if (reasons.some((reason) => refused(reason) || reason.type === 'TransactionConflict')) {
       util.error('Another request changed the same data at the same time. Try again.', 'Conflict');
     }
+    console.error(`mesh-unavailable: ${ctx.error.type}: ${ctx.error.message}`);
     util.error('The node could not be written. Try again.', 'Unavailable');
   }
   return ctx.prev.result;

@@ -1,4 +1,5 @@
 import { runtime, util } from '@aws-appsync/utils';
+/** @import { Ctx, Page, Item } from '../types' */
 
 /** How many messages one query reads. */
 const PAGE = 1000;
@@ -7,6 +8,7 @@ const PAGE = 1000;
  * Reads the messages from the group's last event back to `stash.after`, newest first, into `stash.read`. Stops earlier at a message that is
  * no longer kept or is older than `stash.since`. This step is in a pipeline several times: each one goes on where the one before ended, until
  * `stash.complete`. A group without a new event costs no query.
+ * @param {Ctx} ctx
  */
 export function request(ctx) {
   const { groupId, domain } = ctx.args;
@@ -32,8 +34,10 @@ export function request(ctx) {
   };
 }
 
+/** @param {Ctx<Page<Item>>} ctx */
 export function response(ctx) {
   if (ctx.error) {
+    console.error(`mesh-unavailable: ${ctx.error.type}: ${ctx.error.message}`);
     util.error('The events could not be read. Try again.', 'Unavailable');
   }
   const { since } = ctx.stash;

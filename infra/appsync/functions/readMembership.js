@@ -1,6 +1,10 @@
 import { util } from '@aws-appsync/utils';
+/** @import { Ctx } from '../types' */
 
-/** Which group of this domain is the node a member of? */
+/**
+ * Which group of this domain is the node a member of?
+ * @param {Ctx} ctx
+ */
 export function request(ctx) {
   const { domain, nodeId } = ctx.args;
   return {
@@ -13,8 +17,10 @@ export function request(ctx) {
   };
 }
 
+/** @param {Ctx<{ groupId: string } | null>} ctx */
 export function response(ctx) {
   if (ctx.error) {
+    console.error(`mesh-unavailable: ${ctx.error.type}: ${ctx.error.message}`);
     util.error('The membership could not be read. Try again.', 'Unavailable');
   }
   ctx.stash.formerGroupId = ctx.result ? ctx.result.groupId : null;

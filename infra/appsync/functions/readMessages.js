@@ -1,4 +1,5 @@
 import { util } from '@aws-appsync/utils';
+/** @import { Ctx, Page, Item } from '../types' */
 
 /** How many messages one query reads. */
 const PAGE = 1000;
@@ -8,6 +9,7 @@ const SETTLED_AFTER_MS = 5000;
 /**
  * Reads what is kept of the stream after `stash.after`, in order, up to the first number whose message may still come. Leaves the messages
  * in `stash.read`, in `stash.next` the number up to which they reach, and in `stash.head` the last number that the group has given out.
+ * @param {Ctx} ctx
  */
 export function request(ctx) {
   const { groupId, domain } = ctx.args;
@@ -26,12 +28,15 @@ export function request(ctx) {
   };
 }
 
+/** @param {Ctx<Page<Item>>} ctx */
 export function response(ctx) {
   if (ctx.error) {
+    console.error(`mesh-unavailable: ${ctx.error.type}: ${ctx.error.message}`);
     util.error('The messages could not be read. Try again.', 'Unavailable');
   }
   const { after, group } = ctx.stash;
   const nowMs = util.time.nowEpochMilliSeconds();
+  /** @param {number} at */
   const settled = (at) => at + SETTLED_AFTER_MS <= nowMs;
   const head = group.sequence ? group.sequence : 0;
   const read = [];

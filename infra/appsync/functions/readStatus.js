@@ -1,6 +1,10 @@
 import { util } from '@aws-appsync/utils';
+/** @import { Ctx, Status } from '../types' */
 
-/** A node's last report. */
+/**
+ * A node's last report.
+ * @param {Ctx} ctx
+ */
 export function request(ctx) {
   const { nodeId, domain } = ctx.args;
   return {
@@ -13,8 +17,10 @@ export function request(ctx) {
   };
 }
 
+/** @param {Ctx<Status | null>} ctx */
 export function response(ctx) {
   if (ctx.error) {
+    console.error(`mesh-unavailable: ${ctx.error.type}: ${ctx.error.message}`);
     util.error('The status could not be read. Try again.', 'Unavailable');
   }
   ctx.stash.status = ctx.result;

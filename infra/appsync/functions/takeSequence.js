@@ -1,6 +1,10 @@
 import { runtime, util } from '@aws-appsync/utils';
+/** @import { Ctx, Group } from '../types' */
 
-/** Takes the group's next number, in a write that checks that the group is alive. The group also remembers the last number that events have taken. */
+/**
+ * Takes the group's next number, in a write that checks that the group is alive. The group also remembers the last number that events have taken.
+ * @param {Ctx} ctx
+ */
 export function request(ctx) {
   if (ctx.stash.replay) {
     runtime.earlyReturn();
@@ -29,6 +33,7 @@ export function request(ctx) {
   };
 }
 
+/** @param {Ctx<Group & { sequence: number }>} ctx */
 export function response(ctx) {
   if (ctx.error) {
     if (ctx.error.type === 'DynamoDB:ConditionalCheckFailedException') {
@@ -37,6 +42,7 @@ export function response(ctx) {
     if (ctx.error.type === 'DynamoDB:TransactionConflictException') {
       util.error('Another request changed the same data at the same time. Try again.', 'Conflict');
     }
+    console.error(`mesh-unavailable: ${ctx.error.type}: ${ctx.error.message}`);
     util.error('The message could not be accepted. Try again.', 'Unavailable');
   }
   ctx.stash.group = ctx.result;

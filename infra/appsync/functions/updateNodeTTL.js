@@ -1,6 +1,10 @@
 import { util } from '@aws-appsync/utils';
+/** @import { Ctx, Node } from '../types' */
 
-/** Records a member's heartbeat. */
+/**
+ * Records a member's heartbeat.
+ * @param {Ctx} ctx
+ */
 export function request(ctx) {
   const { groupId, domain, nodeId } = ctx.args;
   const { group } = ctx.stash;
@@ -22,6 +26,7 @@ export function request(ctx) {
   };
 }
 
+/** @param {Ctx<Node>} ctx */
 export function response(ctx) {
   if (ctx.error) {
     if (ctx.error.type === 'DynamoDB:ConditionalCheckFailedException') {
@@ -30,6 +35,7 @@ export function response(ctx) {
     if (ctx.error.type === 'DynamoDB:TransactionConflictException') {
       util.error('Another request changed the same data at the same time. Try again.', 'Conflict');
     }
+    console.error(`mesh-unavailable: ${ctx.error.type}: ${ctx.error.message}`);
     util.error('The heartbeat could not be recorded. Try again.', 'Unavailable');
   }
   return ctx.result;

@@ -1,4 +1,5 @@
 import { runtime, util } from '@aws-appsync/utils';
+/** @import { Ctx, Reason, StatusMessage, Transacted } from '../types' */
 
 /** Readers count a number without a message as lost after five seconds. A publish that is later than this gives its number up before that. */
 const LATEST_MS = 4000;
@@ -8,6 +9,7 @@ const LATEST_MS = 4000;
  * record by which checkMessageId recognises a repeated publish, in the library's format, so that the operator's tool can read it.
  *
  * The check of the node also keeps a dissolved group empty: dissolving expires the nodes before it deletes the messages.
+ * @param {Ctx} ctx
  */
 export function request(ctx) {
   if (ctx.stash.replay) {
@@ -16,6 +18,7 @@ export function request(ctx) {
   const { groupId, domain, nodeId, messageId } = ctx.args;
   const { message, kind, group, sequence, record } = ctx.stash;
   if (util.time.nowEpochMilliSeconds() - group.sequencedAt > LATEST_MS) {
+    console.error(`mesh-unavailable: the number of the message was taken more than ${LATEST_MS} ms ago`);
     ctx.stash.failure = { message: 'The message could not be written in time. Try again.', type: 'Unavailable' };
     runtime.earlyReturn();
   }
@@ -23,6 +26,7 @@ export function request(ctx) {
   const now = util.time.nowEpochSeconds();
   const kept = now + +ctx.env.MESSAGE_RETENTION_SECONDS;
   const pk = `GROUP#${groupId}@${domain}`;
+  /** @type {object[]} */
   const items = [
     {
       table,
@@ -52,6 +56,7 @@ export function request(ctx) {
     },
   ];
   if (kind === 'status') {
+    const { data, timestamp } = /** @type {StatusMessage} */ (message);
     items.push({
       table,
       operation: 'PutItem',
@@ -65,8 +70,8 @@ export function request(ctx) {
         nodeId,
         groupId,
         domain,
-        data: message.data,
-        timestamp: message.timestamp,
+        data,
+        timestamp,
         ttl: group.expiresAt,
       }),
     });
@@ -95,16 +100,20 @@ export function request(ctx) {
   return { operation: 'TransactWriteItems', transactItems: items };
 }
 
+/** @param {Ctx<Transacted>} ctx */
 export function response(ctx) {
   if (ctx.error) {
     // declareVoid tells the client, after it has declared the number void.
     const reasons = ctx.result && ctx.result.cancellationReasons ? ctx.result.cancellationReasons : [];
-    const refused = (reason) => reason && reason.type === 'ConditionalCheckFailed';
+    // DynamoDB spells it the first way, AppSync's documentation the second.
+    /** @param {Reason | undefined} reason */
+    const refused = (reason) => reason && (reason.type === 'ConditionalCheckFailed' || reason.type === 'ConditionCheckFailed');
     if (refused(reasons[0])) {
       ctx.stash.failure = { message: 'The node is not a member of the group, or its membership has expired. Join again.', type: 'NodeNotFound' };
     } else if (reasons.some((reason) => refused(reason) || reason.type === 'TransactionConflict')) {
       ctx.stash.failure = { message: 'Another request changed the same data at the same time. Try again.', type: 'Conflict' };
     } else {
+      console.error(`mesh-unavailable: ${ctx.error.type}: ${ctx.error.message}`);
       ctx.stash.failure = { message: 'The message could not be written. Try again.', type: 'Unavailable' };
     }
   }

@@ -1,4 +1,5 @@
 import { util } from '@aws-appsync/utils';
+/** @import { Ctx } from '../types' */
 
 /** How many events one answer has at most. */
 const MAX_EVENTS = 100;
@@ -8,6 +9,7 @@ const SETTLED_AFTER_MS = 5000;
 /**
  * checkBounds, checkGroupExists, readEvents (several times, because there may be many reports between two events). `since` is the cursor
  * (`SEQUENCE:INDEX`) of an event, after which the answer begins, or a time.
+ * @param {Ctx} ctx
  */
 export function request(ctx) {
   const { since } = ctx.args;
@@ -24,10 +26,13 @@ export function request(ctx) {
   return {};
 }
 
+/** @param {Ctx} ctx */
 export function response(ctx) {
   const { read, since, cursor, after } = ctx.stash;
   const now = util.time.nowEpochMilliSeconds();
-  const inOrder = (read ? read : []).sort((a, b) => a.sequence - b.sequence);
+  // readEvents reads newest first, page after page. (Sorting is not possible: in AppSync `sort` takes no function.)
+  const inOrder = (read ? read : []).reverse();
+  /** @type {object[]} */
   const events = [];
   let last = cursor ? after : after - 1;
   let open = false;

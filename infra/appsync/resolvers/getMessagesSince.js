@@ -1,6 +1,10 @@
 import { util } from '@aws-appsync/utils';
+/** @import { Ctx, Item } from '../types' */
 
-/** checkBounds, checkGroupExists, readMessages. */
+/**
+ * checkBounds, checkGroupExists, readMessages.
+ * @param {Ctx} ctx
+ */
 export function request(ctx) {
   if (ctx.args.sequence < 0) {
     util.error('sequence must be 0 or greater.', 'ValidationError');
@@ -9,9 +13,12 @@ export function request(ctx) {
   return {};
 }
 
+/** @param {Ctx} ctx */
 export function response(ctx) {
   const { groupId, domain } = ctx.args;
-  const { read, next, head } = ctx.stash;
+  const { next, head } = ctx.stash;
+  const read = /** @type {Item[]} */ (ctx.stash.read);
+  /** @type {object[]} */
   const messages = [];
   for (const item of read.filter((entry) => entry.kind !== 'void')) {
     const { kind, sequence, messageId, message } = item;

@@ -1,11 +1,14 @@
 import { util } from '@aws-appsync/utils';
+/** @import { Ctx, Group } from '../types' */
 
 /** getGroup (checkBounds, checkGroupExists) and listGroupsByDomain (checkBounds, listGroups): shows what they found as the schema has it. */
 export function request() {
   return {};
 }
 
+/** @param {Ctx<unknown, Group[]>} ctx */
 export function response(ctx) {
+  /** @param {Group} item */
   const shown = (item) => ({
     id: item.groupId,
     domain: item.domain,

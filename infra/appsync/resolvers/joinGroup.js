@@ -1,10 +1,12 @@
 import { util } from '@aws-appsync/utils';
+/** @import { Ctx } from '../types' */
 
 /** checkBounds, checkGroupExists, readMembership, listMembers, putMember. A node may join again: its membership begins anew. */
 export function request() {
   return {};
 }
 
+/** @param {Ctx} ctx */
 export function response(ctx) {
   const { groupId, domain, nodeId, nodeName } = ctx.args;
   const { group, ttl } = ctx.stash;

@@ -1,10 +1,12 @@
 import { util } from '@aws-appsync/utils';
+/** @import { Ctx } from '../types' */
 
 /** checkBounds, checkGroupExists, listMembers. */
 export function request() {
   return {};
 }
 
+/** @param {Ctx} ctx */
 export function response(ctx) {
   const { group, members } = ctx.stash;
   return members.map((node) => ({

@@ -1,4 +1,5 @@
 import { util } from '@aws-appsync/utils';
+/** @import { Ctx, EventsMessage } from '../types' */
 
 /** How many events a batch may hold, and how long their names and payloads may be, in characters. */
 const MAX_EVENTS = 100;
@@ -8,9 +9,11 @@ const MAX_PAYLOAD = 16384;
 /**
  * fireEventsByNode, recordEventsByNode: all events of a batch become one message, in their order. It is left in the stash.
  * Then checkBounds, checkMessageId, takeSequence, writeMessage, declareVoid.
+ * @param {Ctx} ctx
  */
 export function request(ctx) {
   const { groupId, domain, nodeId, events } = ctx.args;
+  /** @param {string} what */
   const refuse = (what) => util.error(what, 'ValidationError');
   if (events.length === 0 || events.length > MAX_EVENTS) {
     refuse(`events must have 1 to ${MAX_EVENTS} entries; it has ${events.length}.`);
@@ -41,9 +44,10 @@ export function request(ctx) {
   return {};
 }
 
+/** @param {Ctx} ctx */
 export function response(ctx) {
   const { replay } = ctx.stash;
-  const batch = replay ? replay : ctx.stash.message;
+  const batch = /** @type {EventsMessage} */ (replay ? replay : ctx.stash.message);
   const sequence = replay ? replay.sequence : ctx.stash.sequence;
   const place = `${1000000000000 + sequence}`.slice(1);
   const events = batch.events.map((event, index) => ({ ...event, cursor: `${place}:${`${1000 + index}`.slice(1)}` }));

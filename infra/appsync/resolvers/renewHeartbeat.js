@@ -1,10 +1,12 @@
 import { util } from '@aws-appsync/utils';
+/** @import { Ctx } from '../types' */
 
 /** checkBounds, checkGroupExists, extendHost. A heartbeat does not change `expiresAt`. */
 export function request() {
   return {};
 }
 
+/** @param {Ctx} ctx */
 export function response(ctx) {
   const { groupId, domain } = ctx.args;
   const interval = +ctx.env.HOST_HEARTBEAT_SECONDS;

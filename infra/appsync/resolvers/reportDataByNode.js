@@ -1,13 +1,18 @@
 import { util } from '@aws-appsync/utils';
+/** @import { Ctx, StatusMessage } from '../types' */
 
 /** How many values a report may hold, and how long their keys and values may be, in characters. */
 const MAX_VALUES = 100;
 const MAX_KEY = 128;
 const MAX_VALUE = 4096;
 
-/** Makes the message and leaves it in the stash. Then checkBounds, checkMessageId, takeSequence, writeMessage, declareVoid. */
+/**
+ * Makes the message and leaves it in the stash. Then checkBounds, checkMessageId, takeSequence, writeMessage, declareVoid.
+ * @param {Ctx} ctx
+ */
 export function request(ctx) {
   const { groupId, domain, nodeId, data } = ctx.args;
+  /** @param {string} what */
   const refuse = (what) => util.error(what, 'ValidationError');
   if (data.length > MAX_VALUES) {
     refuse(`data must have at most ${MAX_VALUES} values; it has ${data.length}.`);
@@ -25,11 +30,12 @@ export function request(ctx) {
   return {};
 }
 
+/** @param {Ctx} ctx */
 export function response(ctx) {
   const { replay, message, sequence } = ctx.stash;
   const { messageId } = ctx.args;
   // Without group and domain a message reaches no subscriber: a repeated publish is answered, not delivered again.
-  const status = replay ? replay : message;
+  const status = /** @type {StatusMessage} */ (replay ? replay : message);
   const { nodeId, groupId, domain, data, timestamp } = status;
   return {
     groupId: replay ? null : groupId,

@@ -14,7 +14,7 @@ use crate::api::{Api, Inner};
 use crate::auth::{ApiKey, Gate, IamCaller, Mode};
 use crate::document::Documents;
 use crate::engine::{self, Engine, ScriptId};
-use crate::host::{Clock, Host};
+use crate::host::{Clock, Host, Log};
 use crate::limits::Limits;
 use crate::realtime::Hub;
 use crate::resolve::{Lambda, LambdaError, Resolver, Source, Step};
@@ -92,6 +92,7 @@ pub struct Builder {
     limits: Option<Limits>,
     clock: Option<Clock>,
     seed: Option<u64>,
+    log: Option<Log>,
 }
 
 impl std::fmt::Debug for Builder {
@@ -183,6 +184,14 @@ impl Builder {
         self
     }
 
+    /// Takes the lines that AppSync would write to the API's log: what handlers say with `console.error`, and the errors of each
+    /// answer. There are none unless the template's `FieldLogLevel` asks for them.
+    #[must_use]
+    pub fn log(mut self, log: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.log = Some(Arc::new(log));
+        self
+    }
+
     /// Reads and compiles everything, and checks that it fits together, so that mistakes are found before the first request.
     pub fn build(self) -> Result<Api, Error> {
         let wiring = match &self.template {
@@ -204,7 +213,7 @@ impl Builder {
             limits.query_depth = wiring.query_depth.unwrap_or(limits.query_depth).min(limits.query_depth);
             limits.resolvers = wiring.resolver_count.unwrap_or(limits.resolvers).min(limits.resolvers);
         }
-        let host = Arc::new(Host::new(self.clock.clone(), self.seed));
+        let host = Arc::new(Host::new(self.clock.clone(), self.seed, self.log.clone().filter(|_| wiring.logs_errors)));
         let mut engine = Engine::new(Arc::clone(&host), limits.clone());
         let mut resolvers: HashMap<String, HashMap<String, Resolver>> = HashMap::new();
         for resolver in &wiring.resolvers {

@@ -12,7 +12,7 @@ use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Exception, Function, O
 
 use super::{Error, Script};
 use crate::host::Host;
-use crate::limits::{Limits, MAX_APPENDED_ERRORS, SCRIPT_STACK};
+use crate::limits::{Limits, MAX_APPENDED_ERRORS, MAX_LOG_LINES, SCRIPT_STACK};
 use crate::lock::lock;
 
 const PRELUDE: &str = include_str!("prelude.js");
@@ -104,11 +104,8 @@ impl Instance {
                 define.call((index, factory))
             };
             compile().catch(&ctx).map_err(|error| {
-                Error::Script(super::ScriptError::Syntax {
-                    file: script.name.clone(),
-                    line: line_of(&error),
-                    what: describe(&error),
-                })
+                let errors = vec![super::CodeError::of_engine(line_of(&error), &describe(&error))];
+                Error::Script(super::ScriptError::Code { file: script.name.clone(), errors })
             })
         })?;
         self.compiled.insert(index);
@@ -189,6 +186,7 @@ fn line_of(error: &CaughtError<'_>) -> usize {
 fn host_object<'js>(ctx: &Ctx<'js>, host: &Arc<Host>) -> rquickjs::Result<Object<'js>> {
     let object = Object::new(ctx.clone())?;
     object.set("maxErrors", MAX_APPENDED_ERRORS)?;
+    object.set("maxLogs", MAX_LOG_LINES)?;
     let now = Arc::clone(host);
     #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit a double")]
     object.set("now", Function::new(ctx.clone(), move || now.now_ms() as f64)?)?;
@@ -206,11 +204,12 @@ fn host_object<'js>(ctx: &Ctx<'js>, host: &Arc<Host>) -> rquickjs::Result<Object
             }
         })?,
     )?;
+    let log = Arc::clone(host);
     object.set(
         "log",
-        Function::new(ctx.clone(), |level: String, text: String| match level.as_str() {
+        Function::new(ctx.clone(), move |level: String, text: String| match level.as_str() {
+            "error" if log.logs_errors() => log.log_error(|| text),
             "error" => tracing::error!(target: "appsync::console", "{text}"),
-            "warn" => tracing::warn!(target: "appsync::console", "{text}"),
             _ => tracing::info!(target: "appsync::console", "{text}"),
         })?,
     )?;

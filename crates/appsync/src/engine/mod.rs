@@ -26,8 +26,8 @@ use crate::limits::{CALLS_PER_ENGINE, IDLE_ENGINES, Limits, MAX_SCRIPT_JSON};
 use crate::lock::lock;
 use instance::Instance;
 
-pub use script::Error as ScriptError;
 pub(crate) use script::Script;
+pub use script::{CodeError, Error as ScriptError};
 
 /// Why a handler gave no answer.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -152,6 +152,8 @@ pub struct Evaluation {
     pub invalidation_filter: Option<Value>,
     /// The subscriptions it ended.
     pub invalidations: Vec<Invalidation>,
+    /// What it wrote to the console, as EvaluateCode shows it.
+    pub logs: Vec<String>,
 }
 
 impl Evaluation {
@@ -180,6 +182,8 @@ struct Answer {
     invalidation_filter: Option<Value>,
     #[serde(default)]
     invalidations: Vec<Invalidation>,
+    #[serde(default)]
+    logs: Vec<String>,
 }
 
 /// A script among those of an [`Engine`].
@@ -280,6 +284,7 @@ impl Engine {
             filter: answer.filter,
             invalidation_filter: answer.invalidation_filter,
             invalidations: answer.invalidations,
+            logs: answer.logs,
         })
     }
 

@@ -607,9 +607,22 @@
   }
   defineProperty(extensions, 'evictFromApiCache', refusing('extensions.evictFromApiCache (there is no cache)'))
 
+  // The place in a resolver file that called into the prelude, as `file:line:column`. The column is that of an argument.
+  function caller() {
+    const lines = new Error().stack.split('\n').filter((line) => line.includes('(') && !line.includes('appsync-prelude.js'))
+    return lines.length === 0 ? '' : lines[0].slice(lines[0].lastIndexOf('(') + 1, lines[0].lastIndexOf(')'))
+  }
+
   const text = (values) => values.map((value) => (typeof value === 'string' ? value : stringify(value))).join(' ')
   const console = {}
-  for (const level of ['log', 'info', 'warn', 'error', 'debug']) console[level] = (...values) => host.log(level, text(values))
+  for (const level of ['log', 'error']) {
+    console[level] = (...values) => {
+      host.log(level, text(values))
+      if (call.logs.length >= host.maxLogs) return
+      const shown = values.map((value) => (value === undefined ? 'undefined' : stringify(value))).join(' ')
+      call.logs.push(`${level === 'error' ? 'ERROR' : 'INFO'} - ${caller()}: ${shown}`)
+    }
+  }
 
   const modules = {
     '@aws-appsync/utils': { util, runtime, extensions },
@@ -671,7 +684,7 @@
     const ctx = parse(json)
     ctx.args = ctx.arguments
     const { stash } = ctx
-    call = { ending: null, errors: [], authType, filter: undefined, invalidationFilter: undefined, invalidations: [] }
+    call = { ending: null, errors: [], authType, filter: undefined, invalidationFilter: undefined, invalidations: [], logs: [] }
     const current = call
     let text
     try {
@@ -687,7 +700,7 @@
   }
 
   function answer(current, ctx, stash) {
-    const { ending, errors, filter, invalidationFilter, invalidations } = current
-    return stringify({ ...ending, stash: ctx.stash === undefined ? stash : ctx.stash, errors, filter, invalidationFilter, invalidations })
+    const { ending, errors, filter, invalidationFilter, invalidations, logs } = current
+    return stringify({ ...ending, stash: ctx.stash === undefined ? stash : ctx.stash, errors, filter, invalidationFilter, invalidations, logs })
   }
 })

@@ -93,6 +93,25 @@ pub(crate) async fn serve(api: Arc<Inner>, mut socket: WebSocket, caller: Caller
     }
 }
 
+/// The answers to a client's messages, without a WebSocket. The conversation ends as [`serve`] ends it, or after the last message.
+pub(crate) async fn converse(api: &Arc<Inner>, messages: &[&str], caller: Caller) -> Vec<Value> {
+    let (listener, _queue) = api.hub.listener(api.limits.send_queue);
+    let mut conversation = Conversation { api, caller, listener, ids: HashSet::new(), greeted: false };
+    let mut answers = Vec::new();
+    for message in messages {
+        match conversation.receive(message).await {
+            Ok(more) => answers.extend(more),
+            Err(Ended::Closed { last, .. }) => {
+                answers.push(last);
+                break;
+            }
+            Err(Ended::Gone) => break,
+        }
+    }
+    api.hub.leave(conversation.listener.connection);
+    answers
+}
+
 async fn close(socket: &mut WebSocket, last: &Value, code: u16, reason: &'static str) {
     let farewell = async {
         let _ = socket.send(Message::Text(last.to_string().into())).await;

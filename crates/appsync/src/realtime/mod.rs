@@ -21,7 +21,7 @@ mod project;
 mod publish;
 mod subscription;
 
-pub(crate) use connection::serve;
+pub(crate) use connection::{converse, serve};
 pub(crate) use hub::Hub;
 pub(crate) use plan::plan;
 pub(crate) use publish::publish;

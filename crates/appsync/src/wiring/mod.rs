@@ -124,6 +124,8 @@ pub(crate) struct Wiring {
     pub(crate) query_depth: Option<usize>,
     pub(crate) resolver_count: Option<usize>,
     pub(crate) introspection: bool,
+    /// Every level but `NONE` logs errors.
+    pub(crate) logs_errors: bool,
 }
 
 impl Wiring {
@@ -209,6 +211,8 @@ impl Wiring {
         self.query_depth = bound("QueryDepthLimit");
         self.resolver_count = bound("ResolverCountLimit");
         self.introspection = properties.value.get("IntrospectionConfig").and_then(Value::as_str) != Some("DISABLED");
+        let level = properties.value.get("LogConfig").and_then(|config| config["FieldLogLevel"].as_str());
+        self.logs_errors = level.is_some_and(|level| level != "NONE");
         Ok(())
     }
 }

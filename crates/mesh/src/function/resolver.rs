@@ -1,7 +1,11 @@
 //! `mesh-resolver`: gets a GraphQL field and its arguments, returns a value or a typed error.
 //!
 //! To a client of AppSync, all failures of a Lambda function look alike. So an error that a client should understand is
-//! an answer here, and `infra/appsync/resolvers/lambda.js` makes a GraphQL error of it.
+//! an answer here, and `infra/appsync/resolvers/lambda.js` makes a GraphQL error of it. If the table fails, the function
+//! fails: Lambda counts it, an alarm rings, a rollout goes back. `lambda.js` makes `Unavailable` of that for the client.
+//!
+//! A schedule asks once a day how long the API key lasts (`checkApiKey`). The answer is a log line, of which a metric filter
+//! makes a metric. AppSync has none, and clients cannot be relied on: after the holidays nobody calls.
 
 use std::sync::Arc;
 
@@ -19,8 +23,10 @@ use crate::table::Table;
 use crate::{create, dissolve, leave};
 
 const SECONDS_PER_DAY: u64 = 86_400;
+/// How many days before the end of the API key somebody has to act. The alarm has the same number.
+const DAYS_TO_RENEW: u64 = 30;
 
-/// What `lambda.js` sends.
+/// What `lambda.js` and the schedule send.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "field", content = "arguments")]
 enum Request {
@@ -30,6 +36,9 @@ enum Request {
     Leave(leave::Arguments),
     #[serde(rename = "dissolveGroup")]
     Dissolve(dissolve::Arguments),
+    /// Not a field of the schema, so no client can send it. `expires` is in seconds since the epoch.
+    #[serde(rename = "checkApiKey")]
+    CheckApiKey { expires: u64 },
 }
 
 /// What a call needs besides its arguments.
@@ -59,20 +68,21 @@ pub fn handler(settings: Settings, client: Client, clock: Arc<dyn Clock>, random
 impl Resolver {
     async fn answer(&self, payload: Value) -> Result<Value, Error> {
         let started = self.clock.now();
-        if let Some(expiry) = self.settings.api_key_expires {
-            metric::MESH_API_KEY_DAYS_LEFT.add(expiry.as_secs().saturating_sub(started.as_secs()) / SECONDS_PER_DAY);
-        }
         let request: Request = serde_json::from_value(payload).map_err(|error| Error::failed("Event", error))?;
         let result = self.call(&request).await;
         metric::MESH_LATENCY.took(self.clock.now().since(started));
-        Ok(match result {
-            Ok(value) => json!({ "value": value }),
-            Err(error) => {
-                metric::MESH_REFUSALS.add(1);
-                report(&request, &error);
-                json!({ "error": { "type": error.kind(), "message": error.to_string() } })
+        match result {
+            Ok(value) => Ok(json!({ "value": value })),
+            Err(group::Error::Unavailable(cause)) => {
+                let what = what(&request);
+                Err(Error::failed("Store", format!("could not carry out {what}: {}", causes(&cause))))
             }
-        })
+            Err(refusal) => {
+                metric::MESH_REFUSALS.add(1);
+                report(&request, &refusal);
+                Ok(json!({ "error": { "type": refusal.kind(), "message": refusal.to_string() } }))
+            }
+        }
     }
 
     async fn call(&self, request: &Request) -> Result<Value, group::Error> {
@@ -91,26 +101,43 @@ impl Resolver {
                 let notice = dissolve::dissolve(table, settings, clock, random, arguments).await?;
                 Ok(dissolved(arguments, &notice))
             }
+            Request::CheckApiKey { expires } => Ok(check_api_key(*expires, clock.now())),
         }
     }
 }
 
-/// Logs why a call was refused. What a user typed is in no message; a group's id was made here.
-fn report(request: &Request, error: &group::Error) {
-    let (field, group_id) = match request {
+/// The field and the group of a request, for log messages. What a user typed is in neither; a group's id was made here.
+fn subject(request: &Request) -> (&'static str, &str) {
+    match request {
         Request::Create(_) => ("createGroup", ""),
-        Request::Leave(leave::Arguments { group_id, .. }) => ("leaveGroup", group_id.as_str()),
-        Request::Dissolve(dissolve::Arguments { group_id, .. }) => ("dissolveGroup", group_id.as_str()),
-    };
-    let refusal = error.kind();
-    let what = if group_id.is_empty() { field.to_owned() } else { format!("{field} of group {group_id}") };
-    match error {
-        group::Error::Unavailable(cause) => {
-            let cause = causes(cause);
-            tracing::warn!(field, group_id, refusal, error = cause, "could not carry out {what}: {cause}");
-        }
-        _ => tracing::info!(field, group_id, refusal, "refused {what}: {error}"),
+        Request::Leave(leave::Arguments { group_id, .. }) => ("leaveGroup", group_id),
+        Request::Dissolve(dissolve::Arguments { group_id, .. }) => ("dissolveGroup", group_id),
+        Request::CheckApiKey { .. } => ("checkApiKey", ""),
     }
+}
+
+fn what(request: &Request) -> String {
+    match subject(request) {
+        (field, "") => field.to_owned(),
+        (field, group_id) => format!("{field} of group {group_id}"),
+    }
+}
+
+/// Logs why a call was refused.
+fn report(request: &Request, refusal: &group::Error) {
+    let (field, group_id) = subject(request);
+    tracing::info!(field, group_id, refusal = refusal.kind(), "refused {}: {refusal}", what(request));
+}
+
+/// Says how many days the API key still lasts. The metric filter `MeshApiKeyDaysLeft` reads `apiKeyDaysLeft` in the line.
+fn check_api_key(expires: u64, now: Timestamp) -> Value {
+    let days = expires.saturating_sub(now.as_secs()) / SECONDS_PER_DAY;
+    if days < DAYS_TO_RENEW {
+        tracing::warn!(api_key_days_left = days, "the API key of the mesh expires in {days} days; renew it");
+    } else {
+        tracing::info!(api_key_days_left = days, "the API key of the mesh expires in {days} days");
+    }
+    json!({ "daysLeft": days })
 }
 
 fn created(settings: &Settings, group: &Group) -> Value {

@@ -7,8 +7,8 @@ use ichido::record::Owner;
 use ichido::{Key, Timestamp, store};
 
 use super::{
-    ALIVE, Table, domain_partition, group_id_of, group_key, membership_key, node_key, records, seconds, status_key,
-    write_group,
+    ALIVE, Table, domain_partition, group_id_of, group_key, is_conflict, membership_key, node_key, reasons, records,
+    seconds, status_key, write_group,
 };
 use crate::group::{Error, Group};
 
@@ -56,11 +56,7 @@ impl Table {
             // Nobody puts a tombstone there, because nobody refuses a group for good. If there is one, no group was made.
             Verdict::Tombstone(recorded) => Creation::Found { group_id: None, recorded },
             Verdict::NotOurs => match answer {
-                Err(error)
-                    if !error.as_service_error().is_some_and(|error| error.is_transaction_canceled_exception()) =>
-                {
-                    Creation::Failed(classify(error))
-                }
+                Err(error) if !is_conflict(&reasons(&error)) => Creation::Failed(classify(error)),
                 _ => Creation::Conflict,
             },
         })
@@ -73,9 +69,7 @@ impl Table {
         match self.client.transact_write_items().set_transact_items(Some(items)).send().await {
             Ok(_) => Ok(()),
             // The group has ended, or the host has joined another one, this very moment.
-            Err(error) if error.as_service_error().is_some_and(|error| error.is_transaction_canceled_exception()) => {
-                Err(Error::Conflict)
-            }
+            Err(error) if is_conflict(&reasons(&error)) => Err(Error::Conflict),
             Err(error) => Err(classify(error).into()),
         }
     }

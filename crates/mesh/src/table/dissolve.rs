@@ -148,7 +148,7 @@ impl Table {
         domain: &str,
         group_id: &str,
         node_id: &str,
-    ) -> Result<(), store::Error> {
+    ) -> Result<(), Error> {
         unless_busy(clock, || async {
             let update = self
                 .client
@@ -178,7 +178,7 @@ impl Table {
         domain: &str,
         group_id: &str,
         node_id: &str,
-    ) -> Result<(), store::Error> {
+    ) -> Result<(), Error> {
         self.delete_if_of_group(clock, status_key(domain, node_id), group_id).await
     }
 
@@ -189,7 +189,7 @@ impl Table {
         domain: &str,
         group_id: &str,
         node_id: &str,
-    ) -> Result<(), store::Error> {
+    ) -> Result<(), Error> {
         self.delete_if_of_group(clock, membership_key(domain, node_id), group_id).await
     }
 
@@ -199,26 +199,16 @@ impl Table {
         domain: &str,
         group_id: &str,
         node_id: &str,
-    ) -> Result<(), store::Error> {
+    ) -> Result<(), Error> {
         self.delete_item(clock, node_key(domain, group_id, node_id)).await
     }
 
-    pub(crate) async fn delete_messages(
-        &self,
-        clock: &dyn Clock,
-        domain: &str,
-        group_id: &str,
-    ) -> Result<(), store::Error> {
+    pub(crate) async fn delete_messages(&self, clock: &dyn Clock, domain: &str, group_id: &str) -> Result<(), Error> {
         self.delete_all(clock, self.items_of_group(domain, group_id, "MESSAGE#").await?).await
     }
 
     /// Deletes the records by which repeated publishes are recognised.
-    pub(crate) async fn delete_publishes(
-        &self,
-        clock: &dyn Clock,
-        domain: &str,
-        group_id: &str,
-    ) -> Result<(), store::Error> {
+    pub(crate) async fn delete_publishes(&self, clock: &dyn Clock, domain: &str, group_id: &str) -> Result<(), Error> {
         self.delete_all(clock, self.items_of_group(domain, group_id, "PUBLISHED#").await?).await
     }
 
@@ -229,18 +219,13 @@ impl Table {
         domain: &str,
         group_id: &str,
         host_id: &str,
-    ) -> Result<(), store::Error> {
+    ) -> Result<(), Error> {
         // A host whose record can have no key has no group either.
         let Ok(host) = host_key(domain, host_id) else { return Ok(()) };
         self.delete_if_of_group(clock, records(&self.name).primary_key(&host), group_id).await
     }
 
-    pub(crate) async fn delete_group(
-        &self,
-        clock: &dyn Clock,
-        domain: &str,
-        group_id: &str,
-    ) -> Result<(), store::Error> {
+    pub(crate) async fn delete_group(&self, clock: &dyn Clock, domain: &str, group_id: &str) -> Result<(), Error> {
         self.delete_item(clock, group_key(domain, group_id)).await
     }
 
@@ -273,7 +258,7 @@ impl Table {
         }
     }
 
-    async fn delete_item(&self, clock: &dyn Clock, key: Item) -> Result<(), store::Error> {
+    async fn delete_item(&self, clock: &dyn Clock, key: Item) -> Result<(), Error> {
         unless_busy(clock, || async {
             let delete = self.client.delete_item().table_name(&self.name).set_key(Some(key.clone()));
             delete.send().await.map(|_| ()).map_err(WriteFailure::of)
@@ -281,7 +266,7 @@ impl Table {
         .await
     }
 
-    async fn delete_if_of_group(&self, clock: &dyn Clock, key: Item, group_id: &str) -> Result<(), store::Error> {
+    async fn delete_if_of_group(&self, clock: &dyn Clock, key: Item, group_id: &str) -> Result<(), Error> {
         unless_busy(clock, || async {
             let delete = self
                 .client
@@ -301,7 +286,7 @@ impl Table {
         .await
     }
 
-    async fn delete_all(&self, clock: &dyn Clock, items: Vec<Item>) -> Result<(), store::Error> {
+    async fn delete_all(&self, clock: &dyn Clock, items: Vec<Item>) -> Result<(), Error> {
         for batch in items.chunks(BATCH) {
             let mut requests: Vec<WriteRequest> = batch.iter().map(delete_request).collect();
             for attempt in 1..=ATTEMPTS {
@@ -312,7 +297,8 @@ impl Table {
                     break;
                 }
                 if attempt == ATTEMPTS {
-                    return Err(store::Error::Transient("DynamoDB left a part of a batch unprocessed".into()));
+                    let left = store::Error::Transient("DynamoDB left a part of a batch unprocessed".into());
+                    return Err(left.into());
                 }
                 clock.sleep(Duration::from_millis(25 << attempt)).await;
             }
@@ -338,18 +324,18 @@ impl WriteFailure {
 }
 
 /// Repeats a write while its item is busy.
-async fn unless_busy<F>(clock: &dyn Clock, write: impl Fn() -> F) -> Result<(), store::Error>
+async fn unless_busy<F>(clock: &dyn Clock, write: impl Fn() -> F) -> Result<(), Error>
 where
     F: Future<Output = Result<(), WriteFailure>>,
 {
     for attempt in 1..=ATTEMPTS {
         match write().await {
             Ok(()) => return Ok(()),
-            Err(WriteFailure::Other(error)) => return Err(error),
+            Err(WriteFailure::Other(error)) => return Err(error.into()),
             Err(WriteFailure::Busy) => clock.sleep(Duration::from_millis(5 << attempt)).await,
         }
     }
-    Err(store::Error::Transient("other transactions kept an item busy".into()))
+    Err(Error::Conflict)
 }
 
 fn delete_request(item: &Item) -> WriteRequest {

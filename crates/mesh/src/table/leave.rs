@@ -1,11 +1,9 @@
 //! What `leaveGroup` asks of the table.
 
-use aws_sdk_dynamodb::error::SdkError;
-use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use function::item::{Item, text};
 use ichido::dynamodb::classify;
 
-use super::{Table, membership_key, node_key, status_key};
+use super::{Table, membership_key, node_key, reasons, status_key};
 use crate::group::Error;
 
 impl Table {
@@ -30,15 +28,5 @@ impl Table {
             reasons if reasons.contains(&Some("TransactionConflict")) => Err(Error::Conflict),
             _ => Err(classify(error).into()),
         }
-    }
-}
-
-/// Why a transaction was cancelled, one entry per item; empty if it was not.
-fn reasons(error: &SdkError<TransactWriteItemsError>) -> Vec<Option<&str>> {
-    match error.as_service_error() {
-        Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
-            cancelled.cancellation_reasons().iter().map(|reason| reason.code()).collect()
-        }
-        _ => Vec::new(),
     }
 }

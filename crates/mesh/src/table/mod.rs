@@ -20,6 +20,8 @@ pub(crate) mod dissolve;
 mod leave;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{Delete, Put, TransactWriteItem};
 use function::item::{Item, get_bool, get_number, get_text, number, text};
 use ichido::dynamodb::classify;
@@ -100,6 +102,23 @@ impl Table {
         #[expect(clippy::expect_used, reason = "table name and key are set above")]
         TransactWriteItem::builder().delete(delete.build().expect("table name and key are set")).build()
     }
+}
+
+/// Why a transaction was cancelled, one entry per item; empty if it was not.
+fn reasons(error: &SdkError<TransactWriteItemsError>) -> Vec<Option<&str>> {
+    match error.as_service_error() {
+        Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
+            cancelled.cancellation_reasons().iter().map(|reason| reason.code()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Whether a transaction was cancelled only by what others wrote. Any other reason, such as throttling, is a failure of
+/// the table.
+fn is_conflict(reasons: &[Option<&str>]) -> bool {
+    let harmless = ["None", "ConditionalCheckFailed", "TransactionConflict"];
+    !reasons.is_empty() && reasons.iter().flatten().all(|reason| harmless.contains(reason))
 }
 
 fn key(pk: String, sk: impl Into<String>) -> Item {
@@ -189,6 +208,16 @@ fn write_group(group: &Group) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_transaction_that_is_cancelled_by_throttling_is_no_conflict() {
+        assert!(is_conflict(&[Some("None"), Some("ConditionalCheckFailed")]));
+        assert!(is_conflict(&[Some("TransactionConflict"), None]));
+        for failure in ["ThrottlingError", "ProvisionedThroughputExceeded", "ValidationError"] {
+            assert!(!is_conflict(&[Some("TransactionConflict"), Some(failure)]), "{failure}");
+        }
+        assert!(!is_conflict(&[]), "it was not cancelled");
+    }
 
     #[test]
     fn no_two_pairs_of_node_and_domain_are_one_key() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use appsync::{Api, Caller, Response};
 use mesh::settings::Settings;
 use serde_json::{Value, json};
-use testkit::{Dynamo, ManualClock};
+use testkit::{Dynamo, ManualClock, Outside};
 use uuid::Uuid;
 
 pub const KEY: &str = "key-of-the-test";
@@ -16,6 +16,10 @@ pub const DOMAIN: &str = "192.0.2.7";
 
 pub struct Mesh {
     pub api: Api,
+    /// The function `mesh-resolver`.
+    pub resolver: function::Handler,
+    /// The log of the API.
+    pub log: Arc<Mutex<Vec<String>>>,
     pub db: Dynamo,
     pub clock: ManualClock,
 }
@@ -35,20 +39,28 @@ fn random_ids(seed: u64) -> Arc<dyn Fn() -> Uuid + Send + Sync> {
 
 impl Mesh {
     pub async fn start() -> Self {
+        Self::within(Outside::new()).await
+    }
+
+    /// A mesh whose every call to the store goes through `outside`.
+    pub async fn within(outside: Outside) -> Self {
         let clock = ManualClock::new();
-        let db = Dynamo::start(&["infra/templates/mesh.yaml"]).await.with_clock(&clock);
+        let db = Dynamo::start(&["infra/templates/mesh.yaml"]).await.with_clock(&clock).with_outside(outside);
         let settings = Settings {
             table: db.table("MeshTable").to_owned(),
             longest: Duration::from_secs(600),
             host_heartbeat: Duration::from_secs(15),
             polling_interval: Duration::from_secs(2),
             retention: Duration::from_secs(120),
-            api_key_expires: None,
         };
         let handler = mesh::function::resolver::handler(settings, db.client(), Arc::new(clock.clone()), random_ids(5));
         let yaml = std::fs::read_to_string(workspace().join("infra/templates/mesh.yaml")).expect("the template");
         let now = clock.clone();
+        let resolver = handler.clone();
+        let log: Arc<Mutex<Vec<String>>> = Arc::default();
+        let lines = log.clone();
         let api = Api::builder()
+            .log(move |line| lines.lock().expect("not poisoned").push(line.to_owned()))
             .template(yaml, &[])
             .code_dir(workspace().join("infra/appsync"))
             .dynamodb(db.client())
@@ -64,7 +76,7 @@ impl Mesh {
             .clock(move || i64::try_from(now.now_ms()).unwrap_or(i64::MAX))
             .build()
             .expect("an API");
-        Self { api, db, clock }
+        Self { api, resolver, log, db, clock }
     }
 
     pub async fn execute(&self, query: &str, variables: Value) -> Response {
@@ -84,6 +96,12 @@ impl Mesh {
         let error = &json["errors"][0];
         assert!(error.is_object(), "{query} was not refused: {json}");
         (error["errorType"].as_str().unwrap_or_default().into(), error["message"].as_str().unwrap_or_default().into())
+    }
+
+    /// What the function answers to a field, as AppSync invokes it.
+    pub async fn invoke(&self, field: &str, arguments: Value) -> Result<Value, function::Error> {
+        let payload = json!({"field": field, "arguments": arguments});
+        (self.resolver)(function::LambdaEvent::new(payload, function::Context::default())).await
     }
 
     pub async fn create_group(&self, host: &str) -> String {

@@ -1,7 +1,7 @@
-//! Checks the tokens of a module and rewrites the module into a factory.
+//! Rewrites a module into a factory.
 
 use super::lexer::{Kind, Token};
-use super::{Error, Script};
+use super::{CodeError, Script};
 
 /// The main module of APPSYNC_JS.
 pub(crate) const UTILS: &str = "@aws-appsync/utils";
@@ -25,35 +25,6 @@ const DYNAMODB_EXPORTS: &[&str] = &[
     "toStringSet",
     "toNumberSet",
     "toBinarySet",
-];
-
-/// Methods that the engine has and AppSync does not, from AWS's own linter (`no-disallowed-methods`). The list has only
-/// methods whose names nothing else uses.
-const UNKNOWN_METHODS: [&str; 24] = [
-    "charCodeAt",
-    "copyWithin",
-    "defineProperties",
-    "defineProperty",
-    "fromCharCode",
-    "fromCodePoint",
-    "getOwnPropertyDescriptor",
-    "getOwnPropertyDescriptors",
-    "getOwnPropertyNames",
-    "getOwnPropertySymbols",
-    "getPrototypeOf",
-    "isExtensible",
-    "isFrozen",
-    "isSealed",
-    "localeCompare",
-    "matchAll",
-    "padEnd",
-    "padStart",
-    "preventExtensions",
-    "propertyIsEnumerable",
-    "setPrototypeOf",
-    "toLocaleLowerCase",
-    "toLocaleString",
-    "toLocaleUpperCase",
 ];
 
 pub(super) struct Rewrite<'a> {
@@ -80,50 +51,27 @@ impl<'a> Rewrite<'a> {
         self.token(index).map_or("", |token| token.text)
     }
 
-    fn line(&self, index: usize) -> usize {
-        self.token(index).or_else(|| self.tokens.last()).map_or(1, |token| token.line)
+    fn unsupported<T>(&self, index: usize, what: impl Into<String>) -> Result<T, CodeError> {
+        Err(CodeError::lint(self.source, &self.tokens[index], what))
     }
 
-    fn unsupported<T>(&self, index: usize, what: impl Into<String>) -> Result<T, Error> {
-        Err(Error::Unsupported { file: self.name.to_owned(), line: self.line(index), what: what.into() })
+    fn syntax<T>(&self, index: usize, what: &str) -> Result<T, CodeError> {
+        Err(CodeError::parser(self.source, &self.tokens[index], what))
     }
 
-    fn syntax<T>(&self, index: usize, what: impl Into<String>) -> Result<T, Error> {
-        Err(Error::Syntax { file: self.name.to_owned(), line: self.line(index), what: what.into() })
-    }
-
-    /// A word that is the name of a property, not a keyword: `.catch`, `{ in: … }`, `{ try() … }`.
-    fn is_property(&self, index: usize) -> bool {
-        let before = if index == 0 { "" } else { self.text(index - 1) };
-        if before == "." || before == "?." {
-            return true;
-        }
-        let after = self.text(index + 1);
-        matches!(before, "{" | ",") && (after == ":" || after == ",")
-    }
-
-    /// `.padStart(`: a method that JavaScript has and APPSYNC_JS does not have.
-    fn is_unknown_method(&self, index: usize) -> bool {
-        self.text(index + 1) == "(" && UNKNOWN_METHODS.contains(&self.text(index))
-    }
-
-    pub(super) fn run(mut self) -> Result<Script, Error> {
+    pub(super) fn run(mut self) -> Result<Script, CodeError> {
         let mut depth = 0usize;
         while let Some(token) = self.token(self.at) {
             let index = self.at;
             self.at += 1;
-            match token.kind {
-                Kind::Punctuation => match token.text {
-                    "{" | "(" | "[" => depth += 1,
-                    "}" | ")" | "]" => depth = depth.saturating_sub(1),
-                    "++" | "--" | "~" => return self.unsupported(index, format!("the operator {}", token.text)),
-                    "@" => return self.unsupported(index, "decorators"),
-                    _ => {}
-                },
-                Kind::Word if !self.is_property(index) => self.word(index, depth)?,
-                Kind::Word if self.is_unknown_method(index) => {
-                    return self.unsupported(index, format!("the method {}", token.text));
+            match (token.kind, token.text) {
+                (Kind::Punctuation, "{" | "(" | "[") => depth += 1,
+                (Kind::Punctuation, "}" | ")" | "]") => depth = depth.saturating_sub(1),
+                (Kind::Word, "import" | "export") if index > 0 && matches!(self.text(index - 1), "." | "?.") => {}
+                (Kind::Word, "import") if depth == 0 && !matches!(self.text(self.at), "(" | ".") => {
+                    self.import(index)?
                 }
+                (Kind::Word, "export") if depth == 0 => self.export(index)?,
                 _ => {}
             }
         }
@@ -153,113 +101,6 @@ impl<'a> Rewrite<'a> {
         })
     }
 
-    fn word(&mut self, index: usize, depth: usize) -> Result<(), Error> {
-        let text = self.text(index);
-        match text {
-            "import" => match self.text(index + 1) {
-                "(" => self.unsupported(index, "dynamic import()"),
-                "." => self.unsupported(index, "import.meta"),
-                _ if depth == 0 => self.import(index),
-                _ => self.syntax(index, "an import that is not at the top of the module"),
-            },
-            "export" if depth == 0 => self.export(index),
-            "async" if matches!(self.text(index + 1), "function" | "(") || self.is_arrow_parameter(index + 1) => {
-                self.unsupported(index, "async functions")
-            }
-            "await" => self.unsupported(index, "await"),
-            "class" => self.unsupported(index, "classes"),
-            "super" => self.unsupported(index, "super"),
-            "try" => self.unsupported(index, "try, catch and finally"),
-            "throw" => self.unsupported(index, "throw (use util.error)"),
-            "while" => self.unsupported(index, "while loops"),
-            "do" => self.unsupported(index, "do loops"),
-            "continue" => self.unsupported(index, "continue"),
-            "yield" => self.unsupported(index, "generators"),
-            "function" if self.text(index + 1) == "*" => self.unsupported(index, "generators"),
-            "this" => self.unsupported(index, "this"),
-            "with" => self.unsupported(index, "with"),
-            "debugger" => self.unsupported(index, "debugger"),
-            "instanceof" => self.unsupported(index, "the operator instanceof"),
-            "eval" => self.unsupported(index, "eval"),
-            "in" if !self.in_for_head(index) => self.unsupported(index, "the operator in (use Object.hasOwn)"),
-            "for" => self.check_for(index),
-            _ => {
-                if text.starts_with("__appsync") {
-                    return self.unsupported(index, format!("the name {text}"));
-                }
-                if text.starts_with('#') {
-                    return self.unsupported(index, "private names");
-                }
-                self.check_label(index)
-            }
-        }
-    }
-
-    fn is_arrow_parameter(&self, index: usize) -> bool {
-        self.token(index).is_some_and(|token| token.kind == Kind::Word) && self.text(index + 1) == "=>"
-    }
-
-    /// `name:` at the start of a statement. Keys and conditions look the same but stand elsewhere.
-    fn check_label(&self, index: usize) -> Result<(), Error> {
-        let before = if index == 0 { ";" } else { self.text(index - 1) };
-        let labelled = matches!(before, ";" | "}") && self.text(index + 1) == ":" && self.text(index + 2) != ":";
-        if labelled
-            && !matches!(self.text(index), "default" | "case")
-            && matches!(self.text(index + 2), "for" | "{")
-            && before != "}"
-        {
-            return self.unsupported(index, "labels");
-        }
-        Ok(())
-    }
-
-    /// The tokens between the parentheses after a `for`.
-    fn for_head(&self, index: usize) -> &'a [Token<'a>] {
-        let mut depth = 0usize;
-        let from = index + 1;
-        for (offset, token) in self.tokens[from.min(self.tokens.len())..].iter().enumerate() {
-            if token.kind == Kind::Punctuation {
-                match token.text {
-                    "(" | "[" | "{" => depth += 1,
-                    ")" | "]" | "}" => {
-                        depth = depth.saturating_sub(1);
-                        if depth == 0 {
-                            return &self.tokens[from..from + offset];
-                        }
-                    }
-                    _ => {}
-                }
-            }
-        }
-        &[]
-    }
-
-    fn check_for(&self, index: usize) -> Result<(), Error> {
-        let mut depth = 0usize;
-        for token in self.for_head(index) {
-            match token.text {
-                "(" | "[" | "{" if token.kind == Kind::Punctuation => depth += 1,
-                ")" | "]" | "}" if token.kind == Kind::Punctuation => depth = depth.saturating_sub(1),
-                ";" if depth == 1 => return self.unsupported(index, "for loops with a counter (use for…of or for…in)"),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn in_for_head(&self, index: usize) -> bool {
-        (index.saturating_sub(12)..index)
-            .rev()
-            .filter(|candidate| self.text(*candidate) == "for" && !self.is_property(*candidate))
-            .any(|candidate| {
-                let head = self.for_head(candidate);
-                let (Some(first), Some(last), Some(this)) = (head.first(), head.last(), self.token(index)) else {
-                    return false;
-                };
-                first.start <= this.start && this.start <= last.start
-            })
-    }
-
     fn edit(&mut self, from: usize, until: usize, text: impl Into<String>) {
         let start = self.tokens[from].start;
         let last = self.tokens[until];
@@ -267,26 +108,29 @@ impl<'a> Rewrite<'a> {
     }
 
     /// `import … from '…'` becomes a `const` of what the module has.
-    fn import(&mut self, index: usize) -> Result<(), Error> {
+    fn import(&mut self, index: usize) -> Result<(), CodeError> {
         let mut end = index + 1;
         while let Some(token) = self.token(end) {
             if token.kind == Kind::Text {
                 break;
             }
             if token.text == ";" || end - index > 200 {
-                return self.syntax(index, "an import without a module's name");
+                return self.syntax(index, "Declaration or statement expected");
             }
             end += 1;
         }
         let Some(from) = self.token(end) else {
-            return self.syntax(index, "an import without a module's name");
+            return self.syntax(index, "Declaration or statement expected");
         };
         let module = from.text.trim_matches(['"', '\'']);
         let known = match module {
             UTILS => UTILS_EXPORTS,
             DYNAMODB => DYNAMODB_EXPORTS,
             other => {
-                return self.unsupported(index, format!("the module '{other}' (use '{UTILS}' or '{DYNAMODB}')"));
+                return self.unsupported(
+                    index,
+                    format!("The module '{other}' is not supported. Use '{UTILS}' or '{DYNAMODB}'."),
+                );
             }
         };
         let clause: Vec<&str> = (index + 1..end).map(|at| self.text(at)).collect();
@@ -298,16 +142,20 @@ impl<'a> Rewrite<'a> {
                     let (outer, inner) = match part {
                         [name] => (*name, *name),
                         [outer, "as", inner] => (*outer, *inner),
-                        _ => return self.syntax(index, "an import that cannot be read"),
+                        _ => return self.syntax(index, "Declaration or statement expected"),
                     };
                     if !known.contains(&outer) {
-                        return self.unsupported(index, format!("`{outer}` of '{module}'"));
+                        return self
+                            .unsupported(index, format!("'{outer}' of the module '{module}' is not supported."));
                     }
                     bindings.push(format!("{outer}:{inner}"));
                 }
                 format!("const{{{}}}=__appsync_modules[\"{module}\"]", bindings.join(","))
             }
-            _ => return self.unsupported(index, format!("this form of import of '{module}' (name what you import)")),
+            _ => {
+                return self
+                    .unsupported(index, format!("This import of '{module}' is not supported. Name what you import."));
+            }
         };
         // A missing semicolon after the import must not join it to the next line.
         self.edit(index, end, format!("{binding};"));
@@ -315,12 +163,12 @@ impl<'a> Rewrite<'a> {
         Ok(())
     }
 
-    fn export(&mut self, index: usize) -> Result<(), Error> {
+    fn export(&mut self, index: usize) -> Result<(), CodeError> {
         match self.text(index + 1) {
-            "default" => self.unsupported(index, "export default (export request and response)"),
-            "*" => self.unsupported(index, "export *"),
+            "default" => self.unsupported(index, "A default export is not supported. Export request and response."),
+            "*" => self.unsupported(index, "Exports of another module are not supported."),
             "function" | "async" if self.text(index + 1) == "async" || self.text(index + 2) == "*" => {
-                self.unsupported(index, "async functions and generators")
+                Ok(()) // The rules refuse it.
             }
             "function" => {
                 let name = self.text(index + 2).to_owned();
@@ -330,7 +178,7 @@ impl<'a> Rewrite<'a> {
             }
             "const" | "let" | "var" => {
                 if self.token(index + 2).is_none_or(|token| token.kind != Kind::Word) {
-                    return self.unsupported(index, "exports that are taken apart");
+                    return self.unsupported(index, "Exported patterns are not supported. Name what you export.");
                 }
                 let name = self.text(index + 2).to_owned();
                 self.exports.push((name.clone(), name));
@@ -341,26 +189,26 @@ impl<'a> Rewrite<'a> {
                 let mut end = index + 2;
                 while self.text(end) != "}" {
                     if self.token(end).is_none() {
-                        return self.syntax(index, "an export that is not closed");
+                        return self.syntax(index, "'}' expected");
                     }
                     end += 1;
                 }
                 if self.text(end + 1) == "from" {
-                    return self.unsupported(index, "export … from");
+                    return self.unsupported(index, "Exports of another module are not supported.");
                 }
                 let words: Vec<&str> = (index + 2..end).map(|at| self.text(at)).collect();
                 for part in words.split(|word| *word == ",").filter(|part| !part.is_empty()) {
                     match part {
                         [name] => self.exports.push(((*name).to_owned(), (*name).to_owned())),
                         [inner, "as", outer] => self.exports.push(((*outer).to_owned(), (*inner).to_owned())),
-                        _ => return self.syntax(index, "an export that cannot be read"),
+                        _ => return self.syntax(index, "Declaration or statement expected"),
                     }
                 }
                 self.edit(index, end, ";");
                 self.at = end + 1;
                 Ok(())
             }
-            _ => self.syntax(index, "an export that cannot be read"),
+            _ => self.syntax(index, "Declaration or statement expected"),
         }
     }
 }

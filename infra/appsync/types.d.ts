@@ -1,0 +1,93 @@
+// What the resolvers work on, for the checker and AWS's linter (infra/lint). Nothing of it is deployed: AppSync sees only comments.
+import type { Context } from '@aws-appsync/utils';
+
+declare global {
+  /** What APPSYNC_JS has of it. */
+  const console: { log(...values: unknown[]): void; error(...values: unknown[]): void };
+}
+
+/** What a handler is given: after the data source answered with `Result`, and the step before with `Prev`. */
+export type Ctx<Result = unknown, Prev = unknown> = Context<Arguments, Stash, { result: Prev }, undefined, Result>;
+
+/** The arguments of all operations. A step runs only in pipelines of operations that have those that it reads. */
+export type Arguments = {
+  groupId: string;
+  domain: string;
+  nodeId: string;
+  hostId: string;
+  nodeName?: string | null;
+  messageId?: string | null;
+  since: string;
+  sequence: number;
+  data: SensorData[];
+  events: { eventName: string; payload?: string | null; firedAt: string }[];
+};
+
+/** What the steps of a pipeline leave for each other. */
+export type Stash = {
+  group: Group;
+  members: Node[];
+  formerGroupId: string | null;
+  status?: Status | null;
+  ttl: number;
+  kind: 'status' | 'events';
+  message: StatusMessage | EventsMessage;
+  record: { key: { pk: string; sk: string }; names: Record<'format' | 'state' | 'owner' | 'fence' | 'updatedAt' | 'outcome', string> };
+  replay?: Replay;
+  sequence: number;
+  failure?: Failure;
+  after: number;
+  since?: number;
+  cursor: string;
+  read?: Item[];
+  complete?: boolean;
+  next: number;
+  head: number;
+};
+
+/** What a client is told. */
+export type Failure = { message: string; type: string };
+
+export type SensorData = { key: string; value: string };
+
+/** Times that end in `At`, `Until` or are called `ttl` are in seconds; `sequencedAt` and `at` in milliseconds. */
+export type Group = {
+  groupId: string;
+  domain: string;
+  name: string;
+  hostId: string;
+  createdAt: string;
+  expiresAt: number;
+  hostFreshUntil: number;
+  useWebSocket: boolean;
+  sequence?: number;
+  eventSequence?: number;
+  sequencedAt: number;
+};
+
+export type Node = { nodeId: string; name: string; groupId: string; domain: string; ttl: number };
+
+export type Status = { nodeId: string; groupId: string; domain: string; data: SensorData[]; timestamp: string; ttl: number };
+
+export type Event = { name: string; firedByNodeId: string; groupId: string; domain: string; payload?: string | null; timestamp: string };
+
+export type StatusMessage = { nodeId: string; groupId: string; domain: string; data: SensorData[]; timestamp: string };
+
+export type EventsMessage = { firedByNodeId: string; groupId: string; domain: string; events: Event[]; timestamp: string };
+
+/** The message of a publish that is repeated, with the number that it got. */
+export type Replay = (StatusMessage | EventsMessage) & { kind: 'status' | 'events'; sequence: number };
+
+/** A message in the table. */
+export type Item = { sequence: number; messageId?: string | null; at: number; ttl: number } & (
+  | { kind: 'status'; message: StatusMessage }
+  | { kind: 'events'; message: EventsMessage }
+  | { kind: 'void'; message?: null }
+);
+
+export type Page<T> = { items: T[]; nextToken?: string | null };
+
+/** What a transaction returns. */
+export type Transacted = { keys: unknown; cancellationReasons?: Reason[] | null } | null;
+
+export type Reason = { type: string; message: string };
