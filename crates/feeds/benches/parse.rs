@@ -1,6 +1,6 @@
 //! Measures how long it takes to parse a feed and find what is new. `bench/feeds/run` compares it with other languages.
 //!
-//! `parse fixtures DIR` writes an 80 KB Atom and a 100 KB RDF document; `parse measure FILE SOURCE` prints the median time
+//! `parse fixtures DIR` writes an 80 KB Atom, a 100 KB RDF and a 100 KB RSS 2.0 document; `parse measure FILE SOURCE` prints the median time
 //! in microseconds that it takes to read the file's text, find its entries, and tell which are new.
 
 use std::{
@@ -28,14 +28,19 @@ fn main() -> Result<(), Box<dyn Error>> {
             std::fs::create_dir_all(directory)?;
             std::fs::write(Path::new(directory).join("github.atom"), atom(80_000))?;
             std::fs::write(Path::new(directory).join("hatebu.rdf"), rdf(100_000))?;
+            std::fs::write(Path::new(directory).join("blog.rss"), rss(100_000))?;
         }
         ["measure", file, source] => {
-            let source = if *source == "hatebu" { Source::Hatebu } else { Source::Github };
+            let source = match *source {
+                "hatebu" => Source::Hatebu,
+                "github" => Source::Github,
+                _ => Source::Listed,
+            };
             let body = std::fs::read(file)?;
             let (median, entries, new) = measure(&body, source)?;
             writeln!(io::stdout(), "{median} {entries} {new}")?;
         }
-        _ => writeln!(io::stderr(), "parse fixtures DIR | parse measure FILE github|hatebu")?,
+        _ => writeln!(io::stderr(), "parse fixtures DIR | parse measure FILE github|hatebu|blog")?,
     }
     Ok(())
 }
@@ -100,5 +105,25 @@ fn rdf(bytes: usize) -> String {
         n += 1;
     }
     xml.push_str("</rdf:RDF>\n");
+    xml
+}
+
+/// A document as a blog's software writes it, with the article in each item.
+fn rss(bytes: usize) -> String {
+    let mut xml = String::from(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<rss version=\"2.0\" xmlns:content=\"http://purl.org/rss/1.0/modules/content/\" xmlns:dc=\"http://purl.org/dc/elements/1.1/\" xmlns:atom=\"http://www.w3.org/2005/Atom\">\n<channel>\n<title>A blog</title>\n<atom:link href=\"https://blog.example.com/feed/\" rel=\"self\" type=\"application/rss+xml\" />\n<link>https://blog.example.com</link>\n<description>Words</description>\n",
+    );
+    let mut n = 0;
+    while xml.len() < bytes - 20 {
+        let _ = write!(
+            xml,
+            "<item>\n<title>On doing things once &#8211; part {n}</title>\n<link>https://blog.example.com/{id}/</link>\n<dc:creator><![CDATA[Ann]]></dc:creator>\n<pubDate>Thu, 01 Jan 2026 00:{m:02}:00 +0000</pubDate>\n<category><![CDATA[Serverless]]></category>\n<category><![CDATA[Rust]]></category>\n<guid isPermaLink=\"false\">https://blog.example.com/?p={id}</guid>\n<description><![CDATA[<p>Effects are lost or repeated when two machines act without coordination. [&#8230;]</p>]]></description>\n<content:encoded><![CDATA[{words}]]></content:encoded>\n</item>\n",
+            id = 470_000_u64 - n,
+            m = 59 - n % 60,
+            words = "<p>Effects are lost or repeated when two machines act <em>without</em> coordination &amp; without a <a href=\"https://blog.example.com/keys\">key</a>.</p>\n".repeat(12),
+        );
+        n += 1;
+    }
+    xml.push_str("</channel>\n</rss>\n");
     xml
 }

@@ -12,31 +12,16 @@ use sha2::{Digest, Sha256};
 
 use crate::{parse::Content, table::entry_key};
 
-/// Which feed it is. This decides the default texts, the destinations and where a comment is found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// Which kind of feed it is: one of the two with functions of their own, or one of the list. This decides the default texts, the
+/// destinations, where a comment is found, and what is made of entries that other feeds have and these two do not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
     Github,
     Hatebu,
+    Listed,
 }
 
-impl Source {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Source::Github => "github",
-            Source::Hatebu => "hatebu",
-        }
-    }
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// Longest id that is kept as it is, in bytes. DynamoDB takes keys of 2,048 bytes. The key of a delivery is this
-/// id with a prefix, and each `#` and `%` in it becomes three bytes.
+/// Longest id that is kept as it is, in bytes. DynamoDB takes keys of 2,048 bytes.
 const MAX_ID_BYTES: usize = 512;
 /// How much of a longer id is kept in front of its digest, so that a person still recognises it.
 const KEPT_OF_LONG_ID: usize = 256;
@@ -53,11 +38,7 @@ impl EntryId {
         if raw.is_empty() {
             return None;
         }
-        let id = if raw.len() > MAX_ID_BYTES {
-            format!("{}~{}", prefix(raw, KEPT_OF_LONG_ID), hex::encode(Sha256::digest(raw.as_bytes())))
-        } else {
-            raw.to_owned()
-        };
+        let id = if raw.len() > MAX_ID_BYTES { shortened(raw) } else { raw.to_owned() };
         Some(EntryId(entry_key(id)))
     }
 
@@ -87,6 +68,14 @@ pub struct Entry {
     pub published: Option<Timestamp>,
     pub author: String,
     pub content: Content,
+    pub categories: Vec<String>,
+    /// The address of the first enclosure, such as the recording of a podcast.
+    pub enclosure: String,
+}
+
+/// The beginning of an id that is too long, and the digest of all of it.
+pub(crate) fn shortened(id: &str) -> String {
+    format!("{}~{}", prefix(id, KEPT_OF_LONG_ID), hex::encode(Sha256::digest(id.as_bytes())))
 }
 
 /// The longest beginning of `text` that has at most `bytes` bytes and does not split a character.

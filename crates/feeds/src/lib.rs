@@ -1,4 +1,5 @@
-//! Posts the entries of GitHub's and Hatena Bookmark's feeds to Mastodon and Pushover: every entry is delivered, none twice.
+//! Posts the entries of feeds, GitHub's and Hatena Bookmark's first, to Mastodon, Pushover, Slack and webhooks: every entry is delivered,
+//! and none twice where the destination can be asked.
 //!
 //! # One entry
 //!
@@ -12,7 +13,7 @@
 //!    letter.
 //!
 //! **Invariant**: an entry that was in the feed during a read is delivered to every destination or is in the dead letters
-//! (`tests/interrupted.rs`). Mastodon, which can be asked what it has, never gets it twice.
+//! (`tests/interrupted.rs`). Mastodon and Slack, which can be asked what they have, never get it twice.
 //!
 //! # Failures
 //!
@@ -23,31 +24,43 @@
 //! | the feed cannot be fetched or read | the run ends with an error, after it has delivered what is owed |
 //! | a document is cut short | the entries before its end are read; the others do not count as gone |
 //! | Mastodon's answer is lost | within 50 minutes the post is repeated with the same `Idempotency-Key`; later the account is searched first |
+//! | Slack's answer is lost | the channel is searched for the message's key first |
+//! | a webhook's answer is lost | it is posted again with the same `Idempotency-Key` |
+//! | the feed answers 410 | it is not read any more, and every run ends with an error until its address changes |
+//! | the feed redirects for ever | it is read there, and the runs of four periods end with an error |
 //! | Pushover's answer is lost | the message is sent again, or becomes a dead letter, as configured |
-//! | a destination is down | the delivery stays owed; after 14 days it is a dead letter |
+//! | a destination is down | the delivery stays owed; after an hour every run ends with an error, after 14 days it is a dead letter |
+//! | a destination refuses our token, or the notifier does not start | the delivery stays owed, and the notifier's invocation ends with an error |
+//! | the feed is empty and was not before | two readings end with an error, the third is believed |
+//! | a delivery is a dead letter | every run does its work and ends with an error, until a person sends it again or drops it |
+//! | a read knows no entry (a gap) | the runs of four periods do their work and end with an error |
 //! | a destination refuses an entry | after 5 refusals the delivery is a dead letter |
 //! | the store is down | the run ends with an error and nothing is posted; the next run goes on |
+//! | the table lost items and was restored from a copy | Mastodon is asked before an entry of that time is posted; what Pushover may have is a dead letter ([`table::Doubt`]) |
 //! | two runs overlap | one claim per delivery: one of them delivers, the other one leaves it |
 //!
 //! # Functions
 //!
-//! `github-subscriber`, `github-notifier`, `hatebu-subscriber`, `hatebu-notifier`.
+//! `github-subscriber`, `github-notifier`, `hatebu-subscriber`, `hatebu-notifier`; and, for all feeds of the [`list`] together,
+//! `feeds-subscriber` and `feeds-notifier`.
 
 pub mod delivery;
 pub mod entry;
 pub mod function;
+pub mod list;
 pub mod outside;
 pub mod parse;
 pub mod reading;
 pub mod settings;
 pub mod table;
+pub mod trouble;
 
 use ::function::Definition;
 
 use crate::{
     entry::Source,
-    function::{notifier, subscriber},
-    settings::{NOTIFIER_VARIABLES, SUBSCRIBER_VARIABLES},
+    function::{listed, notifier, subscriber},
+    settings::{LISTED_NOTIFIER_VARIABLES, LISTED_SUBSCRIBER_VARIABLES, NOTIFIER_VARIABLES, SUBSCRIBER_VARIABLES},
 };
 
 pub const GITHUB_SUBSCRIBER: Definition = Definition {
@@ -71,7 +84,18 @@ pub const HATEBU_NOTIFIER: Definition = Definition {
     build: |env, aws| Box::pin(notifier::build(Source::Hatebu, env, aws)),
 };
 
+pub const FEEDS_SUBSCRIBER: Definition = Definition {
+    name: "feeds-subscriber",
+    variables: LISTED_SUBSCRIBER_VARIABLES,
+    build: |env, aws| Box::pin(listed::build(env, aws)),
+};
+pub const FEEDS_NOTIFIER: Definition = Definition {
+    name: "feeds-notifier",
+    variables: LISTED_NOTIFIER_VARIABLES,
+    build: |env, aws| Box::pin(notifier::build(Source::Listed, env, aws)),
+};
+
 /// All functions of this application.
 pub fn functions() -> Vec<Definition> {
-    vec![GITHUB_SUBSCRIBER, GITHUB_NOTIFIER, HATEBU_SUBSCRIBER, HATEBU_NOTIFIER]
+    vec![GITHUB_SUBSCRIBER, GITHUB_NOTIFIER, HATEBU_SUBSCRIBER, HATEBU_NOTIFIER, FEEDS_SUBSCRIBER, FEEDS_NOTIFIER]
 }

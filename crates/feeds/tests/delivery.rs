@@ -400,6 +400,68 @@ async fn a_rehearsal_posts_nothing_and_is_compared_with_the_account() {
 }
 
 #[tokio::test]
+async fn what_was_rehearsed_since_the_switch_is_posted_once_and_the_rest_never() {
+    let world = World { first_run: FirstRun::Mark, shadow: true, ..World::new(Source::Github).await };
+    world.show(atom(&[1]));
+    world.run().await.unwrap();
+    world.show(atom(&[2, 1]));
+    world.run().await.unwrap();
+    world.advance(HOUR);
+    let switched = ichido::Clock::now(&world.clock);
+    world.advance(MINUTE);
+    world.show(atom(&[4, 3, 2, 1]));
+    world.run().await.unwrap();
+    // The other program posted one of the two in the same words before it stopped.
+    let at_ms = world.clock.now_ms();
+    let text = post_of(3);
+    world.destinations.lock().unwrap().posts.push(Post { id: 1, text, visibility: "public".into(), at_ms });
+    let live = World { shadow: false, ..world.clone() };
+    let table = live.table();
+    let rehearsed = letters::rehearsed(&table, switched).await.unwrap();
+    assert_eq!(rehearsed.iter().map(|entry| entry.entry_id.to_string()).collect::<Vec<_>>(), [id(3), id(4)]);
+    for entry in &rehearsed {
+        let marker =
+            letters::resend_rehearsed(&table, &entry.entry_id, ichido::Clock::now(&world.clock)).await.unwrap();
+        assert_eq!(marker.state, EntryState::Owed);
+    }
+    for _ in 0..2 {
+        live.run().await.unwrap();
+        live.advance(5 * MINUTE);
+    }
+    assert_once(live.posts(), [3, 4].map(post_of));
+    assert_once(live.pushes(), [3, 4].map(push_of));
+    assert_eq!(live.state_of(&id(2)), "shadow", "it was found before the switch");
+    let again = letters::resend_rehearsed(&table, &rehearsed[0].entry_id, ichido::Clock::now(&world.clock)).await;
+    assert!(matches!(again, Err(letters::Error::NotRehearsed(_))), "{again:?}");
+}
+
+#[tokio::test]
+async fn a_feed_that_stays_empty_is_believed_at_the_third_reading_and_one_empty_answer_is_not() {
+    let world = World::new(Source::Github).await;
+    world.show(atom(&[2, 1]));
+    world.run().await.unwrap();
+    // One empty answer, then the same entries again: nothing has left, and the count begins anew.
+    world.show(atom(&[]));
+    assert_eq!(world.run().await.unwrap_err().kind(), "Unreadable");
+    world.show(atom(&[2, 1]));
+    assert_eq!(world.run().await.unwrap().feed, "unchanged");
+    world.show(atom(&[]));
+    for reading in 1..=2 {
+        let error = world.run().await.unwrap_err().to_string();
+        assert!(error.contains(&format!("reading {reading} of 3")), "{error}");
+        assert!(world.items()[&id(1)].get("left_at").is_none(), "nothing has left yet");
+        world.advance(5 * MINUTE);
+    }
+    let report = world.run().await.unwrap();
+    assert_eq!((report.entries, report.gap), (0, false));
+    assert!(world.items()[&id(1)].get("left_at").is_some());
+    assert_eq!(world.run().await.unwrap().feed, "unchanged", "an empty feed is no error");
+    world.show(atom(&[3, 2]));
+    world.run().await.unwrap();
+    assert_once(world.posts(), [1, 2, 3].map(post_of));
+}
+
+#[tokio::test]
 async fn hatena_entries_are_posted_as_documented() {
     let world = World::new(Source::Hatebu).await;
     world.show(

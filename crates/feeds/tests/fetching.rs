@@ -140,7 +140,7 @@ async fn validators_are_sent_back_as_they_came_and_304_is_unchanged() {
     };
     assert_eq!(document.charset.as_deref(), Some("EUC-JP"));
     let again = fetcher.fetch(&server.url("/feed"), &document.validators, TIME).await.unwrap();
-    assert!(matches!(again, Fetched::Unchanged { fresh_for: Some(fresh) } if fresh == Duration::from_secs(600)));
+    assert!(matches!(again, Fetched::Unchanged { fresh_for: Some(fresh), .. } if fresh == Duration::from_secs(600)));
     let requests = server.requests.lock().unwrap();
     assert!(!requests[0].contains("if-none-match") && requests[0].contains("user-agent: ichido-feeds/"));
     assert!(

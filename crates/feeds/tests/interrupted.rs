@@ -10,22 +10,8 @@ use support::*;
 use testkit::{Outside, interrupt};
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// Long enough for the leases of a process that died to end.
-const A_WHILE: Duration = Duration::from_secs(5 * 60);
 /// Long enough for Mastodon to forget a key, too.
 const HOURS: Duration = Duration::from_secs(2 * 3_600);
-
-/// Runs until nothing is owed any more. After an error the caller begins again.
-async fn until_settled(world: &World) -> Result<(), String> {
-    for _ in 0..10 {
-        let report = world.run().await.map_err(|error| error.to_string())?;
-        if report.owed == 0 {
-            return Ok(());
-        }
-        world.advance(A_WHILE);
-    }
-    Err("still owed".into())
-}
 
 /// The world of these tests: one entry is known, one or two are new.
 async fn world(outside: Outside, shown: &[usize]) -> World {

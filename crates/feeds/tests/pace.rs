@@ -32,11 +32,11 @@ async fn a_run_with_thirty_new_entries_is_within_its_time() {
         let average = total / RUNS;
         let _ = writeln!(
             io::stdout(),
-            "{source}: {NEW} new entries, 200 ms per request: {} ms per run on average (limit {} s)",
+            "{source:?}: {NEW} new entries, 200 ms per request: {} ms per run on average (limit {} s)",
             average.as_millis(),
             limit.as_secs()
         );
-        assert!(average < limit, "{source}: {average:?}");
+        assert!(average < limit, "{source:?}: {average:?}");
     }
 }
 

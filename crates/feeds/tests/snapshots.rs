@@ -21,6 +21,7 @@ fn read(source: Source, name: &str) -> Value {
     let template = match source {
         Source::Github => "[GH] {title} {link}",
         Source::Hatebu => "[B!] id:{author} {comment} > {title} {link}",
+        Source::Listed => "{title} {link}",
     };
     let template = Template::parse(template).unwrap();
     let entries = feed.entries.iter().map(|entry| {
@@ -29,7 +30,8 @@ fn read(source: Source, name: &str) -> Value {
             title: entry.title.clone(),
             link: follower.unwrap_or_else(|| entry.link.clone()),
             author: entry.author.clone(),
-            comment: entry.content.text().into_owned(),
+            content: entry.content.text().into_owned(),
+            ..Parts::default()
         };
         json!({
             "id": entry.id,

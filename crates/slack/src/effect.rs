@@ -37,7 +37,7 @@ use serde_json::{Value, json};
 use telemetry::metric;
 
 use crate::event::{File, Upload};
-use crate::outside::web_api::{self, Look, Metadata, Post, Slack};
+use slack_api::{Look, Metadata, Post, Slack};
 
 /// The type of our replies' metadata.
 const METADATA_TYPE: &str = "ichido_file_received";
@@ -62,7 +62,7 @@ pub struct UploadedFile<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
-    Slack(#[from] web_api::Error),
+    Slack(#[from] slack_api::Error),
     #[error("the thread has too many messages to look for the reply")]
     ThreadTooLong,
     #[error("too little of the invocation's time is left to call Slack")]
@@ -143,7 +143,7 @@ impl Reply {
             let within = self.time_left(claim).ok_or(Failure::Retry(Error::NoTime))?;
             match self.slack.post(post, within).await {
                 Ok(ts) => return Ok(ts),
-                Err(error @ web_api::Error::RateLimited { after }) => {
+                Err(error @ slack_api::Error::RateLimited { after }) => {
                     metric::SLACK_RATE_LIMITED.add(1);
                     if after + SHORTEST_CALL > within {
                         return Err(Failure::Retry(error.into()));
@@ -180,8 +180,8 @@ impl Reply {
     }
 }
 
-fn is_permanent(error: &web_api::Error) -> bool {
-    matches!(error, web_api::Error::Refused { code } if PERMANENT_CODES.contains(&code.as_str()))
+fn is_permanent(error: &slack_api::Error) -> bool {
+    matches!(error, slack_api::Error::Refused { code } if PERMANENT_CODES.contains(&code.as_str()))
 }
 
 fn outcome(ts: &str) -> Value {

@@ -7,7 +7,7 @@
 //! 2. It claims the envelope's id ([`table`]) and, as the holder of that claim, invokes `slack-files` asynchronously
 //!    ([`outside::hand_over`]). Slack gets its 200 within three seconds, or sends the event again.
 //! 3. The function `slack-files` ([`function::files`]) claims each file by team, channel, message and file id, and performs
-//!    the [`effect`]: by default, a reply in the message's thread ([`outside::web_api`]). The reply carries metadata, so
+//!    the [`effect`]: by default, a reply in the message's thread ([`slack_api`]). The reply carries metadata, so
 //!    that after a crash the thread itself says whether the reply is there.
 //!
 //! # Failures

@@ -9,9 +9,9 @@ use ichido::Clock;
 use serde_json::{Value, json};
 use slack::effect::{self, UploadedFile};
 use slack::function::files::{Error, Unfinished};
-use slack::outside::web_api::{self, Post};
 use slack::settings::Fallback;
 use slack::table::{RETENTION, UNFINISHED_RETENTION};
+use slack_api::Post;
 use support::{FILES_TIMEOUT, Trouble, World, envelope, upload};
 use testkit::faults::{Fault, Rule};
 
@@ -95,12 +95,12 @@ async fn a_lost_answer_is_found_in_the_thread_and_not_posted_again() {
     // Many replies by others, over several pages, come before ours.
     let upload = upload(&world.event("Ev1", &["F1"]));
     for n in 0..7 {
-        let metadata = web_api::Metadata { event_type: "something_else".into(), event_payload: json!({ "n": n }) };
+        let metadata = slack_api::Metadata { event_type: "something_else".into(), event_payload: json!({ "n": n }) };
         world.slack.put(Post::plain(&upload.channel, &upload.ts, "hello", metadata));
     }
     world.slack.trouble_posts([Trouble::Lose]);
     let lost = world.invoke(&world.slack_files(), &upload).await.expect_err("no answer");
-    assert!(matches!(only(&lost), Error::Effect(effect::Error::Slack(web_api::Error::Unanswered(_)))));
+    assert!(matches!(only(&lost), Error::Effect(effect::Error::Slack(slack_api::Error::Unanswered(_)))));
     let found = world.invoke(&world.slack_files(), &upload).await.expect("done");
     assert_eq!(found[0]["how"], "found in its thread");
     assert_eq!(world.slack.replies().get("F1"), Some(&1));

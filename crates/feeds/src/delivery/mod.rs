@@ -6,5 +6,6 @@ pub mod letters;
 pub mod message;
 pub mod notify;
 pub mod owed;
+pub mod preview;
 pub mod shadow;
 pub mod text;

@@ -2,11 +2,14 @@
 //!
 //! Promise: a delivery whose outcome is recorded is not made again. If a delivery may have been made, the destination is asked
 //! first, where it can be asked. A failing destination does not hold up the other one. The answer says what each
-//! delivery came to; only a request that makes no sense is an error.
+//! delivery came to. It is an error of the invocation if a request makes no sense, or a delivery was not made.
+//!
+//! A feed of the list says in the request which destinations it has and what its posts look like; the feeds with functions of their own are
+//! configured by variables.
 //!
 //! Mastodon remembers an `Idempotency-Key` for an hour. In the first 50 minutes after the first possible attempt (which is when the
-//! entry became owed) we post again, because that has no second effect. After that the account's statuses are searched. Pushover cannot be asked; see
-//! [`crate::outside::pushover`].
+//! entry became owed) we post again, because that has no second effect. After that the account's statuses are searched. Slack's
+//! channel is searched at once. Pushover and a webhook cannot be asked; see [`crate::outside::pushover`] and [`crate::outside::webhook`].
 
 use std::{
     collections::HashMap,
@@ -17,7 +20,8 @@ use std::{
     time::Duration,
 };
 
-use futures::future::{BoxFuture, join_all};
+use function::{Aws, Secret, secret};
+use futures::future::join_all;
 use ichido::{Clock, Once, Probed, Timestamp};
 use sha2::{Digest, Sha256};
 use telemetry::metric;
@@ -25,14 +29,18 @@ use telemetry::metric;
 use super::{
     github,
     message::{DeliveryReport, DeliveryResult, Request, Response},
-    text::{Limit, Parts, Template},
+    text::{self, Limit, Parts, Template, TemplateError},
 };
 use crate::{
     entry::{EntryId, Source, digest_part},
+    list::{self, Address, Destination, FeedName, Listed},
     outside::{
         destination::Error as DeliveryError,
+        fetch::Policy,
         mastodon::{self, KEY_REMEMBERED, LIMIT_KEPT, Mastodon, Posted},
         pushover::{self, Message, Pushed, Pushover, WhenUnsure},
+        slack::{self, Sent, Slack},
+        webhook::{self, Accepted, Webhook},
     },
     parse::{hatena, html},
     reading::filter::Pattern,
@@ -42,8 +50,9 @@ use crate::{
 /// Longest that a destination is left alone because it asked for it.
 const MAX_BLOCKED: Duration = Duration::from_secs(3_600);
 
-pub(crate) const MASTODON: &str = "mastodon";
-const PUSHOVER: &str = "pushover";
+pub(crate) const MASTODON: &str = Destination::Mastodon.name();
+/// Of an entry without a title, so many characters of its content are its title.
+const TITLE_OF_CONTENT: Limit = Limit { characters: 100, url: 23 };
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -51,17 +60,26 @@ pub enum Error {
     NoId,
     #[error(transparent)]
     Key(#[from] ichido::key::Error),
+    #[error("the event's feed is not right: {0}")]
+    Feed(#[from] list::Error),
+    #[error("the template of the event's feed is not right: {0}")]
+    Template(#[from] TemplateError),
 }
 
-/// What a notifier is made of.
+/// What a notifier is made of. A destination without a token is not there.
 pub struct Notifier {
     pub source: Source,
     pub once: Once,
     pub table: Table,
-    pub mastodon: Mastodon,
+    pub mastodon: Option<Mastodon>,
     pub pushover: Option<Pushover>,
+    pub slack: Option<Slack>,
+    pub webhook: Option<Webhook>,
+    /// Where the addresses of webhooks are that are secrets.
+    pub secrets: Secrets,
     /// Only titles that match are pushed.
     pub pushover_title: Pattern,
+    /// The template of a feed that is not of the list.
     pub template: Template,
     /// Whether this is a rehearsal: nothing is posted.
     pub shadow: bool,
@@ -80,17 +98,28 @@ impl std::fmt::Debug for Notifier {
 pub struct Memory {
     limit: Mutex<Option<(Limit, Timestamp)>>,
     /// Destinations that asked to be left alone, and until when.
-    blocked: Mutex<HashMap<&'static str, Timestamp>>,
+    blocked: Mutex<HashMap<String, Timestamp>>,
 }
 
 /// An entry that is being delivered.
 struct Job {
     id: EntryId,
+    /// The name of the feed.
+    feed: FeedName,
+    /// The state of the feed.
+    table: Table,
+    template: Template,
+    destinations: Vec<Destination>,
+    channel: String,
+    webhook: Option<secret::Source>,
     title: String,
     link: String,
     parts: Parts,
+    categories: Vec<String>,
+    published: String,
     owed_since: Option<Timestamp>,
     resend: bool,
+    doubtful: bool,
     deadline: Timestamp,
 }
 
@@ -99,13 +128,8 @@ impl Notifier {
     pub async fn notify(&self, request: &Request, deadline: Timestamp) -> Result<Response, Error> {
         let job = self.job(request, deadline)?;
         let open = |name: &str| !request.settled.iter().any(|settled| settled == name);
-        let mut deliveries: Vec<BoxFuture<'_, Result<DeliveryReport, Error>>> = Vec::new();
-        if open(MASTODON) {
-            deliveries.push(Box::pin(self.deliver(MASTODON, &job, self.to_mastodon(&job))));
-        }
-        if open(PUSHOVER) && self.pushover.is_some() {
-            deliveries.push(Box::pin(self.deliver(PUSHOVER, &job, self.to_pushover(&job))));
-        }
+        let wanted = job.destinations.iter().copied().filter(|destination| open(destination.name()));
+        let deliveries = wanted.map(|destination| self.deliver(destination, &job));
         let deliveries = join_all(deliveries).await.into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(Response { deliveries })
     }
@@ -121,51 +145,104 @@ impl Notifier {
         let title = html::one_line(&request.entry_title);
         let link = match self.source {
             Source::Github => github::follower(&title, &request.entry_url),
-            Source::Hatebu => None,
+            Source::Hatebu | Source::Listed => None,
         };
         let link = link.unwrap_or_else(|| request.entry_url.trim().to_owned());
-        let parts = Parts {
-            title: title.clone(),
-            link: link.clone(),
-            author: html::one_line(&request.entry_author),
-            comment: content,
+        let author = html::one_line(&request.entry_author);
+        let (categories, enclosure) = (&request.entry_categories, &request.entry_enclosure);
+        let parts = match self.source {
+            Source::Listed => listed_parts(&title, &link, &author, &content, categories, enclosure),
+            _ => Parts { title, link: link.clone(), author, content, ..Parts::default() },
         };
         let owed_since = request.owed_since.map(Timestamp::from_millis);
-        Ok(Job { id, title, link, parts, owed_since, resend: request.resend, deadline })
+        let Request { resend, doubtful, .. } = *request;
+        let feed = self.feed(request)?;
+        Ok(Job {
+            id,
+            feed: feed.name,
+            table: feed.table,
+            template: feed.template,
+            destinations: feed.destinations,
+            channel: feed.channel,
+            webhook: feed.webhook,
+            title: parts.title.clone(),
+            link,
+            parts,
+            categories: request.entry_categories.clone(),
+            published: request.entry_published.clone(),
+            owed_since,
+            resend,
+            doubtful,
+            deadline,
+        })
     }
 
-    /// What is the same for all deliveries: the pause that a destination asked for, the log line, the metrics.
-    async fn deliver(
-        &self,
-        destination: &'static str,
-        job: &Job,
-        delivery: impl Future<Output = Result<DeliveryResult, Error>> + Send,
-    ) -> Result<DeliveryReport, Error> {
-        let started = self.clock.now();
-        let result = match self.blocked(destination, started) {
-            Some(wait) => DeliveryResult::failed("the destination asked to be left alone for a while", Some(wait)),
-            None => delivery.await?,
+    /// The feed that a request is about, with its destinations.
+    fn feed(&self, request: &Request) -> Result<Feed, Error> {
+        let built_in = |name, destinations: &[Destination]| Feed {
+            name: FeedName::built_in(name),
+            table: self.table.clone(),
+            template: self.template.clone(),
+            destinations: destinations.to_vec(),
+            channel: String::new(),
+            webhook: None,
         };
+        Ok(match self.source {
+            // Without a token there is no Pushover.
+            Source::Github if self.pushover.is_some() => {
+                built_in("github", &[Destination::Mastodon, Destination::Pushover])
+            }
+            Source::Github => built_in("github", &[Destination::Mastodon]),
+            Source::Hatebu => built_in("hatebu", &[Destination::Mastodon]),
+            Source::Listed => {
+                let listed = Listed::of_entry(request.feed.clone(), &self.secrets.policy)?;
+                Feed {
+                    table: self.table.of_feed(listed.name.clone()),
+                    name: listed.name,
+                    template: Template::parse(&listed.text)?,
+                    destinations: listed.destinations,
+                    channel: listed.channel.unwrap_or_default(),
+                    webhook: listed.webhook.map(|address| self.secrets.address(&address)),
+                }
+            }
+        })
+    }
+
+    /// What is the same for all deliveries: the pause that a destination asked for, the log line, the numbers.
+    async fn deliver(&self, destination: Destination, job: &Job) -> Result<DeliveryReport, Error> {
+        let started = self.clock.now();
+        let whom = whom(destination, job);
+        let result = match self.blocked(&whom, started) {
+            Some(wait) => DeliveryResult::failed("the destination asked to be left alone for a while", Some(wait)),
+            None => match destination {
+                Destination::Mastodon => self.to_mastodon(job).await?,
+                Destination::Pushover => self.to_pushover(job).await?,
+                Destination::Slack => self.to_slack(job).await?,
+                Destination::Webhook => self.to_webhook(job).await?,
+            },
+        };
+        let destination = destination.name();
         let took = self.clock.now().since(started);
-        self.leave_alone(destination, &result);
+        self.leave_alone(whom, &result);
         let counted = match &result {
             DeliveryResult::Delivered { .. } => Some(metric::DELIVERIES),
-            DeliveryResult::Failed { .. } | DeliveryResult::Refused { .. } | DeliveryResult::Unsure { .. } => {
-                Some(metric::DELIVERY_FAILURES)
-            }
+            DeliveryResult::Failed { .. }
+            | DeliveryResult::Misconfigured { .. }
+            | DeliveryResult::Refused { .. }
+            | DeliveryResult::Unsure { .. } => Some(metric::DELIVERY_FAILURES),
             _ => None,
         };
         if let Some(counted) = counted {
-            counted.with("Destination", destination).add(1);
-            metric::DELIVERY_LATENCY.with("Destination", destination).took(took);
+            counted.add(1);
         }
         log(job.id.as_str(), destination, &result, took);
         Ok(DeliveryReport { destination: destination.to_owned(), result })
     }
 
     async fn to_mastodon(&self, job: &Job) -> Result<DeliveryResult, Error> {
-        let limit = self.limit(job.deadline).await;
-        let text = match self.template.render(&job.parts, limit) {
+        let Some(mastodon) = &self.mastodon else { return Ok(not_there(Destination::Mastodon)) };
+        let limit = self.limit(mastodon, job.deadline).await;
+        let text = match job.template.render(&job.parts, limit) {
             Ok(text) => text,
             Err(error) => return Ok(DeliveryResult::Refused { reason: error.to_string() }),
         };
@@ -173,29 +250,30 @@ impl Notifier {
             return Ok(DeliveryResult::Shadow { text });
         }
         let (text, link) = (text.as_str(), job.link.as_str());
-        let idempotency_key = self.idempotency_key(MASTODON, &job.id);
+        let idempotency_key = idempotency_key(MASTODON, job);
         let idempotency_key = idempotency_key.as_str();
         // Whether an earlier attempt may have posted it.
         let doubted = &AtomicBool::new(false);
         let now = self.clock.now();
         // If it is not known since when the delivery is owed, the search goes back as far as it can.
         let since = job.owed_since.unwrap_or(Timestamp::from_millis(0));
-        let key_remembered = !job.resend && now.since(since) < KEY_REMEMBERED;
-        let run = delivery_run(&self.once, MASTODON, &job.id)?
+        let must_ask = job.resend || job.doubtful;
+        let key_remembered = !must_ask && now.since(since) < KEY_REMEMBERED;
+        let run = delivery_run(&self.once, job.table.feed_name(), MASTODON, &job.id)?
             .lease_until(job.deadline)
-            .doubtful(job.resend)
+            .doubtful(must_ask)
             .probe(async |claim: ichido::Claim| {
                 doubted.store(true, Ordering::Relaxed);
                 if key_remembered {
                     return Ok(Probed::NotDone);
                 }
-                match self.mastodon.find(text, link, since, claim.deadline()).await? {
+                match mastodon.find(text, link, since, claim.deadline()).await? {
                     Some(posted) => Ok(Probed::Done(posted)),
                     None => Ok(Probed::NotDone),
                 }
             })
             .work(async |claim: ichido::Claim| {
-                let posted = self.mastodon.post(text, idempotency_key, claim.deadline()).await;
+                let posted = mastodon.post(text, idempotency_key, claim.deadline()).await;
                 posted.map_err(|error| match error.into_failure() {
                     // An earlier attempt may still have posted it: this failure says nothing about that, and Mastodon was not searched.
                     ichido::Failure::Retry(error) if doubted.load(Ordering::Relaxed) && key_remembered => {
@@ -208,27 +286,34 @@ impl Notifier {
     }
 
     async fn to_pushover(&self, job: &Job) -> Result<DeliveryResult, Error> {
-        let Some(pushover) = &self.pushover else {
-            return Ok(DeliveryResult::Ignored { reason: "Pushover is not configured".into() });
-        };
+        let Some(pushover) = &self.pushover else { return Ok(not_there(Destination::Pushover)) };
         if !self.pushover_title.is_off() && !self.pushover_title.matches(&job.title) {
             return Ok(DeliveryResult::Ignored { reason: "its title does not match PUSHOVER_TITLE".into() });
         }
-        let message = &Message::new(&job.title, &job.link);
+        let message = match self.source {
+            Source::Github | Source::Hatebu => Message::new(&job.title, &job.link),
+            Source::Listed => match job.template.render_plain(&job.parts, pushover::LIMIT) {
+                Ok(text) => Message::new(&text, &job.link),
+                Err(error) => return Ok(DeliveryResult::Refused { reason: error.to_string() }),
+            },
+        };
+        let message = &message;
         if self.shadow {
             return Ok(DeliveryResult::Shadow { text: pushover::shown(message) });
         }
+        // `PUSHOVER_WHEN_UNSURE=repeat` is meant for a lost answer. After a restore it would repeat everything that is in the feed.
+        let repeats = pushover.when_unsure == WhenUnsure::Repeat && !job.doubtful;
         // An operator who sends a dead letter again has decided to repeat it.
-        let repeat = pushover.when_unsure == WhenUnsure::Repeat || job.resend;
-        let run = delivery_run(&self.once, PUSHOVER, &job.id)?
+        let repeat = repeats || job.resend;
+        let run = delivery_run(&self.once, job.table.feed_name(), Destination::Pushover.name(), &job.id)?
             .lease_until(job.deadline)
+            .doubtful(job.doubtful)
             .probe(async |_: ichido::Claim| {
                 if repeat {
                     return Ok(Probed::NotDone);
                 }
-                Err(DeliveryError::Unsure {
-                    reason: "an earlier attempt got no answer, and Pushover cannot be asked".into(),
-                })
+                let why = if job.doubtful { "the table was restored" } else { "an earlier attempt got no answer" };
+                Err(DeliveryError::Unsure { reason: format!("{why}, and Pushover cannot be asked") })
             })
             .work(async |claim: ichido::Claim| {
                 pushover.send(message, claim.deadline()).await.map_err(DeliveryError::into_failure)
@@ -236,24 +321,90 @@ impl Notifier {
         let result = result_of(run.await, |pushed: Pushed| pushed.id);
         // With `repeat` a message without an answer is simply sent again.
         Ok(match result {
-            DeliveryResult::Unsure { reason } if pushover.when_unsure == WhenUnsure::Repeat => {
-                DeliveryResult::failed(reason, None)
-            }
+            DeliveryResult::Unsure { reason } if repeats => DeliveryResult::failed(reason, None),
             result => result,
         })
     }
 
-    /// The same for every attempt at this delivery, and different for every other delivery.
-    fn idempotency_key(&self, destination: &str, id: &EntryId) -> String {
-        let mut digest = Sha256::new();
-        for part in [self.source.name(), id.as_str(), destination] {
-            digest_part(&mut digest, part);
+    async fn to_slack(&self, job: &Job) -> Result<DeliveryResult, Error> {
+        let Some(slack) = &self.slack else { return Ok(not_there(Destination::Slack)) };
+        let text = match job.template.render_plain(&job.parts, slack::LIMIT) {
+            Ok(text) => text,
+            Err(error) => return Ok(DeliveryResult::Refused { reason: error.to_string() }),
+        };
+        if self.shadow {
+            return Ok(DeliveryResult::Shadow { text });
         }
-        hex::encode(&digest.finalize()[..16])
+        let name = Destination::Slack.name();
+        let (text, key) = (text.as_str(), idempotency_key(name, job));
+        let key = key.as_str();
+        let since = job.owed_since.unwrap_or(Timestamp::from_millis(0));
+        let run = delivery_run(&self.once, job.table.feed_name(), name, &job.id)?
+            .lease_until(job.deadline)
+            .doubtful(job.resend || job.doubtful)
+            .probe(async |claim: ichido::Claim| match slack.find(&job.channel, key, since, claim.deadline()).await? {
+                Some(sent) => Ok(Probed::Done(sent)),
+                None => Ok(Probed::NotDone),
+            })
+            .work(async |claim: ichido::Claim| {
+                let sent = slack.post(&job.channel, text, key, claim.deadline()).await;
+                sent.map_err(DeliveryError::into_failure)
+            });
+        Ok(result_of(run.await, |sent: Sent| sent.ts))
+    }
+
+    async fn to_webhook(&self, job: &Job) -> Result<DeliveryResult, Error> {
+        let (Some(webhook), Some(url)) = (&self.webhook, &job.webhook) else {
+            return Ok(not_there(Destination::Webhook));
+        };
+        let text = match job.template.render_plain(&job.parts, webhook::LIMIT) {
+            Ok(text) => text,
+            Err(error) => return Ok(DeliveryResult::Refused { reason: error.to_string() }),
+        };
+        if self.shadow {
+            return Ok(DeliveryResult::Shadow { text });
+        }
+        let body = &webhook::Body {
+            feed: job.feed.as_str(),
+            id: job.id.as_str(),
+            title: &job.title,
+            link: &job.link,
+            author: &job.parts.author,
+            content: &job.parts.content,
+            categories: &job.categories,
+            enclosure: &job.parts.enclosure,
+            published: &job.published,
+            text: &text,
+        };
+        let name = Destination::Webhook.name();
+        let key = idempotency_key(name, job);
+        let key = key.as_str();
+        // A lost answer is repeated with the same key. After a restore that would repeat everything that is in the feed, long after
+        // receivers have forgotten their keys. An operator who sends a dead letter again has decided to repeat it.
+        let repeats = !job.doubtful;
+        let repeat = repeats || job.resend;
+        let run = delivery_run(&self.once, job.table.feed_name(), name, &job.id)?
+            .lease_until(job.deadline)
+            .doubtful(job.doubtful)
+            .probe(async |_: ichido::Claim| {
+                if repeat {
+                    return Ok(Probed::NotDone);
+                }
+                let reason = "the table was restored, and a webhook cannot be asked".to_owned();
+                Err(DeliveryError::Unsure { reason })
+            })
+            .work(async |claim: ichido::Claim| {
+                let accepted = webhook.post(url, body, key, claim.deadline()).await;
+                accepted.map_err(DeliveryError::into_failure)
+            });
+        Ok(match result_of(run.await, |accepted: Accepted| accepted.id) {
+            DeliveryResult::Unsure { reason } if repeats => DeliveryResult::failed(reason, None),
+            result => result,
+        })
     }
 
     /// How long a post may be: from memory, else from the table, else from the instance, which is asked once per day.
-    async fn limit(&self, until: Timestamp) -> Limit {
+    async fn limit(&self, mastodon: &Mastodon, until: Timestamp) -> Limit {
         let now = self.clock.now();
         let fresh = |known: &(Limit, Timestamp)| now.since(known.1) < LIMIT_KEPT;
         let remembered = *telemetry::lock(&self.memory.limit);
@@ -263,7 +414,7 @@ impl Notifier {
         let stored = self.table.limit().await.ok().flatten();
         let known = match stored.filter(fresh) {
             Some(known) => known,
-            None => match self.mastodon.limit(until).await {
+            None => match mastodon.limit(until).await {
                 Ok(limit) => {
                     if let Err(error) = self.table.save_limit(limit, now).await {
                         tracing::debug!(error = %error, "could not save the limit of the Mastodon instance: {error}");
@@ -286,16 +437,19 @@ impl Notifier {
         known.0
     }
 
-    fn blocked(&self, destination: &'static str, now: Timestamp) -> Option<Duration> {
+    fn blocked(&self, whom: &str, now: Timestamp) -> Option<Duration> {
         let blocked = telemetry::lock(&self.memory.blocked);
-        blocked.get(destination).map(|until| until.since(now)).filter(|wait| !wait.is_zero())
+        blocked.get(whom).map(|until| until.since(now)).filter(|wait| !wait.is_zero())
     }
 
-    fn leave_alone(&self, destination: &'static str, result: &DeliveryResult) {
+    fn leave_alone(&self, whom: String, result: &DeliveryResult) {
         if let DeliveryResult::Failed { retry_after_secs: Some(seconds), .. } = result {
             let until = self.clock.now() + Duration::from_secs(*seconds).min(MAX_BLOCKED);
             let mut blocked = telemetry::lock(&self.memory.blocked);
-            blocked.insert(destination, until);
+            // One address per feed; those whose time is over are forgotten.
+            let now = self.clock.now();
+            blocked.retain(|_, until| *until > now);
+            blocked.insert(whom, until);
         }
     }
 
@@ -305,9 +459,11 @@ impl Notifier {
         since: Timestamp,
         until: Timestamp,
     ) -> Result<(Vec<mastodon::Status>, mastodon::Coverage), DeliveryError> {
+        let Some(mastodon) = &self.mastodon else {
+            return Err(DeliveryError::Misconfigured { reason: "there is no token for Mastodon".to_owned() });
+        };
         let mut statuses = Vec::new();
-        let coverage = self
-            .mastodon
+        let coverage = mastodon
             .recent(since, until, |status| {
                 statuses.push(status.clone());
                 false
@@ -315,6 +471,85 @@ impl Notifier {
             .await?;
         Ok((statuses, coverage))
     }
+}
+
+/// The texts of an entry of a feed of the list. An entry without a title has the beginning of its content for one.
+pub(super) fn listed_parts(
+    title: &str,
+    link: &str,
+    author: &str,
+    content: &str,
+    categories: &[String],
+    enclosure: &str,
+) -> Parts {
+    let title = match title {
+        "" => text::shorten(content, TITLE_OF_CONTENT.characters, TITLE_OF_CONTENT),
+        title => title.to_owned(),
+    };
+    Parts {
+        title,
+        link: link.to_owned(),
+        author: author.to_owned(),
+        content: content.to_owned(),
+        categories: categories.join(", "),
+        enclosure: enclosure.to_owned(),
+    }
+}
+
+/// A feed, as far as the delivery of an entry needs it.
+struct Feed {
+    name: FeedName,
+    table: Table,
+    template: Template,
+    destinations: Vec<Destination>,
+    channel: String,
+    webhook: Option<secret::Source>,
+}
+
+/// Where the addresses of the list's feeds come from.
+#[derive(Debug, Clone)]
+pub struct Secrets {
+    /// Which addresses may be used.
+    pub policy: Policy,
+    /// The client that reads secrets, and what stands before their names. `None`: there are none.
+    pub named: Option<(Aws, String)>,
+}
+
+impl Secrets {
+    pub(crate) fn address(&self, address: &Address) -> secret::Source {
+        match (address, &self.named) {
+            (Address::Secret(name), Some((aws, prefix))) => {
+                secret::Source::named(aws.clone(), format!("{prefix}{name}"))
+            }
+            // It is not a URL, and the error says so.
+            (Address::Secret(_), None) => secret::Source::Fixed(Secret::new("")),
+            (Address::Url(url), _) => secret::Source::Fixed(Secret::new(url.as_str())),
+        }
+    }
+}
+
+/// Who asks to be left alone: Mastodon and Pushover are the same for all feeds, a channel and a webhook are not.
+fn whom(destination: Destination, job: &Job) -> String {
+    match destination {
+        Destination::Mastodon | Destination::Pushover => destination.name().to_owned(),
+        Destination::Slack => format!("slack {}", job.channel),
+        Destination::Webhook => format!("webhook {}", job.feed),
+    }
+}
+
+/// A feed names a destination that the function has no token for.
+fn not_there(destination: Destination) -> DeliveryResult {
+    let name = destination.name();
+    DeliveryResult::Misconfigured { reason: format!("the feed names {name}, and the notifier has no token for it") }
+}
+
+/// The same for every attempt at this delivery, and different for every other delivery.
+fn idempotency_key(destination: &str, job: &Job) -> String {
+    let mut digest = Sha256::new();
+    for part in [job.feed.as_str(), job.id.as_str(), destination] {
+        digest_part(&mut digest, part);
+    }
+    hex::encode(&digest.finalize()[..16])
 }
 
 /// What a run of the library came to, for the report.
@@ -335,9 +570,8 @@ fn result_of<T>(
         ichido::Error::Work(error) | ichido::Error::Probe(error) => match error {
             DeliveryError::Refused { reason } => DeliveryResult::Refused { reason },
             DeliveryError::NotNow { reason, retry_after } => DeliveryResult::failed(reason, retry_after),
-            error @ (DeliveryError::Unsure { .. } | DeliveryError::Misconfigured { .. }) => {
-                DeliveryResult::failed(error.to_string(), None)
-            }
+            error @ DeliveryError::Unsure { .. } => DeliveryResult::failed(error.to_string(), None),
+            error @ DeliveryError::Misconfigured { .. } => DeliveryResult::Misconfigured { reason: error.to_string() },
         },
         other => DeliveryResult::failed(other.to_string(), None),
     }
@@ -360,6 +594,7 @@ fn log(entry_id: &str, destination: &str, delivery: &DeliveryResult, took: Durat
             return;
         }
         DeliveryResult::Failed { reason, .. }
+        | DeliveryResult::Misconfigured { reason }
         | DeliveryResult::Refused { reason }
         | DeliveryResult::Unsure { reason } => {
             tracing::warn!(

@@ -34,7 +34,10 @@ enum Part {
     Title,
     Link,
     Author,
-    Comment,
+    /// `{comment}` and `{content}` are the same: of a bookmark the content is its comment.
+    Content,
+    Categories,
+    Enclosure,
 }
 
 impl Part {
@@ -43,7 +46,9 @@ impl Part {
             "title" => Part::Title,
             "link" => Part::Link,
             "author" => Part::Author,
-            "comment" => Part::Comment,
+            "comment" | "content" => Part::Content,
+            "categories" => Part::Categories,
+            "enclosure" => Part::Enclosure,
             _ => return None,
         })
     }
@@ -55,7 +60,10 @@ pub struct Parts {
     pub title: String,
     pub link: String,
     pub author: String,
-    pub comment: String,
+    pub content: String,
+    /// Separated by commas.
+    pub categories: String,
+    pub enclosure: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +72,8 @@ enum Piece {
     Part(Part),
 }
 
-/// A format such as `[GH] {title} {link}`: words of literals and `{title}`, `{link}`, `{author}`, `{comment}`.
+/// A format such as `[GH] {title} {link}`: words of literals and `{title}`, `{link}`, `{author}`, `{content}` (or `{comment}`),
+/// `{categories}`, `{enclosure}`.
 ///
 /// A word whose parts are all empty is left out with its literals (`id:{author}`). A word of punctuation only (`>`) is left
 /// out, too, if it would no longer be between two parts.
@@ -75,7 +84,9 @@ pub struct Template {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    #[error("the template {template:?} names {{{name}}}; use {{title}}, {{link}}, {{author}} or {{comment}}")]
+    #[error(
+        "the template {template:?} names {{{name}}}; use {{title}}, {{link}}, {{author}}, {{content}}, {{categories}} or {{enclosure}}"
+    )]
     Unknown { template: String, name: String },
     #[error("the template {template:?} has a brace that is not closed or not opened")]
     Brace { template: String },
@@ -114,18 +125,29 @@ impl Template {
         Ok(pieces)
     }
 
-    /// The text to post, within the limit.
+    /// The text to post, within the limit, for a destination where `@name` and `#tag` mean something.
     pub fn render(&self, parts: &Parts, limit: Limit) -> Result<String, Error> {
+        self.within(parts, limit, neutralise)
+    }
+
+    /// The text to post, within the limit, for a destination that takes text for text.
+    pub fn render_plain(&self, parts: &Parts, limit: Limit) -> Result<String, Error> {
+        self.within(parts, limit, undirected)
+    }
+
+    fn within(&self, parts: &Parts, limit: Limit, harmless: fn(&str) -> String) -> Result<String, Error> {
         let mut parts = Parts {
-            title: neutralise(&parts.title),
-            author: neutralise(&parts.author),
-            comment: neutralise(&parts.comment),
+            title: harmless(&parts.title),
+            author: harmless(&parts.author),
+            content: harmless(&parts.content),
+            categories: harmless(&parts.categories),
             link: parts.link.trim().to_owned(),
+            enclosure: parts.enclosure.trim().to_owned(),
         };
         let mut text = self.fill(&parts);
-        // The comment first, then the title. The text is counted again after each cut, because a word
+        // The content first, the title last. The text is counted again after each cut, because a word
         // that becomes empty is left out with its literals.
-        for shortened in [Part::Comment, Part::Title] {
+        for shortened in [Part::Content, Part::Categories, Part::Title] {
             let counted = count(&text, limit);
             if counted <= limit.characters {
                 return Ok(text);
@@ -205,7 +227,9 @@ impl Parts {
             Part::Title => &self.title,
             Part::Link => &self.link,
             Part::Author => &self.author,
-            Part::Comment => &self.comment,
+            Part::Content => &self.content,
+            Part::Categories => &self.categories,
+            Part::Enclosure => &self.enclosure,
         }
     }
 
@@ -214,7 +238,9 @@ impl Parts {
             Part::Title => self.title = text,
             Part::Link => self.link = text,
             Part::Author => self.author = text,
-            Part::Comment => self.comment = text,
+            Part::Content => self.content = text,
+            Part::Categories => self.categories = text,
+            Part::Enclosure => self.enclosure = text,
         }
     }
 }
@@ -333,6 +359,11 @@ fn neutralise(text: &str) -> String {
     out
 }
 
+/// Text of the feed without the characters that reverse the direction of writing.
+fn undirected(text: &str) -> String {
+    text.trim().chars().filter(|c| !matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')).collect()
+}
+
 /// ZERO WIDTH SPACE. It ends a name and a tag. (U+200C would not: it is allowed in tags.)
 pub(crate) const SEPARATOR: char = '\u{200B}';
 
@@ -345,7 +376,8 @@ mod tests {
     const LINK: &str = "https://example.com/a/very/long/path?that=counts&as=23";
 
     fn parts(author: &str, comment: &str, title: &str) -> Parts {
-        Parts { title: title.into(), link: LINK.into(), author: author.into(), comment: comment.into() }
+        let (title, author, content) = (title.into(), author.into(), comment.into());
+        Parts { title, link: LINK.into(), author, content, ..Parts::default() }
     }
 
     fn render(template: &str, parts: &Parts) -> String {
@@ -416,6 +448,25 @@ mod tests {
     }
 
     #[test]
+    fn categories_and_enclosures_are_parts_like_others_and_empty_ones_leave_no_gap() {
+        let full = Parts {
+            categories: "rust, feeds".into(),
+            enclosure: "https://x.example/1.mp3".into(),
+            ..parts("", "C", "T")
+        };
+        let template = "{title} ({categories}) {content} {enclosure} {link}";
+        assert_eq!(render(template, &full), format!("T (rust, feeds) C https://x.example/1.mp3 {LINK}"));
+        assert_eq!(render(template, &parts("", "", "T")), format!("T {LINK}"));
+    }
+
+    #[test]
+    fn plain_text_stays_as_it_is_but_for_the_direction_of_writing() {
+        let parts = parts("", "", "@here #tag \u{202E}gro.live");
+        let text = Template::parse(GITHUB).unwrap().render_plain(&parts, Limit::MASTODON).unwrap();
+        assert_eq!(text, format!("[GH] @here #tag gro.live {LINK}"));
+    }
+
+    #[test]
     fn a_template_that_cannot_work_says_why() {
         assert!(matches!(Template::parse("{titel}"), Err(TemplateError::Unknown { name, .. }) if name == "titel"));
         assert!(matches!(Template::parse("{title"), Err(TemplateError::Brace { .. })));
@@ -438,7 +489,7 @@ mod tests {
                 characters in 60_usize..200,
             ) {
                 let limit = Limit { characters, url: 23 };
-                let parts = Parts { title, link: LINK.into(), author, comment };
+                let parts = Parts { title, link: LINK.into(), author, content: comment, ..Parts::default() };
                 match Template::parse(HATEBU).unwrap().render(&parts, limit) {
                     Ok(text) => {
                         prop_assert!(count(&text, limit) <= characters);

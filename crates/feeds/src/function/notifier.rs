@@ -1,23 +1,24 @@
-//! `github-notifier` and `hatebu-notifier`: deliver one entry to each of its destinations.
+//! `github-notifier`, `hatebu-notifier` and `feeds-notifier`: deliver one entry to each of its destinations.
 //!
-//! Beside the subscriber's request they take `{"command": "shadow-report"}`.
+//! Beside the subscriber's request they take `{"command": "shadow-report"}`; `feeds-notifier` with `"feed": {"name": …}`.
 
 use std::{sync::Arc, time::Duration};
 
 use function::{Aws, Env, Error, Handler, LambdaEvent, Value, secret};
 use ichido::{Clock, Once, SystemClock, Timestamp};
 use serde_json::json;
+use slack_api::WebApi;
 
-use super::{command, deadline};
+use super::{command, deadline, table_of};
 use crate::{
     delivery::{
         message::Request,
-        notify::{Memory, Notifier},
+        notify::{Memory, Notifier, Secrets},
         shadow,
     },
     entry::Source,
-    outside::{destination, mastodon::Mastodon, pushover::Pushover},
-    settings::{NotifierSettings, PushoverSettings},
+    outside::{destination, mastodon::Mastodon, pushover::Pushover, slack::Slack, webhook::Webhook},
+    settings::{MastodonSettings, NotifierSettings, PushoverSettings, SlackSettings},
     table::Table,
 };
 
@@ -26,21 +27,41 @@ const RESERVE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn build(source: Source, env: Env, aws: Aws) -> Result<Handler, Error> {
     let settings = NotifierSettings::read(source, &env)?;
+    let failed = |error: &dyn std::fmt::Display| Error::failed("Start", error);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let client = destination::client().map_err(|error| Error::failed("Start", error))?;
+    let client = destination::client().map_err(|error| failed(&error))?;
     let secret = |parameter: String| secret::Source::named(aws.clone(), parameter);
     let table = Table::new(aws.dynamodb(), settings.table);
-    let mastodon_token = secret(settings.mastodon_token_parameter);
+    let mastodon = settings.mastodon.map(|MastodonSettings { url, token_parameter, visibility }| {
+        Mastodon::new(client.clone(), url, secret(token_parameter), visibility, clock.clone())
+    });
     let pushover = settings.pushover.map(|PushoverSettings { url, token_parameter, user_parameter, when_unsure }| {
         let (token, user) = (secret(token_parameter), secret(user_parameter));
         Pushover::new(client.clone(), url, token, user, when_unsure, clock.clone())
     });
+    let slack = match settings.slack {
+        Some(SlackSettings { api_url, token_parameter }) => {
+            let api = WebApi::new(api_url, secret(token_parameter)).map_err(|error| failed(&error))?;
+            Some(Slack::new(api, clock.clone()))
+        }
+        None => None,
+    };
+    let webhook = match settings.webhook_key_parameter {
+        Some(parameter) => {
+            let webhook = Webhook::new(settings.policy.clone(), secret(parameter), clock.clone());
+            Some(webhook.map_err(|error| failed(&error))?)
+        }
+        None => None,
+    };
     let notifier = Arc::new(Notifier {
         source,
         once: Once::builder(table.claims()).clock(clock.clone()).observer(telemetry::Watch).build(),
         table,
-        mastodon: Mastodon::new(client, settings.mastodon_url, mastodon_token, settings.visibility, clock.clone()),
+        mastodon,
         pushover,
+        slack,
+        webhook,
+        secrets: Secrets { policy: settings.policy, named: Some((aws.clone(), settings.secrets_prefix)) },
         pushover_title: settings.pushover_title,
         template: settings.template,
         shadow: settings.shadow,
@@ -61,16 +82,22 @@ async fn handle(notifier: &Notifier, event: LambdaEvent<Value>) -> Result<Value,
             let request: Request =
                 serde_json::from_value(event.payload).map_err(|error| Error::failed("Event", error))?;
             let response = notifier.notify(&request, until).await.map_err(|error| Error::failed("Event", error))?;
-            Ok(json!(response))
+            match response.failure() {
+                Some(kind) => Err(Error::failed(kind, json!(response))),
+                None => Ok(json!(response)),
+            }
         }
-        Some("shadow-report") => shadow_report(notifier, now, until).await,
+        Some("shadow-report") => {
+            let table = table_of(notifier.source, &notifier.table, &event)?;
+            shadow_report(notifier, &table, now, until).await
+        }
         Some(other) => Err(Error::failed("Event", format_args!("there is no command {other}"))),
     }
 }
 
-async fn shadow_report(notifier: &Notifier, now: Timestamp, until: Timestamp) -> Result<Value, Error> {
+async fn shadow_report(notifier: &Notifier, table: &Table, now: Timestamp, until: Timestamp) -> Result<Value, Error> {
     let failed = |error: &dyn std::fmt::Display| Error::failed("ShadowReport", error);
-    let rehearsed = shadow::rehearsed(&notifier.table).await.map_err(|error| failed(&error))?;
+    let rehearsed = shadow::rehearsed(table).await.map_err(|error| failed(&error))?;
     let since = shadow::since(&rehearsed).unwrap_or(now);
     let (statuses, coverage) = notifier.statuses(since, until).await.map_err(|error| failed(&error))?;
     Ok(json!(shadow::compare(rehearsed, statuses, coverage)))

@@ -1,11 +1,13 @@
-//! `github-subscriber` and `hatebu-subscriber`: read the feed, record what is new as owed, and have it delivered.
+//! `github-subscriber`, `hatebu-subscriber` and, for the feeds of the list, `feeds-subscriber` ([`super::listed`]): read the feed, record what is new as owed, and have it delivered.
 //!
-//! Beside the schedule's event they take `{"command": "dead-letters"}`, `{"command": "resend", "entryId": …}` and
-//! `{"command": "drop", "entryId": …}`.
+//! Beside the schedule's event they take `{"command": "dead-letters"}`, `{"command": "resend", "entryId": …}`,
+//! `{"command": "drop", "entryId": …}`, `{"command": "rehearsed", "since": milliseconds}` and
+//! `{"command": "resend-rehearsed", "entryId": …}`.
 //!
 //! A run may die between any two of its steps. If it dies while it reads, the next run reads the same entries again. If it
 //! dies while it delivers, the next run finds the entries owed, and the notifier's claims tell what was done. A feed that
-//! cannot be read does not hold up what is owed.
+//! cannot be read does not hold up what is owed. A run that did its work and leaves something for a person to look at
+//! ([`Trouble`]) ends in an error.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -16,46 +18,57 @@ use telemetry::metric;
 
 use super::{command, deadline};
 use crate::{
-    delivery::{letters, owed::Deliverer},
+    delivery::{letters, notify::MASTODON, owed::Deliverer},
     entry::{EntryId, Source},
+    list::FeedName,
     outside::{
         fetch::{self, Fetcher},
         invoke::Lambda,
     },
-    reading::{self, Read, Reader, count, pace::Pace},
-    settings::SubscriberSettings,
-    table::{Marker, Pending, Table},
+    reading::{self, Moved, Read, Reader, pace::Pace},
+    settings::OwnFeedSettings,
+    table::{self, FeedState, Marker, Pending, Table},
+    trouble::Trouble,
 };
 
 /// Most entries that one run delivers.
 const MAX_OWED_PER_RUN: usize = 200;
+/// The index may lag behind. So long after a dead letter it certainly shows it.
+const INDEX_LAG: Duration = Duration::from_secs(600);
 /// Time that is kept at the end of an invocation for writing to the table.
 const RESERVE: Duration = Duration::from_secs(3);
 
 pub(crate) async fn build(source: Source, env: Env, aws: Aws) -> Result<Handler, Error> {
-    let settings = SubscriberSettings::read(source, &env)?;
+    let (name, default_period) = if source == Source::Github { ("github", 5) } else { ("hatebu", 15) };
+    let OwnFeedSettings { subscriber: settings, url_parameter, filter, period } =
+        OwnFeedSettings::read(default_period, &env)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let table = Table::new(aws.dynamodb(), settings.table);
     let fetcher = Fetcher::new(settings.policy, clock.clone(), fastrand::f64);
+    let feed = FeedName::built_in(name);
     let subscriber = Arc::new(Subscriber {
-        source,
+        feed: feed.clone(),
         table: table.clone(),
         reader: Reader {
+            feed,
             source,
-            url: secret::Source::named(aws.clone(), settings.url_parameter),
+            url: secret::Source::named(aws.clone(), url_parameter),
             table: table.clone(),
             fetcher: fetcher.map_err(|error| Error::failed("Start", error))?,
             first_run: settings.first_run,
-            ignore: settings.ignore,
+            filter,
         },
         deliverer: Deliverer {
             table,
             notifier: Arc::new(Lambda::new(&aws.lambda(), settings.notifier)),
+            feed: Value::Null,
+            destinations: vec![MASTODON.to_owned()],
             give_up: settings.give_up,
             parallel: settings.parallel,
             clock: clock.clone(),
         },
-        pace: settings.pace,
+        pace: Pace { adaptive: settings.adaptive, period, run_every: period, longest: settings.longest },
+        told_every: period,
         clock,
     });
     Ok(function::handler(move |event| {
@@ -66,17 +79,19 @@ pub(crate) async fn build(source: Source, env: Env, aws: Aws) -> Result<Handler,
 
 /// What a subscriber is made of.
 pub struct Subscriber {
-    pub source: Source,
+    pub feed: FeedName,
     pub table: Table,
     pub reader: Reader,
     pub deliverer: Deliverer,
     pub pace: Pace,
+    /// The period of the alarm on the subscriber's errors.
+    pub told_every: Duration,
     pub clock: Arc<dyn Clock>,
 }
 
 impl std::fmt::Debug for Subscriber {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Subscriber").field("source", &self.source).finish_non_exhaustive()
+        f.debug_struct("Subscriber").field("feed", &self.feed).finish_non_exhaustive()
     }
 }
 
@@ -96,27 +111,26 @@ pub struct RunReport {
     /// Entries still owed.
     pub owed: usize,
     pub gap: bool,
+    /// What a person has to look at.
+    #[serde(skip)]
+    pub troubles: Vec<Trouble>,
 }
 
 impl Subscriber {
     async fn handle(&self, event: LambdaEvent<Value>) -> Result<Value, Error> {
-        let failed = |error: letters::Error| Error::failed("DeadLetters", error);
-        let id = || EntryId::from_table(event.payload.get("entryId").and_then(Value::as_str).unwrap_or_default());
-        let now = self.clock.now();
-        let changed = match command(&event) {
-            None => {
-                let report = self.run(deadline(&event, now)).await;
-                return Ok(json!(report.map_err(|error| Error::failed(error.kind(), error))?));
-            }
-            Some("dead-letters") => {
-                return Ok(json!({ "deadLetters": letters::list(&self.table).await.map_err(failed)? }));
-            }
-            Some("resend") => letters::resend(&self.table, &id(), now).await,
-            Some("drop") => letters::drop(&self.table, &id(), now).await,
-            Some(other) => return Err(Error::failed("Event", format_args!("there is no command {other}"))),
-        };
-        let marker = changed.map_err(failed)?;
-        Ok(json!({ "entryId": marker.entry.id, "state": marker.state }))
+        match command(&event) {
+            Some(name) => obey(name, &self.table, &event, self.clock.now()).await,
+            None => self.answer(&event).await,
+        }
+    }
+
+    /// A run, as the answer to a schedule's event.
+    pub(super) async fn answer(&self, event: &LambdaEvent<Value>) -> Result<Value, Error> {
+        let report = self.run(deadline(event, self.clock.now())).await;
+        let report = report.map_err(|error| Error::failed(error.kind(), error))?;
+        let Some(worst) = report.troubles.first() else { return Ok(json!(report)) };
+        let all: Vec<String> = report.troubles.iter().map(Trouble::to_string).collect();
+        Err(Error::failed(worst.kind(), all.join("; ")))
     }
 
     /// One run, which ends before `deadline`.
@@ -124,13 +138,12 @@ impl Subscriber {
         let started = self.clock.now();
         let mut report = RunReport { feed: "failed", ..RunReport::default() };
         let result = self.read_and_deliver(started, deadline.saturating_sub(RESERVE), &mut report).await;
-        count(metric::ENTRIES_OWED, report.owed);
+        metric::ENTRIES_OWED.add(report.owed as u64);
         if result.is_ok() {
-            // This is counted also if the feed was not due, because an alarm rings when nothing is counted.
             metric::FEED_READS.add(1);
         }
-        let feed = self.source.name();
-        let RunReport { feed: read, entries, new, settled, owed, dead, .. } = report;
+        let feed = self.feed.as_str();
+        let &RunReport { feed: read, entries, new, settled, owed, dead, .. } = &report;
         tracing::info!(
             feed,
             result = read,
@@ -153,23 +166,33 @@ impl Subscriber {
         report: &mut RunReport,
     ) -> Result<(), reading::Error> {
         // 1. What is known of the feed. If it is not due and nothing is owed, that was all.
-        let feed = self.table.feed().await?;
-        let due = feed.as_ref().and_then(|feed| feed.not_before).is_none_or(|at| at <= now);
-        let maybe_owed = feed.as_ref().is_none_or(|feed| feed.owed_left || feed.not_before.is_none());
+        let state = self.table.feed().await?;
+        if state.is_none() {
+            self.table.note_feed().await?;
+        }
+        let feed = state.as_ref().filter(|feed| feed.was_read());
+        let due = state.as_ref().and_then(|feed| feed.not_before).is_none_or(|at| at <= now);
+        let maybe_owed = state.as_ref().is_none_or(|feed| feed.owed_left || feed.not_before.is_none());
+        let (gap_at, moved_at) = (feed.and_then(|feed| feed.gap_at), feed.and_then(|feed| feed.moved_at));
+        let looking = self.any_dead(feed.and_then(|feed| feed.dead_at), now);
+        let troubles =
+            |dead, oldest, gap_at, moved_at| Trouble::of(now, self.told_every, dead, oldest, gap_at, moved_at);
         if !due && !maybe_owed {
             report.feed = "not due";
+            report.troubles = troubles(looking.await?, None, gap_at, moved_at);
             return Ok(());
         }
 
-        // 2. Fetch the feed and look up what is owed, at the same time.
+        // 2. Fetch the feed, and look up what is owed and whether something is dead, at the same time.
         let fetching =
-            async { if due { self.reader.fetch(feed.as_ref(), until.since(now)).await.map(Some) } else { Ok(None) } };
-        let (fetched, owed) = tokio::join!(fetching, self.table.pending(Pending::Owed, MAX_OWED_PER_RUN));
-        let mut owed = owed?;
+            async { if due { self.reader.fetch(state.as_ref(), until.since(now)).await.map(Some) } else { Ok(None) } };
+        let (fetched, owed, dead) =
+            tokio::join!(fetching, self.table.pending(Pending::Owed, MAX_OWED_PER_RUN), looking);
+        let (mut owed, dead) = (owed?, dead?);
 
         // 3. Record what is new as owed, and remember what was read.
         let read = match fetched {
-            Ok(Some(answer)) => self.reader.take_in(feed.as_ref(), answer, now).await.map(Some),
+            Ok(Some(answer)) => self.reader.take_in(feed, answer, now).await.map(Some),
             Ok(None) => Ok(None),
             Err(error) => Err(error),
         };
@@ -191,9 +214,72 @@ impl Subscriber {
         if let Some(at) = not_before {
             self.table.pause(at, report.owed > 0).await?;
         }
+        if let Err(reading::Error::Gone { url_digest, .. }) = &read {
+            self.table.note_gone(url_digest).await?;
+        }
+        let moved_at = match read.as_ref().ok().and_then(Option::as_ref).and_then(|read| read.moved.as_ref()) {
+            Some(moved) => self.note_moved(feed, moved, now).await?,
+            None => moved_at,
+        };
         read.inspect_err(reading::Error::count)?;
-        Ok(delivered?)
+        delivered?;
+
+        // 6. Say what a person has to look at.
+        let gap_at = if report.gap { Some(now) } else { gap_at };
+        report.troubles = troubles(report.dead > 0 || dead, tally.oldest, gap_at, moved_at);
+        Ok(())
     }
+
+    /// Notes that the feed redirects for ever, once per address. Returns since when.
+    async fn note_moved(
+        &self,
+        state: Option<&FeedState>,
+        moved: &Moved,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, table::Error> {
+        if let Some(known) = state.filter(|state| state.moved.as_ref() == Some(&moved.digest)) {
+            return Ok(known.moved_at);
+        }
+        let (feed, host) = (self.feed.as_str(), moved.host.as_str());
+        tracing::warn!(feed, host, "feed {feed} redirects to another address on {host} for ever; change its address");
+        self.table.note_moved(&moved.digest, now).await?;
+        Ok(Some(now))
+    }
+
+    /// Whether there is a dead letter. Without a note that there may be one, nothing is asked.
+    async fn any_dead(&self, noted_at: Option<Timestamp>, now: Timestamp) -> Result<bool, table::Error> {
+        let Some(noted_at) = noted_at else { return Ok(false) };
+        let any = !self.table.pending(Pending::Dead, 1).await?.is_empty();
+        if !any && now.since(noted_at) > INDEX_LAG {
+            self.table.none_dead(noted_at).await?;
+        }
+        Ok(any)
+    }
+}
+
+/// A command of an operator, about one feed.
+pub(super) async fn obey(
+    name: &str,
+    table: &Table,
+    event: &LambdaEvent<Value>,
+    now: Timestamp,
+) -> Result<Value, Error> {
+    let failed = |error: letters::Error| Error::failed("DeadLetters", error);
+    let id = EntryId::from_table(event.payload.get("entryId").and_then(Value::as_str).unwrap_or_default());
+    let changed = match name {
+        "dead-letters" => return Ok(json!({ "deadLetters": letters::list(table).await.map_err(failed)? })),
+        "rehearsed" => {
+            let since = event.payload.get("since").and_then(Value::as_u64).unwrap_or_default();
+            let rehearsed = letters::rehearsed(table, Timestamp::from_millis(since)).await.map_err(failed)?;
+            return Ok(json!({ "rehearsed": rehearsed }));
+        }
+        "resend" => letters::resend(table, &id, now).await,
+        "resend-rehearsed" => letters::resend_rehearsed(table, &id, now).await,
+        "drop" => letters::drop(table, &id, now).await,
+        other => return Err(Error::failed("Event", format_args!("there is no command {other}"))),
+    };
+    let marker = changed.map_err(failed)?;
+    Ok(json!({ "entryId": marker.entry.id, "state": marker.state }))
 }
 
 impl RunReport {

@@ -1,4 +1,5 @@
-//! Invokes the notifier synchronously, with two retries. An answer that says `FunctionError` counts as a failure.
+//! Invokes the notifier synchronously, with two retries. An answer that says `FunctionError` counts as a failure, unless it
+//! says what became of each delivery ([`MISCONFIGURED`], [`UNDELIVERED`]).
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,7 +7,7 @@ use aws_sdk_lambda::{error::DisplayErrorContext, primitives::Blob, types::Invoca
 use futures::future::BoxFuture;
 use ichido::{Clock, Timestamp};
 
-use crate::delivery::message::{Request, Response};
+use crate::delivery::message::{MISCONFIGURED, Request, Response, UNDELIVERED};
 
 /// How often a failed invocation is repeated.
 const RETRIES: u32 = 2;
@@ -60,14 +61,15 @@ impl Invoke for Lambda {
                 .map_err(|error| Error::Invoke(DisplayErrorContext(&error).to_string()))?;
             let payload = answer.payload.unwrap_or_else(|| Blob::new([]));
             if let Some(kind) = answer.function_error {
-                return Err(function_error(kind, payload.as_ref()));
+                return function_error(kind, payload.as_ref());
             }
             serde_json::from_slice(payload.as_ref()).map_err(|error| Error::Answer(error.to_string()))
         })
     }
 }
 
-fn function_error(kind: String, payload: &[u8]) -> Error {
+/// What the notifier's error says. It is an answer all the same if it says what became of each delivery.
+fn function_error(kind: String, payload: &[u8]) -> Result<Response, Error> {
     #[derive(serde::Deserialize, Default)]
     #[serde(rename_all = "camelCase", default)]
     struct Failure {
@@ -75,7 +77,11 @@ fn function_error(kind: String, payload: &[u8]) -> Error {
         error_message: String,
     }
     let failure: Failure = serde_json::from_slice(payload).unwrap_or_default();
-    Error::Function { kind: failure.error_type.unwrap_or(kind), message: failure.error_message }
+    let (kind, message) = (failure.error_type.unwrap_or(kind), failure.error_message);
+    match serde_json::from_str(&message) {
+        Ok(response) if kind == MISCONFIGURED || kind == UNDELIVERED => Ok(response),
+        _ => Err(Error::Function { kind, message }),
+    }
 }
 
 /// Invokes the notifier until it answers, [`RETRIES`] are used up, or the time is over.

@@ -5,6 +5,8 @@ pub mod fetch;
 pub mod invoke;
 pub mod mastodon;
 pub mod pushover;
+pub mod slack;
+pub mod webhook;
 
 use ichido::Timestamp;
 

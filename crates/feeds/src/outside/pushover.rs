@@ -17,6 +17,8 @@ use crate::delivery::text::{self, Limit};
 
 /// Pushover's limits, in characters.
 const MAX_MESSAGE: Limit = Limit { characters: 1_024, url: usize::MAX };
+/// For the text of a message: [`Message::new`] cuts what is longer because of its URLs.
+pub(crate) const LIMIT: Limit = Limit { characters: 1_000, url: 23 };
 const MAX_URL: usize = 512;
 
 /// What to do if a message may or may not have been sent.

@@ -63,6 +63,12 @@ impl Raw {
         Raw { text: String::new(), markup }
     }
 
+    /// A text that has no references to resolve.
+    pub(super) fn of_text(text: &str, markup: Markup) -> Self {
+        // The character that stands for `&` in documents of XML means nothing here.
+        Raw { text: text.replace('\u{1}', " "), markup }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.text.len()
     }

@@ -17,17 +17,23 @@ pub(super) fn decode<'a>(body: &'a [u8], charset: Option<&str>) -> Result<Cow<'a
     if let Some(encoding) = without_mark(body) {
         return Ok(encoding.decode_without_bom_handling(body).0);
     }
-    let named = match charset.map(str::trim).filter(|charset| !charset.is_empty()) {
-        Some(charset) => Some(charset.to_owned()),
-        None => declared(body),
-    };
-    let encoding = match named {
-        Some(name) => Encoding::for_label(name.as_bytes()).ok_or(super::Error::Encoding { name })?,
-        None => UTF_8,
+    let header = charset.map(str::trim).filter(|charset| !charset.is_empty()).map(str::to_owned);
+    let encoding = match (header.as_deref().and_then(label), declared(body)) {
+        (Some(encoding), _) => encoding,
+        // A header that names no encoding says nothing, if the document does.
+        (None, Some(name)) => label(&name).ok_or(super::Error::Encoding { name })?,
+        (None, None) => match header {
+            Some(name) => return Err(super::Error::Encoding { name }),
+            None => UTF_8,
+        },
     };
     // A document whose declaration can be read as ASCII is not UTF-16, whatever it says.
     let encoding = if encoding == UTF_16LE || encoding == UTF_16BE { UTF_8 } else { encoding };
     Ok(encoding.decode_without_bom_handling(body).0)
+}
+
+fn label(name: &str) -> Option<&'static Encoding> {
+    Encoding::for_label(name.as_bytes())
 }
 
 /// UTF-16 without a byte order mark is recognised by the first two characters, `<` and one more.

@@ -241,11 +241,23 @@ pub(crate) fn reference<'b>(rest: &str, buffer: &'b mut [u8; 4]) -> Option<(&'b 
                 Some(hex) => u32::from_str_radix(hex, 16).ok()?,
                 None => number.parse().ok()?,
             };
-            &*char::from_u32(code)?.encode_utf8(buffer)
+            &*char::from_u32(meant(code))?.encode_utf8(buffer)
         }
         None => resolve_html5_entity(name)?,
     };
     Some((text, end + 1))
+}
+
+/// The character that a number means. Numbers from 128 to 159 are characters of Windows-1252, as browsers read them.
+fn meant(code: u32) -> u32 {
+    match u8::try_from(code) {
+        Ok(byte @ 0x80..=0x9f) => {
+            let bytes = [byte];
+            let text = encoding_rs::WINDOWS_1252.decode_without_bom_handling(&bytes).0;
+            text.chars().next().map_or(code, u32::from)
+        }
+        _ => code,
+    }
 }
 
 /// Whether this becomes a space in a line: white space of any kind, and control characters.

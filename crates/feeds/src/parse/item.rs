@@ -1,17 +1,21 @@
 //! One entry: first a draft of what its elements say, then an [`Entry`] with plain text of limited length.
 
 use jiff::Timestamp;
+use sha2::{Digest, Sha256};
 use url::Url;
 
 use super::{
     MAX_AUTHOR, MAX_LINK, MAX_TITLE,
     content::{Content, Raw},
-    date, is_web,
+    date, html, is_web,
     problem::{Problem, Problems},
     vocabulary::Field,
 };
-use crate::entry::{Entry, EntryId, Source, prefix};
+use crate::entry::{Entry, EntryId, Source, digest_part, prefix};
 
+/// Most categories of an entry, and the longest of them in bytes.
+const MAX_CATEGORIES: usize = 20;
+const MAX_CATEGORY: usize = 200;
 /// How much of an unreadable date is shown, in bytes.
 const SHOWN_OF_DATE: usize = 40;
 
@@ -21,6 +25,8 @@ pub(super) struct Draft {
     about: Option<String>,
     id: Option<String>,
     guid: Option<String>,
+    /// Whether the guid says of itself that it is no link.
+    guid_is_opaque: bool,
     title: String,
     link: Option<String>,
     other_link: Option<String>,
@@ -30,6 +36,10 @@ pub(super) struct Draft {
     author: String,
     content: Option<Raw>,
     summary: Option<Raw>,
+    categories: Vec<String>,
+    enclosure: Option<String>,
+    /// `xml:base` of the entry.
+    pub(super) base: Option<Url>,
 }
 
 /// What is the same for all entries of a document.
@@ -56,6 +66,11 @@ impl Draft {
             Field::Summary => self.summary = Some(raw),
             Field::Id => self.id = self.id.take().or_else(|| Some(text())),
             Field::Guid => self.guid = self.guid.take().or_else(|| Some(text())),
+            Field::OpaqueGuid => {
+                self.guid_is_opaque |= self.guid.is_none();
+                self.guid = self.guid.take().or_else(|| Some(text()));
+            }
+            Field::Category => self.add_category(&text()),
             Field::Title if self.title.is_empty() => self.title = raw.plain(),
             Field::Link => self.link = self.link.take().or_else(filled),
             Field::Date => self.date = self.date.take().or_else(filled),
@@ -71,9 +86,20 @@ impl Draft {
         slot.get_or_insert(href);
     }
 
+    pub(super) fn add_category(&mut self, category: &str) {
+        let category = cut(html::one_line(category), MAX_CATEGORY);
+        if !category.is_empty() && self.categories.len() < MAX_CATEGORIES && !self.categories.contains(&category) {
+            self.categories.push(category);
+        }
+    }
+
+    pub(super) fn set_enclosure(&mut self, href: String) {
+        self.enclosure.get_or_insert(href);
+    }
+
     /// The first candidate for an id that is more than white space.
-    pub(super) fn id(&self, position: usize, problems: &mut Problems) -> Option<EntryId> {
-        let candidates = [&self.id, &self.about, &self.guid, &self.link, &self.other_link];
+    pub(super) fn id(&self, source: Source, position: usize, problems: &mut Problems) -> Option<EntryId> {
+        let candidates = [&self.id, &self.about, &self.guid, &self.link, &self.other_link, &self.enclosure];
         let mut blank = false;
         let id = candidates.into_iter().flatten().find_map(|candidate| {
             let id = EntryId::from_feed(candidate);
@@ -83,10 +109,25 @@ impl Draft {
         if blank {
             problems.push(Problem::BlankId { position });
         }
+        let id = id.or_else(|| if source == Source::Listed { self.id_of_texts() } else { None });
         if id.is_none() {
             problems.push(Problem::NoId { position });
         }
         id
+    }
+
+    /// The id of an entry that has neither an id nor a link: a digest of what it says. `None` if it says nothing.
+    fn id_of_texts(&self) -> Option<EntryId> {
+        let raw = |raw: &Option<Raw>| raw.as_ref().map(Raw::plain).unwrap_or_default();
+        let texts = [self.title.clone(), raw(&self.content), raw(&self.summary), self.date.clone().unwrap_or_default()];
+        if texts[..3].iter().all(String::is_empty) {
+            return None;
+        }
+        let mut digest = Sha256::new();
+        for text in &texts {
+            digest_part(&mut digest, text);
+        }
+        EntryId::from_feed(&format!("text:{}", hex::encode(&digest.finalize()[..16])))
     }
 
     pub(super) fn into_entry(
@@ -97,7 +138,9 @@ impl Draft {
         problems: &mut Problems,
     ) -> Entry {
         let link = self.link.or(self.other_link);
-        let link = absolute(context.base, link.as_deref(), self.guid.as_deref()).unwrap_or_else(|| {
+        let guid = self.guid.filter(|_| !self.guid_is_opaque);
+        let enclosure = self.enclosure.and_then(|href| absolute(context.base, Some(&href), None));
+        let link = absolute(context.base, link.as_deref(), guid.as_deref()).unwrap_or_else(|| {
             problems.push(Problem::Link { position });
             String::new()
         });
@@ -111,8 +154,27 @@ impl Draft {
             published,
             author: cut(author, MAX_AUTHOR),
             content: Content::of_feed(context.source, self.content, self.summary),
+            categories: self.categories,
+            enclosure: enclosure.unwrap_or_default(),
         }
     }
+}
+
+/// Another id for an entry whose id others have, too: its link, or a digest of what it says.
+pub(super) fn id_apart(entry: &Entry, by_link: bool) -> Option<EntryId> {
+    if by_link {
+        return EntryId::from_feed(&entry.link);
+    }
+    let mut digest = Sha256::new();
+    let date = entry.published.map(|at| at.to_string()).unwrap_or_default();
+    for text in [entry.id.as_str(), &entry.link, &entry.title, &date] {
+        digest_part(&mut digest, text);
+    }
+    // Without a title, what it says is all that tells it apart.
+    if entry.title.is_empty() {
+        digest_part(&mut digest, &entry.content.text());
+    }
+    EntryId::from_feed(&format!("text:{}", hex::encode(&digest.finalize()[..16])))
 }
 
 fn date_of(text: String, position: usize, problems: &mut Problems) -> Option<Timestamp> {

@@ -1,19 +1,24 @@
-//! A feed document to entries: Atom, RSS 1.0 (RDF) and RSS 0.9x/2.0, read in one pass.
+//! A feed document to entries: Atom, RSS 1.0 (RDF), RSS 0.9x/2.0 and JSON Feed, found by content, read in one pass.
 //!
 //! Promise: every entry that has an id or a link is read, in the document's order, with plain text of limited length.
 //! A broken date costs only that date, and a broken entry only that entry. Tags that do not match cost nothing. A document
 //! that ends too early gives the entries before its end and says so ([`Feed::truncated`]). Time and memory are linear in the
 //! size of the document.
 //!
-//! Refused with an [`Error`]: a document type declaration (and with it entities that the document defines), an unknown
-//! encoding, nesting deeper than [`MAX_DEPTH`], and anything that is not a feed.
+//! Refused with an [`Error`]: a document type declaration with declarations of its own (and with it entities that the document defines), an unknown
+//! encoding, JSON that ends too early, nesting deeper than [`MAX_DEPTH`], and anything that is not a feed.
 //!
 //! | | id | title | link | date | author | content |
 //! |---|---|---|---|---|---|---|
 //! | Atom | `id` | `title` | `link[rel=alternate]` | `published`, `updated` | `author/name`, `dc:creator` | `content`, `summary` |
 //! | RDF, RSS | `rdf:about`, `guid` | `title` | `link` | `dc:date`, `pubDate` | `dc:creator`, `author` | `content:encoded`, `description` |
+//! | JSON Feed | `id` | `title` | `url`, `external_url` | `date_published`, `date_modified` | `authors`, `author` | `content_text`, `content_html`, `summary` |
 //!
-//! Without an id the link is the id. Without either the entry is skipped, with a [`Problem`].
+//! Categories are `category`, `dc:subject` and `tags`; the enclosure is the first `enclosure`, `link[rel=enclosure]`, `media:content` or attachment.
+//!
+//! Without an id the link is the id. Without either the entry is skipped, with a [`Problem`]. Feeds of the list are of all kinds, so for them more is
+//! done: an entry without id and link has a digest of its texts for an id, different entries of RSS with the same id have their links or such digests
+//! for ids, and RSS's titles may be HTML.
 //!
 //! This file walks through the elements. `vocabulary.rs` knows what each of them means, and `item.rs` makes an entry of them.
 
@@ -24,10 +29,14 @@ mod escape;
 pub(crate) mod hatena;
 pub mod html;
 mod item;
+mod json;
 mod problem;
 mod vocabulary;
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use quick_xml::{
     NsReader,
@@ -59,6 +68,19 @@ pub enum Format {
     Atom,
     Rdf,
     Rss,
+    Json,
+}
+
+impl Format {
+    /// As people call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Format::Atom => "Atom",
+            Format::Rdf => "RSS 1.0",
+            Format::Rss => "RSS",
+            Format::Json => "JSON Feed",
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -78,6 +100,9 @@ pub struct Feed {
 /// Reads a document. `charset` is from the Content-Type, `url` is where the document was fetched from.
 pub fn parse(source: Source, body: &[u8], charset: Option<&str>, url: &Url) -> Result<Feed, Error> {
     let text = encoding::decode(body, charset)?;
+    if text.trim_start().starts_with('{') {
+        return json::read(source, &text, url);
+    }
     let mut parser = Parser::new(source, url);
     parser.run(&text)?;
     parser.finish()
@@ -110,6 +135,8 @@ struct Parser<'u> {
     url: &'u Url,
     format: Option<Format>,
     site: Option<Url>,
+    /// `xml:base` of the feed.
+    base: Option<Url>,
     /// The open elements, outermost first.
     stack: Vec<Open>,
     /// The entry that is being read.
@@ -119,6 +146,8 @@ struct Parser<'u> {
     position: usize,
     entries: Vec<Entry>,
     ids: HashSet<EntryId>,
+    /// Entries whose id an earlier one has, and their places among the others.
+    doubles: Vec<(usize, Entry)>,
     problems: Problems,
     truncated: bool,
     updates: Updates,
@@ -131,12 +160,14 @@ impl<'u> Parser<'u> {
             url,
             format: None,
             site: None,
+            base: None,
             stack: Vec::new(),
             draft: None,
             capture: None,
             position: 0,
             entries: Vec::new(),
             ids: HashSet::new(),
+            doubles: Vec::new(),
             problems: Problems::default(),
             truncated: false,
             updates: Updates::default(),
@@ -172,7 +203,8 @@ impl<'u> Parser<'u> {
                 Event::End(end) => self.close(name_of(end.name().as_ref())),
                 Event::Text(text) if self.capture.is_some() => self.text(&text.xml10_content()),
                 Event::CData(text) if self.capture.is_some() => self.text(&escape::restore(&text.xml10_content())),
-                Event::DocType(_) => return Err(Error::Dtd),
+                // Declarations of its own could define entities that grow without bound. Others name a file, which nobody reads.
+                Event::DocType(declaration) if declaration.xml10_content().contains('[') => return Err(Error::Dtd),
                 Event::Eof => {
                     if !self.stack.is_empty() {
                         self.end_early(reader.buffer_position());
@@ -202,8 +234,20 @@ impl<'u> Parser<'u> {
         } else if parent == Some(Tag::Skipped) {
             Tag::Skipped
         } else {
-            let place = Place { format: self.format, parent, in_item: self.draft.is_some() };
-            self.begin(Meaning::of(place, ns, local, start))
+            let base = matches!(parent, None | Some(Tag::Root | Tag::Channel))
+                .then(|| escape::attribute(start, |key| key == "xml:base"))
+                .flatten();
+            let place = Place {
+                format: self.format,
+                parent,
+                in_item: self.draft.is_some(),
+                listed: self.source == Source::Listed,
+            };
+            let tag = self.begin(Meaning::of(place, ns, local, start));
+            if let Some(base) = base {
+                self.set_base(tag, &base);
+            }
+            tag
         };
         self.stack.push(Open { tag, name: name_of(start.name().as_ref()) });
         Ok(())
@@ -229,6 +273,16 @@ impl<'u> Parser<'u> {
             Meaning::ItemLink { href, alternate } => {
                 if let Some(draft) = &mut self.draft {
                     draft.set_link(href, alternate);
+                }
+            }
+            Meaning::Category(category) => {
+                if let Some(draft) = &mut self.draft {
+                    draft.add_category(&category);
+                }
+            }
+            Meaning::Enclosure { href } => {
+                if let Some(draft) = &mut self.draft {
+                    draft.set_enclosure(href);
                 }
             }
             Meaning::SiteLink { href } => self.set_site(&href),
@@ -300,12 +354,65 @@ impl<'u> Parser<'u> {
 
     fn item(&mut self, draft: Draft) {
         let position = self.position;
-        let Some(id) = draft.id(position, &mut self.problems) else { return };
-        if !self.ids.insert(id.clone()) {
+        let Some(id) = draft.id(self.source, position, &mut self.problems) else { return };
+        let is_double = !self.ids.insert(id.clone());
+        // Entries of Atom with the same id are versions of one entry.
+        let is_version = matches!(self.format, Some(Format::Atom | Format::Json));
+        if is_double && (is_version || self.source != Source::Listed) {
             return self.problems.push(Problem::Repeated { position });
         }
-        let context = Context { source: self.source, base: self.site.as_ref().unwrap_or(self.url) };
-        self.entries.push(draft.into_entry(id, context, position, &mut self.problems));
+        let of_feed = self.base.as_ref().or(self.site.as_ref()).unwrap_or(self.url);
+        let own = draft.base.clone();
+        let context = Context { source: self.source, base: own.as_ref().unwrap_or(of_feed) };
+        let entry = draft.into_entry(id, context, position, &mut self.problems);
+        if is_double {
+            self.doubles.push((self.entries.len(), entry));
+        } else {
+            self.entries.push(entry);
+        }
+    }
+
+    /// Some sites give every entry the same id, or no id and the same link. If all links of such entries differ, the links are their ids; if not,
+    /// digests of what they say are. What says the same is one entry.
+    fn tell_doubles_apart(&mut self) {
+        let doubles = std::mem::take(&mut self.doubles);
+        let shared: HashSet<EntryId> = doubles.iter().map(|(_, double)| double.id.clone()).collect();
+        let mut links: HashMap<EntryId, (usize, HashSet<String>)> = HashMap::new();
+        let all = self.entries.iter().chain(doubles.iter().map(|(_, double)| double));
+        for entry in all.filter(|entry| shared.contains(&entry.id)) {
+            let (entries, links) = links.entry(entry.id.clone()).or_default();
+            *entries += 1;
+            links.extend(Some(entry.link.clone()).filter(|link| !link.is_empty()));
+        }
+        let by_link = |id: &EntryId| links.get(id).is_some_and(|(entries, links)| links.len() == *entries);
+        for entry in self.entries.iter_mut().filter(|entry| shared.contains(&entry.id)) {
+            let apart = item::id_apart(entry, by_link(&entry.id));
+            if let Some(apart) = apart.filter(|apart| self.ids.insert(apart.clone())) {
+                entry.id = apart;
+            }
+        }
+        let mut added = 0;
+        for (at, mut double) in doubles {
+            let apart = item::id_apart(&double, by_link(&double.id));
+            match apart.filter(|apart| self.ids.insert(apart.clone())) {
+                Some(apart) => {
+                    double.id = apart;
+                    self.entries.insert(at + added, double);
+                    added += 1;
+                }
+                None => self.problems.push(Problem::Repeated { position: at + added + 1 }),
+            }
+        }
+    }
+
+    /// `xml:base` of the feed or of an entry: what relative links are relative to.
+    fn set_base(&mut self, tag: Tag, base: &str) {
+        let base = self.base.as_ref().unwrap_or(self.url).join(base.trim()).ok().filter(is_web);
+        match (tag, &mut self.draft) {
+            (Tag::Item, Some(draft)) => draft.base = base,
+            (Tag::Root | Tag::Channel, _) => self.base = base.or(self.base.take()),
+            _ => {}
+        }
     }
 
     fn set_site(&mut self, href: &str) {
@@ -314,7 +421,10 @@ impl<'u> Parser<'u> {
         }
     }
 
-    fn finish(self) -> Result<Feed, Error> {
+    fn finish(mut self) -> Result<Feed, Error> {
+        if !self.doubles.is_empty() {
+            self.tell_doubles_apart();
+        }
         let format = self.format.ok_or(Error::NotAFeed)?;
         let mut problems = self.problems.into_vec();
         // A feed may be empty, but not because none of its entries could be read.

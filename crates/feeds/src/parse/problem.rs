@@ -8,13 +8,15 @@ const MAX_PROBLEMS: usize = 20;
 /// Why a document could not be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
-    #[error("the document has a DTD, which is not allowed")]
+    #[error("the document has a DTD with declarations of its own, which is not allowed")]
     Dtd,
+    #[error("the document is not JSON, or ends too early: {0}")]
+    Json(String),
     #[error("the document is in the unknown encoding {name:?}")]
     Encoding { name: String },
     #[error("elements are nested deeper than {MAX_DEPTH}")]
     TooDeep,
-    #[error("the document is not a feed: it has no feed, RDF or rss element")]
+    #[error("the document is not a feed: it has no feed, RDF or rss element, and it is no JSON Feed")]
     NotAFeed,
     #[error("no entry of the document could be read: {0}")]
     NothingReadable(Problem),
@@ -33,6 +35,8 @@ pub enum Problem {
     Date { position: usize, text: String },
     #[error("entry {position} has an unusable link: left the link out")]
     Link { position: usize },
+    #[error("entry {position} is not an object: skipped")]
+    NotAnItem { position: usize },
     #[error("the document ends too early, or is not XML, from byte {at} on")]
     Truncated { at: u64 },
 }

@@ -2,7 +2,7 @@ use proptest::test_runner::Config;
 
 use super::*;
 
-/// How many cases a property test tries: a few in `make test`, as many as `PROPTEST_CASES` says in `make fuzz`.
+/// How many cases a property test tries: a few in `make test`, as many as `PROPTEST_CASES` says in `make soak`.
 pub(crate) fn cases(few: u32) -> Config {
     let default = Config::default();
     if std::env::var_os("PROPTEST_CASES").is_some() { default } else { Config { cases: few, ..default } }

@@ -16,6 +16,7 @@ pub(super) enum Ns {
     Dc,
     Content,
     Sy,
+    Media,
     Other,
 }
 
@@ -35,6 +36,7 @@ impl From<&ResolveResult<'_>> for Ns {
                 "http://purl.org/dc/elements/1.1/" | "http://purl.org/dc/terms/" => Ns::Dc,
                 "http://purl.org/rss/1.0/modules/content/" => Ns::Content,
                 "http://purl.org/rss/1.0/modules/syndication/" => Ns::Sy,
+                "http://search.yahoo.com/mrss/" | "http://search.yahoo.com/mrss" => Ns::Media,
                 _ => Ns::Other,
             },
             // A prefix that was never declared has its customary meaning.
@@ -44,6 +46,7 @@ impl From<&ResolveResult<'_>> for Ns {
                 "dc" | "dcterms" => Ns::Dc,
                 "content" => Ns::Content,
                 "sy" => Ns::Sy,
+                "media" => Ns::Media,
                 _ => Ns::Other,
             },
         }
@@ -55,6 +58,8 @@ impl From<&ResolveResult<'_>> for Ns {
 pub(super) enum Field {
     Id,
     Guid,
+    /// A guid that says of itself that it is no link.
+    OpaqueGuid,
     Title,
     Link,
     Date,
@@ -63,6 +68,7 @@ pub(super) enum Field {
     Author,
     Content,
     Summary,
+    Category,
     SiteLink,
     UpdatePeriod,
     UpdateFrequency,
@@ -88,6 +94,8 @@ pub(super) struct Place {
     pub(super) format: Option<Format>,
     pub(super) parent: Option<Tag>,
     pub(super) in_item: bool,
+    /// Whether the feed is one of the list.
+    pub(super) listed: bool,
 }
 
 /// What an element means at its place.
@@ -106,6 +114,10 @@ pub(super) enum Meaning {
     ItemLink {
         href: String,
         alternate: bool,
+    },
+    Category(String),
+    Enclosure {
+        href: String,
     },
     SiteLink {
         href: String,
@@ -128,7 +140,7 @@ impl Meaning {
             (Ns::Feed, "entry" | "item") if !place.in_item => {
                 Meaning::Item { about: attribute(start, |key| matches!(key, "rdf:about" | "about")) }
             }
-            _ if place.in_item => in_item(format, place.parent, ns, local, start),
+            _ if place.in_item => in_item(format, place, ns, local, start),
             _ => in_feed(place.parent, ns, local, start),
         }
     }
@@ -151,7 +163,8 @@ fn in_feed(parent: Option<Tag>, ns: Ns, local: &str, start: &BytesStart<'_>) -> 
     }
 }
 
-fn in_item(format: Format, parent: Option<Tag>, ns: Ns, local: &str, start: &BytesStart<'_>) -> Meaning {
+fn in_item(format: Format, place: Place, ns: Ns, local: &str, start: &BytesStart<'_>) -> Meaning {
+    let Place { parent, listed, .. } = place;
     if parent == Some(Tag::Author) && (ns, local) == (Ns::Feed, "name") {
         return Meaning::Text(Field::Author, Markup::None);
     }
@@ -162,16 +175,32 @@ fn in_item(format: Format, parent: Option<Tag>, ns: Ns, local: &str, start: &Byt
     // Atom says which kind of text an element has.
     let typed = |field| match format {
         Format::Atom => Meaning::Text(field, Markup::of_atom(start)),
-        Format::Rdf | Format::Rss => Meaning::Text(field, Markup::None),
+        Format::Rdf | Format::Rss | Format::Json => Meaning::Text(field, Markup::None),
     };
+    let url = |name: &str| attribute(start, |key| key == name).filter(|url| !url.trim().is_empty());
     match (ns, local) {
         (Ns::Feed, "source") => Meaning::Skipped,
         (Ns::Feed, "author") if format == Format::Atom => Meaning::Author,
         (Ns::Feed, "author") => plain(Field::Author),
         (Ns::Feed, "id") => plain(Field::Id),
-        (Ns::Feed, "guid") => plain(Field::Guid),
+        (Ns::Feed, "guid") => match attribute(start, |key| key == "isPermaLink").as_deref() {
+            Some("false") if listed => plain(Field::OpaqueGuid),
+            _ => plain(Field::Guid),
+        },
+        // Many a site writes HTML into RSS's titles, which are text by their specification, and readers show it as such.
+        (Ns::Feed, "title") if listed && format != Format::Atom => Meaning::Text(Field::Title, Markup::Html),
         (Ns::Feed, "title") => typed(Field::Title),
+        (Ns::Feed, "category") => match url("label").or_else(|| url("term")) {
+            Some(category) => Meaning::Category(category),
+            None => plain(Field::Category),
+        },
+        (Ns::Dc, "subject") => plain(Field::Category),
+        (Ns::Feed, "enclosure") => url("url").map_or(Meaning::Nothing, |href| Meaning::Enclosure { href }),
+        (Ns::Media, "content") => url("url").map_or(Meaning::Nothing, |href| Meaning::Enclosure { href }),
         (Ns::Feed, "link") => match attribute(start, |key| key == "href") {
+            Some(href) if rel(start).is_some_and(|rel| rel.eq_ignore_ascii_case("enclosure")) => {
+                Meaning::Enclosure { href }
+            }
             Some(href) => Meaning::ItemLink { href, alternate: is_alternate(start) },
             None => plain(Field::Link),
         },
@@ -188,5 +217,9 @@ fn in_item(format: Format, parent: Option<Tag>, ns: Ns, local: &str, start: &Byt
 
 /// Whether a link leads to the page itself. Atom's links say so; one that says nothing does, too.
 fn is_alternate(start: &BytesStart<'_>) -> bool {
-    attribute(start, |key| key == "rel").is_none_or(|rel| rel.eq_ignore_ascii_case("alternate"))
+    rel(start).is_none_or(|rel| rel.eq_ignore_ascii_case("alternate"))
+}
+
+fn rel(start: &BytesStart<'_>) -> Option<String> {
+    attribute(start, |key| key == "rel")
 }

@@ -46,20 +46,27 @@ impl Pattern {
 
 /// Which entries are recorded but not delivered.
 #[derive(Debug, Clone, Default)]
-pub struct Ignore {
-    pub title: Pattern,
-    pub link: Pattern,
+pub struct Filter {
+    pub ignore_title: Pattern,
+    pub ignore_link: Pattern,
+    pub only_title: Pattern,
+    pub only_link: Pattern,
 }
 
-impl Ignore {
-    /// Why the entry is ignored, if it is.
-    pub(super) fn reason(&self, entry: &Entry) -> Option<&'static str> {
-        if entry.title.is_empty() && entry.link.is_empty() {
-            Some("it has neither a title nor a link")
-        } else if self.title.matches(&entry.title) {
-            Some("its title matches IGNORE_TITLE")
-        } else if self.link.matches(&entry.link) {
-            Some("its link matches IGNORE_LINK")
+impl Filter {
+    /// Why the entry is not delivered, if it is not.
+    pub fn reason(&self, entry: &Entry) -> Option<&'static str> {
+        let says_nothing = entry.title.is_empty() && entry.link.is_empty();
+        if says_nothing && entry.content.text().is_empty() && entry.enclosure.is_empty() {
+            Some("it has neither a title nor a link nor content")
+        } else if self.ignore_title.matches(&entry.title) {
+            Some("its title matches the filter ignore_title")
+        } else if self.ignore_link.matches(&entry.link) {
+            Some("its link matches the filter ignore_link")
+        } else if !self.only_title.is_off() && !self.only_title.matches(&entry.title) {
+            Some("its title does not match the filter only_title")
+        } else if !self.only_link.is_off() && !self.only_link.matches(&entry.link) {
+            Some("its link does not match the filter only_link")
         } else {
             None
         }
@@ -79,30 +86,47 @@ mod tests {
             published: None,
             author: String::new(),
             content: "".into(),
+            categories: vec![],
+            enclosure: String::new(),
         }
     }
 
     #[test]
     fn an_empty_pattern_is_off_and_ignores_nothing() {
-        let ignore = Ignore { title: Pattern::parse("IGNORE_TITLE", " ").unwrap(), link: Pattern::default() };
+        let ignore = Filter { ignore_title: Pattern::parse("IGNORE_TITLE", " ").unwrap(), ..Filter::default() };
         assert_eq!(ignore.reason(&entry("", "https://x/")), None);
         assert_eq!(ignore.reason(&entry("T", "")), None);
     }
 
     #[test]
     fn an_entry_that_says_nothing_is_ignored() {
-        assert!(Ignore::default().reason(&entry("", "")).is_some());
+        assert!(Filter::default().reason(&entry("", "")).is_some());
     }
 
     #[test]
     fn title_and_link_are_matched_apart() {
-        let ignore = Ignore {
-            title: Pattern::parse("IGNORE_TITLE", "^dependabot").unwrap(),
-            link: Pattern::parse("IGNORE_LINK", "/secret/").unwrap(),
+        let ignore = Filter {
+            ignore_title: Pattern::parse("IGNORE_TITLE", "^dependabot").unwrap(),
+            ignore_link: Pattern::parse("IGNORE_LINK", "/secret/").unwrap(),
+            ..Filter::default()
         };
         assert!(ignore.reason(&entry("dependabot[bot] pushed", "https://x/")).is_some());
         assert!(ignore.reason(&entry("a", "https://x/secret/1")).is_some());
         assert!(ignore.reason(&entry("/secret/", "https://dependabot")).is_none());
+    }
+
+    #[test]
+    fn only_what_matches_is_delivered_and_what_is_ignored_is_not() {
+        let filter = Filter {
+            only_title: Pattern::parse("only_title", "Rust").unwrap(),
+            only_link: Pattern::parse("only_link", "/en/").unwrap(),
+            ignore_title: Pattern::parse("ignore_title", "^Ad").unwrap(),
+            ..Filter::default()
+        };
+        assert_eq!(filter.reason(&entry("Rust 2", "https://x/en/2")), None);
+        for (title, link) in [("Go", "https://x/en/"), ("Rust", "https://x/ja/"), ("Ad: Rust", "https://x/en/")] {
+            assert!(filter.reason(&entry(title, link)).is_some(), "{title} {link}");
+        }
     }
 
     #[test]

@@ -78,6 +78,8 @@ mod tests {
             published: date.map(|date| date.parse().unwrap()),
             author: String::new(),
             content: "".into(),
+            categories: vec![],
+            enclosure: String::new(),
         }
     }
 

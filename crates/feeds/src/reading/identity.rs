@@ -132,6 +132,8 @@ mod tests {
             published: date.parse().ok(),
             author: String::new(),
             content: "".into(),
+            categories: vec![],
+            enclosure: String::new(),
         }
     }
 

@@ -21,13 +21,17 @@ use url::Url;
 
 use crate::{
     entry::{Source, digest_part},
+    list::FeedName,
     outside::fetch::{self, Fetched, Fetcher},
     parse::{self, Feed},
     table::{self, FeedState, Marker, Snapshot, Table},
 };
-use filter::Ignore;
+use filter::Filter;
 use first_run::FirstRun;
 use pace::Hints;
+
+/// A feed that had entries is taken for empty if so many readings in a row say so: one alone may be a mistake of the site.
+pub const EMPTY_READINGS: u64 = 3;
 
 /// Why a feed could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -38,10 +42,16 @@ pub enum Error {
     Fetch(#[from] fetch::Error),
     #[error("could not read the feed: {0}")]
     Unreadable(#[from] parse::Error),
-    #[error("the feed is empty; it had {known} entries at the last read")]
-    Emptied { known: usize },
+    #[error(
+        "the feed is empty and had {known} entries before; this is reading {reading} of {EMPTY_READINGS} after which that is believed"
+    )]
+    Emptied { known: usize, reading: u64 },
     #[error("could not get the feed's URL: {0}")]
     Url(String),
+    #[error(
+        "the feed is gone: {host} answered 410. It is not asked again until the feed's address changes; remove the feed from the list"
+    )]
+    Gone { host: String, url_digest: String },
 }
 
 impl Error {
@@ -52,12 +62,13 @@ impl Error {
             Error::Fetch(_) => "Fetch",
             Error::Unreadable(_) | Error::Emptied { .. } => "Unreadable",
             Error::Url(_) => "Configuration",
+            Error::Gone { .. } => "Gone",
         }
     }
 
     pub(crate) fn count(&self) {
         match self {
-            Error::Fetch(_) | Error::Url(_) => metric::FEED_FETCH_FAILURES.add(1),
+            Error::Fetch(_) | Error::Url(_) | Error::Gone { .. } => metric::FEED_FETCH_FAILURES.add(1),
             Error::Unreadable(_) | Error::Emptied { .. } => metric::FEED_UNREADABLE.add(1),
             Error::Table(_) => {}
         }
@@ -76,19 +87,35 @@ pub(crate) struct Read {
     /// No entry was known: some may have come and gone between two reads. The first read of a feed never counts as a gap.
     pub(crate) gap: bool,
     pub(crate) hints: Hints,
+    /// The feed says that it has another address from now on.
+    pub(crate) moved: Option<Moved>,
     /// What was just recorded as owed. The index may not show it yet.
     pub(crate) owed: Vec<Marker>,
+}
+
+/// The address to which a feed redirects for ever. The address itself may contain a token, so only its host is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Moved {
+    pub(crate) host: String,
+    pub(crate) digest: String,
+}
+
+impl Moved {
+    fn to(url: Url) -> Self {
+        Moved { host: fetch::host_of(&url), digest: url_digest(&url) }
+    }
 }
 
 /// What is needed to read a feed.
 #[derive(Debug)]
 pub struct Reader {
+    pub feed: FeedName,
     pub source: Source,
     pub url: secret::Source,
     pub table: Table,
     pub fetcher: Fetcher,
     pub first_run: FirstRun,
-    pub ignore: Ignore,
+    pub filter: Filter,
 }
 
 /// A feed's answer, and a digest of the URL that was asked.
@@ -104,10 +131,16 @@ impl Reader {
         let secret = self.url.get().await.map_err(|error| Error::Url(error.to_string()))?;
         let url: Url = secret.expose().trim().parse().map_err(|_| fetch::Error::Url)?;
         let url_digest = url_digest(&url);
+        if feed.is_some_and(|feed| feed.gone.as_ref() == Some(&url_digest)) {
+            return Err(Error::Gone { host: fetch::host_of(&url), url_digest });
+        }
         // Validators of another URL say nothing about this one.
         let validators = feed.filter(|feed| feed.url_digest == url_digest).map(|feed| feed.validators.clone());
-        let fetched = self.fetcher.fetch(&url, &validators.unwrap_or_default(), within).await?;
-        Ok(Answer { url_digest, fetched })
+        match self.fetcher.fetch(&url, &validators.unwrap_or_default(), within).await {
+            Ok(fetched) => Ok(Answer { url_digest, fetched }),
+            Err(fetch::Error::Status { host, status: 410 }) => Err(Error::Gone { host, url_digest }),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Reads the answer: records what is new as owed, then remembers what was read.
@@ -119,19 +152,23 @@ impl Reader {
     ) -> Result<Read, Error> {
         let mut hints = Hints { news_at: feed.and_then(|feed| feed.news_at), ..Hints::default() };
         let document = match fetched {
-            Fetched::Unchanged { fresh_for } => {
-                return Ok(Read { unchanged: true, hints: Hints { fresh_for, ..hints }, ..Read::default() });
+            Fetched::Unchanged { fresh_for, moved } => {
+                self.not_empty(feed).await?;
+                let (hints, moved) = (Hints { fresh_for, ..hints }, moved.map(Moved::to));
+                return Ok(Read { unchanged: true, hints, moved, ..Read::default() });
             }
             Fetched::Changed(document) => document,
         };
         let parsed = parse::parse(self.source, &document.body, document.charset.as_deref(), &document.url)?;
         self.report_problems(&parsed);
         let entries = parsed.entries.len();
+        let moved = document.moved.map(Moved::to);
         hints.fresh_for = document.fresh_for;
         hints.period = parsed.period;
         let content_digest = content_digest(&parsed);
         if feed.is_some_and(|feed| feed.content_digest == content_digest && !parsed.truncated) {
-            return Ok(Read { unchanged: true, entries, hints, ..Read::default() });
+            self.not_empty(feed).await?;
+            return Ok(Read { unchanged: true, entries, hints, moved, ..Read::default() });
         }
 
         let before = match feed {
@@ -139,9 +176,13 @@ impl Reader {
             None => Snapshot::default(),
         };
         if parsed.entries.is_empty() && !before.present.is_empty() {
-            return Err(Error::Emptied { known: before.present.len() });
+            let reading = feed.map_or(0, |feed| feed.empty_readings) + 1;
+            if reading < EMPTY_READINGS {
+                self.table.note_empty(reading).await?;
+                return Err(Error::Emptied { known: before.present.len(), reading });
+            }
         }
-        let news = self.record(feed.is_none(), &parsed, &before, now).await?;
+        let news = self.record(feed, &parsed, &before, now).await?;
         if news.new > 0 || feed.is_none() {
             hints.news_at = Some(now);
         }
@@ -152,27 +193,33 @@ impl Reader {
                 url_digest,
                 content_digest,
                 news_at: hints.news_at,
+                moved: feed.and_then(|feed| feed.moved.clone()),
+                moved_at: feed.and_then(|feed| feed.moved_at),
+                gap_at: if news.gap { Some(now) } else { feed.and_then(|feed| feed.gap_at) },
                 owed_left: true,
+                // The rest of a feed that was cut short may be missing too.
+                doubt: feed.and_then(|feed| feed.doubt).filter(|_| parsed.truncated),
                 ..FeedState::default()
             };
-            remember::remember(&self.table, self.source, feed, next, &parsed, before, now).await?;
+            remember::remember(&self.table, &self.feed, feed, next, &parsed, before, now).await?;
         }
-        Ok(Read { entries, hints, ..news })
+        Ok(Read { entries, hints, moved, ..news })
+    }
+
+    /// The feed shows its entries again, after a reading that showed none.
+    async fn not_empty(&self, feed: Option<&FeedState>) -> Result<(), Error> {
+        if feed.is_some_and(|feed| feed.empty_readings > 0) {
+            self.table.note_empty(0).await?;
+        }
+        Ok(())
     }
 
     fn report_problems(&self, parsed: &Feed) {
-        let feed = self.source.name();
+        let feed = self.feed.as_str();
         for problem in &parsed.problems {
             tracing::warn!(feed, error = %problem, "could not read a part of feed {feed}: {problem}");
         }
-        count(metric::ENTRIES_BROKEN, parsed.problems.len());
-    }
-}
-
-/// Counts only what there is. CloudWatch bills a metric for every hour in which it is sent, also if it is zero.
-pub(crate) fn count(metric: metric::Metric, n: usize) {
-    if n > 0 {
-        metric.add(n as u64);
+        metric::ENTRIES_BROKEN.add(parsed.problems.len() as u64);
     }
 }
 

@@ -6,32 +6,33 @@ use ichido::Timestamp;
 use telemetry::metric;
 
 use super::{
-    Error, Read, Reader, count,
-    filter::Ignore,
+    Error, Read, Reader,
+    filter::Filter,
     first_run::oldest_first,
     identity::{self, Known},
 };
 use crate::{
     entry::{Entry, EntryId},
     parse::Feed,
-    table::{EntryState, Fate, Pending, Snapshot},
+    table::{EntryState, Fate, FeedState, Pending, Snapshot},
 };
 
 impl Reader {
     /// Records every new entry with its fate: owed, marked, ignored, or the same as a known one.
     pub(super) async fn record(
         &self,
-        is_first: bool,
+        feed: Option<&FeedState>,
         parsed: &Feed,
         before: &Snapshot,
         now: Timestamp,
     ) -> Result<Read, Error> {
         let ordered: Vec<&Entry> = oldest_first(&parsed.entries).into_iter().map(|at| &parsed.entries[at]).collect();
-        let new = self.unknown(&ordered, before, now).await?;
-        let marked = if is_first { self.first_run.marked(ordered.len()) } else { 0 };
-        let fates = fates(&new, &ordered[..marked], &self.ignore, parsed, before);
+        let doubt = feed.and_then(|feed| feed.doubt);
+        let new = self.unknown(&ordered, before, doubt.is_some(), now).await?;
+        let marked = if feed.is_none() { self.first_run.marked(ordered.len()) } else { 0 };
+        let fates = fates(&new, &ordered[..marked], &self.filter, parsed, before, doubt.is_some());
         let renamed = fates.iter().filter(|(_, fate)| matches!(fate, Fate::Same { .. })).count();
-        let recorded = self.table.record(&fates, now).await?;
+        let recorded = self.table.record(&fates, doubt, now).await?;
 
         let nothing_known = !parsed.entries.is_empty() && new.len() - renamed == parsed.entries.len();
         let state = |wanted| recorded.iter().filter(|marker| marker.state == wanted).count();
@@ -48,14 +49,16 @@ impl Reader {
         Ok(read)
     }
 
-    /// The entries that the table does not have.
+    /// The entries that the table does not have. With `doubt` it was restored, so that even those that the last read showed may be missing.
     async fn unknown<'e>(
         &self,
         ordered: &[&'e Entry],
         before: &Snapshot,
+        doubt: bool,
         now: Timestamp,
     ) -> Result<Vec<&'e Entry>, Error> {
-        let shown: HashSet<&EntryId> = before.present.iter().map(|known| &known.id).collect();
+        let shown = before.present.iter().filter(|_| !doubt);
+        let shown: HashSet<&EntryId> = shown.map(|known| &known.id).collect();
         let unseen: Vec<&Entry> = ordered.iter().copied().filter(|entry| !shown.contains(&entry.id)).collect();
         let ids: Vec<&EntryId> = unseen.iter().map(|entry| &entry.id).collect();
         let known = self.table.known(&ids, now).await?;
@@ -73,12 +76,12 @@ impl Reader {
     }
 
     fn report(&self, read: &Read, entries: usize) {
-        count(metric::FEED_GAPS, usize::from(read.gap));
-        count(metric::ENTRIES_NEW, read.new);
-        count(metric::ENTRIES_IGNORED, read.ignored);
-        count(metric::ENTRIES_RENAMED, read.renamed);
+        metric::FEED_GAPS.add(u64::from(read.gap));
+        metric::ENTRIES_NEW.add(read.new as u64);
+        metric::ENTRIES_IGNORED.add(read.ignored as u64);
+        metric::ENTRIES_RENAMED.add(read.renamed as u64);
         if read.gap {
-            let feed = self.source.name();
+            let feed = self.feed.as_str();
             tracing::warn!(feed, entries, "all {entries} entries of feed {feed} are new: some may have been missed");
         }
     }
@@ -88,12 +91,16 @@ impl Reader {
 fn fates<'e>(
     new: &[&'e Entry],
     marked: &[&Entry],
-    ignore: &Ignore,
+    filter: &Filter,
     parsed: &Feed,
     before: &Snapshot,
+    doubt: bool,
 ) -> Vec<(&'e Entry, Fate)> {
     let present: HashSet<&EntryId> = parsed.entries.iter().map(|entry| &entry.id).collect();
-    let remembered: Vec<Known> = before.present.iter().chain(&before.gone).cloned().collect();
+    let remembered = before.present.iter().chain(&before.gone);
+    // An entry whose marker was lost is remembered, but it is not another name of itself.
+    let lost: HashSet<&EntryId> = new.iter().filter(|_| doubt).map(|entry| &entry.id).collect();
+    let remembered: Vec<Known> = remembered.filter(|known| !lost.contains(&known.id)).cloned().collect();
     let renamed = identity::renamed(new, &remembered, &present);
     let marked: HashSet<&EntryId> = marked.iter().map(|entry| &entry.id).collect();
     let fate = |(position, entry): (usize, &&'e Entry)| {
@@ -101,7 +108,7 @@ fn fates<'e>(
             Fate::Same { as_: as_.clone() }
         } else if marked.contains(&entry.id) {
             Fate::Marked
-        } else if let Some(reason) = ignore.reason(entry) {
+        } else if let Some(reason) = filter.reason(entry) {
             Fate::Ignored { reason: reason.to_owned() }
         } else {
             Fate::Owed

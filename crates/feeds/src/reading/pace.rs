@@ -24,8 +24,10 @@ const SLACK: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     pub adaptive: bool,
-    /// The schedule's period.
+    /// How often the feed is to be read.
     pub period: Duration,
+    /// How often runs happen, which is more often if the period is long: a run also tries again what is owed.
+    pub run_every: Duration,
     /// Longest pause with `adaptive`.
     pub longest: Duration,
 }
@@ -45,12 +47,15 @@ impl Pace {
     /// When to read the feed next, if that is later than the next run.
     pub(crate) fn not_before(&self, now: Timestamp, hints: Hints) -> Option<Timestamp> {
         let mut pause = hints.fresh_for.unwrap_or_default().min(MAX_FRESH);
+        if self.period > self.run_every {
+            pause = pause.max(self.period);
+        }
         if self.adaptive {
             let quiet = hints.news_at.map_or(Duration::ZERO, |at| now.since(at)) / QUIET_PART;
             let asked = hints.period.unwrap_or_default();
             pause = pause.max(quiet.max(asked).min(self.longest));
         }
-        (pause > self.period + SLACK).then(|| (now + pause).saturating_sub(SLACK))
+        (pause > self.run_every + SLACK).then(|| (now + pause).saturating_sub(SLACK))
     }
 
     /// When to read a feed next that asked to be left alone for so long.
@@ -67,7 +72,13 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     fn pace(adaptive: bool) -> Pace {
-        Pace { adaptive, period: 5 * MINUTE, longest: DEFAULT_LONGEST }
+        Pace { adaptive, period: 5 * MINUTE, run_every: 5 * MINUTE, longest: DEFAULT_LONGEST }
+    }
+
+    #[test]
+    fn a_feed_with_more_runs_than_reads_is_read_once_per_period() {
+        let hourly = Pace { period: 60 * MINUTE, run_every: 15 * MINUTE, ..pace(false) };
+        assert_eq!(hourly.not_before(NOW, quiet(0)), Some((NOW + 60 * MINUTE).saturating_sub(SLACK)));
     }
 
     fn quiet(hours: u64) -> Hints {

@@ -9,7 +9,8 @@ use super::{
     identity::{Known, REMEMBERED_GONE},
 };
 use crate::{
-    entry::{EntryId, Source},
+    entry::EntryId,
+    list::FeedName,
     outside::fetch::Validators,
     parse::Feed,
     table::{FeedState, Snapshot, Table},
@@ -24,7 +25,7 @@ const ROUNDS: usize = 3;
 /// feed again.
 pub(super) async fn remember(
     table: &Table,
-    source: Source,
+    name: &FeedName,
     read: Option<&FeedState>,
     mut next: FeedState,
     parsed: &Feed,
@@ -34,6 +35,7 @@ pub(super) async fn remember(
     let present: HashSet<&EntryId> = parsed.entries.iter().map(|entry| &entry.id).collect();
     let mut read = read.cloned();
     for round in 0..=ROUNDS {
+        next.dead_at = read.as_ref().and_then(|feed| feed.dead_at);
         let absent: Vec<Known> = before.present.iter().filter(|known| !present.contains(&known.id)).cloned().collect();
         // A truncated document does not show all entries, and another run may have read a newer document than this one. In both
         // cases an absent entry may still be in the feed, and the next run must look at the whole document again.
@@ -53,9 +55,9 @@ pub(super) async fn remember(
         if table.save_feed(read.as_ref(), next.clone(), &snapshot).await? {
             return Ok(());
         }
-        let feed = source.name();
+        let feed = name.as_str();
         tracing::debug!(feed, round, "another run has read feed {feed} meanwhile; writing its state again");
-        read = table.feed().await?;
+        read = table.feed().await?.filter(FeedState::was_read);
         before = match &read {
             Some(feed) => table.snapshot(feed).await?,
             None => Snapshot::default(),

@@ -11,7 +11,7 @@ use function::item::{Item, number, text};
 use futures::{StreamExt, TryStreamExt, stream};
 use ichido::Timestamp;
 
-use super::{Error, Fate, ID, Marker, Pending, TTL, Table, key, met};
+use super::{Doubt, Error, Fate, ID, Marker, Pending, TTL, Table, met};
 use crate::entry::{Entry, EntryId};
 
 /// The sparse index of what is pending.
@@ -30,13 +30,23 @@ const ROUNDS: usize = 5;
 const BATCH_ROUNDS: usize = 8;
 
 impl Table {
-    /// Records new entries, a few at a time, each with its fate. Returns those that were not in the table before.
-    pub(crate) async fn record(&self, entries: &[(&Entry, Fate)], now: Timestamp) -> Result<Vec<Marker>, Error> {
-        let markers: Vec<Marker> = entries
-            .iter()
-            .enumerate()
-            .map(|(position, (entry, fate))| Marker::new(entry, fate, position, now))
-            .collect();
+    /// Records new entries, a few at a time, each with its fate. Returns those that were not in the table before. `doubt` is what the
+    /// table does not know because it was restored.
+    pub(crate) async fn record(
+        &self,
+        entries: &[(&Entry, Fate)],
+        doubt: Option<Doubt>,
+        now: Timestamp,
+    ) -> Result<Vec<Marker>, Error> {
+        let mark = |(position, (entry, fate)): (usize, &(&Entry, Fate))| {
+            let mut marker = Marker::new(entry, fate, position, now);
+            if let Some(doubt) = doubt.filter(|doubt| *fate == Fate::Owed && doubt.concerns(entry)) {
+                // The destination is searched back to the time that the copy shows.
+                (marker.doubtful, marker.first_owed) = (true, Some(doubt.since));
+            }
+            marker
+        };
+        let markers: Vec<Marker> = entries.iter().enumerate().map(mark).collect();
         let recorded: Vec<Option<Marker>> =
             stream::iter(markers).map(|marker| self.record_one(marker, now)).buffered(PARALLEL).try_collect().await?;
         Ok(recorded.into_iter().flatten().collect())
@@ -47,7 +57,7 @@ impl Table {
             .client
             .put_item()
             .table_name(&self.name)
-            .set_item(Some(marker.to_item()))
+            .set_item(Some(self.item_of(&marker)))
             // DynamoDB deletes expired items late, so an expired one counts as absent.
             .condition_expression(format!("attribute_not_exists({ID}) OR #ttl <= :now"))
             .expression_attribute_names("#ttl", TTL)
@@ -57,11 +67,17 @@ impl Table {
         Ok(met(&self.name, "PutItem", put.send().await)?.map(|_| marker))
     }
 
+    fn item_of(&self, marker: &Marker) -> Item {
+        let mut item = marker.to_item(|pending| self.own(pending.name()));
+        item.extend(self.key(marker.entry.id.as_str()));
+        item
+    }
+
     /// What the table has of these entries. Entries that it does not have, or that have expired, are left out.
     pub(crate) async fn known(&self, ids: &[&EntryId], now: Timestamp) -> Result<HashMap<EntryId, Marker>, Error> {
         let mut known = HashMap::new();
         for batch in ids.chunks(BATCH) {
-            let mut keys: Vec<Item> = batch.iter().map(|id| key(id.as_str())).collect();
+            let mut keys: Vec<Item> = batch.iter().map(|id| self.key(id.as_str())).collect();
             for _ in 0..BATCH_ROUNDS {
                 let wanted =
                     KeysAndAttributes::builder().set_keys(Some(std::mem::take(&mut keys))).consistent_read(true);
@@ -74,7 +90,7 @@ impl Table {
                     .await
                     .map_err(Error::sdk(&self.name, "BatchGetItem"))?;
                 for item in answer.responses.unwrap_or_default().remove(&self.name).unwrap_or_default() {
-                    let marker = Marker::from_item(&item)?;
+                    let marker = self.marker_of(&item)?;
                     if !marker.is_over(now) {
                         known.insert(marker.entry.id.clone(), marker);
                     }
@@ -95,7 +111,7 @@ impl Table {
     /// One marker, as the table has it now.
     pub(crate) async fn marker(&self, id: &EntryId) -> Result<Option<Marker>, Error> {
         match self.get(id.as_str()).await? {
-            Some(item) => Marker::from_item(&item).map(Some),
+            Some(item) => self.marker_of(&item).map(Some),
             None => Ok(None),
         }
     }
@@ -112,14 +128,14 @@ impl Table {
                 .table_name(&self.name)
                 .index_name(INDEX)
                 .key_condition_expression("pending = :pending")
-                .expression_attribute_values(":pending", text(pending.name()))
+                .expression_attribute_values(":pending", text(self.own(pending.name())))
                 .limit(i32::try_from(limit - markers.len()).unwrap_or(i32::MAX))
                 .set_exclusive_start_key(from)
                 .send()
                 .await
                 .map_err(Error::sdk(&self.name, "Query"))?;
             for item in page.items.unwrap_or_default() {
-                match Marker::from_item(&item) {
+                match self.marker_of(&item) {
                     Ok(marker) if ids.insert(marker.entry.id.clone()) => markers.push(marker),
                     Ok(_) => {}
                     // One unreadable item must not keep the others from being delivered.
@@ -150,12 +166,12 @@ impl Table {
             change(&mut current);
             current.revision = read_revision + 1;
             let update = current
-                .settling(self.client.update_item().table_name(&self.name).set_key(Some(key(id.as_str()))), now)
+                .settling(self.update(id.as_str()), |pending| self.own(pending.name()), now)
                 .condition_expression(format!("attribute_exists({ID}) AND revision = :read"))
                 .expression_attribute_values(":read", number(read_revision))
                 .return_values(ReturnValue::AllNew);
             if let Some(answer) = met(&self.name, "UpdateItem", update.send().await)? {
-                let stored = Marker::from_item(&answer.attributes.unwrap_or_default())?;
+                let stored = self.marker_of(&answer.attributes.unwrap_or_default())?;
                 return self.begin_time(stored, now).await;
             }
             match self.marker(id).await? {
@@ -183,13 +199,8 @@ impl Table {
     }
 
     async fn left_one(&self, id: &EntryId, now: Timestamp) -> Result<(), Error> {
-        let update = || {
-            self.client
-                .update_item()
-                .table_name(&self.name)
-                .set_key(Some(key(id.as_str())))
-                .expression_attribute_values(":left", number(now.as_secs()))
-        };
+        let update = || self.update(id.as_str()).expression_attribute_values(":left", number(now.as_secs()));
+        let pending_as = |pending: Pending| text(self.own(pending.name()));
         for _ in 0..ROUNDS {
             // A settled entry's time begins now. An owed one's begins when it is settled; `left_at` is how that is known.
             let settled = update()
@@ -205,15 +216,15 @@ impl Table {
                 .condition_expression("pending = :dead OR pending = :shadow")
                 .expression_attribute_names("#ttl", TTL)
                 .expression_attribute_values(":ttl", number((now + DEAD_KEPT).as_secs_ceil()))
-                .expression_attribute_values(":dead", text(Pending::Dead.name()))
-                .expression_attribute_values(":shadow", text(Pending::Shadow.name()));
+                .expression_attribute_values(":dead", pending_as(Pending::Dead))
+                .expression_attribute_values(":shadow", pending_as(Pending::Shadow));
             if met(&self.name, "UpdateItem", pending.send().await)?.is_some() {
                 return Ok(());
             }
             let owed = update()
                 .update_expression("SET left_at = :left")
                 .condition_expression("pending = :owed")
-                .expression_attribute_values(":owed", text(Pending::Owed.name()));
+                .expression_attribute_values(":owed", pending_as(Pending::Owed));
             if met(&self.name, "UpdateItem", owed.send().await)?.is_some() {
                 return Ok(());
             }
@@ -228,10 +239,7 @@ impl Table {
     /// Notes that an entry which had left is back in the feed: it no longer expires. False if it had expired already.
     pub(crate) async fn returned(&self, id: &EntryId, now: Timestamp) -> Result<bool, Error> {
         let update = self
-            .client
-            .update_item()
-            .table_name(&self.name)
-            .set_key(Some(key(id.as_str())))
+            .update(id.as_str())
             .update_expression("REMOVE left_at, #ttl")
             .condition_expression(format!("attribute_exists({ID}) AND (attribute_not_exists(#ttl) OR #ttl > :now)"))
             .expression_attribute_names("#ttl", TTL)

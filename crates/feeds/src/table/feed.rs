@@ -15,10 +15,10 @@ use ichido::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Error, ID, Table, key, met};
+use super::{Doubt, Error, Table, met};
 use crate::{outside::fetch::Validators, reading::identity::Known};
 
-const FEED: &str = "#feed";
+pub(super) const FEED: &str = "#feed";
 /// Largest snapshot that is kept in the feed's own item, which every run reads.
 const INLINE: usize = 16 * 1024;
 /// Size of each part of a larger snapshot. DynamoDB takes items of up to 400 KB.
@@ -63,6 +63,19 @@ pub struct FeedState {
     pub owed_left: bool,
     /// When a new entry was last seen.
     pub news_at: Option<Timestamp>,
+    /// When a read last contained no entry that we knew.
+    pub gap_at: Option<Timestamp>,
+    /// When a delivery last became a dead letter, until a run has seen that none is left.
+    pub dead_at: Option<Timestamp>,
+    /// The digest of the address that answered 410. It is not asked again.
+    pub gone: Option<String>,
+    /// The digest of the address to which the feed redirects for ever, and when that was first seen.
+    pub moved: Option<String>,
+    pub moved_at: Option<Timestamp>,
+    /// How many readings in a row showed no entry, although there were some before.
+    pub empty_readings: u64,
+    /// Set when the table was restored, until the feed has been read once.
+    pub doubt: Option<Doubt>,
     pub(crate) version: u64,
     /// How many parts the snapshot has, if it is not inline.
     pub(crate) chunks: u64,
@@ -81,6 +94,13 @@ impl FeedState {
             not_before: get_number(item, "not_before").map(Timestamp::from_millis),
             owed_left: get_bool(item, "owed_left").unwrap_or(true),
             news_at: get_number(item, "news_at").map(Timestamp::from_millis),
+            gap_at: get_number(item, "gap_at").map(Timestamp::from_millis),
+            dead_at: get_number(item, "dead_at").map(Timestamp::from_millis),
+            gone: owned("gone"),
+            moved: owned("moved"),
+            moved_at: get_number(item, "moved_at").map(Timestamp::from_millis),
+            empty_readings: get_number(item, "empty_readings").unwrap_or_default(),
+            doubt: Doubt::of_item(item),
             version: get_number(item, "version").unwrap_or_default(),
             chunks: get_number(item, "chunks").unwrap_or_default(),
             chunks_digest: owned("chunks_digest").unwrap_or_default(),
@@ -88,8 +108,12 @@ impl FeedState {
         }
     }
 
-    fn to_item(&self) -> Item {
-        let mut item = key(FEED);
+    /// Whether the feed was read at least once. Before that, only a pause or the end of the feed may be known.
+    pub fn was_read(&self) -> bool {
+        self.version > 0
+    }
+
+    fn to_item(&self, mut item: Item) -> Item {
         let mut put = |name: &str, value: Option<AttributeValue>| {
             if let Some(value) = value {
                 item.insert(name.to_owned(), value);
@@ -102,10 +126,19 @@ impl FeedState {
         put("not_before", self.not_before.map(|at| number(at.as_millis())));
         put("owed_left", Some(AttributeValue::Bool(self.owed_left)));
         put("news_at", self.news_at.map(|at| number(at.as_millis())));
+        put("gap_at", self.gap_at.map(|at| number(at.as_millis())));
+        put("dead_at", self.dead_at.map(|at| number(at.as_millis())));
+        put("gone", self.gone.as_ref().map(text));
+        put("moved", self.moved.as_ref().map(text));
+        put("moved_at", self.moved_at.map(|at| number(at.as_millis())));
+        put("empty_readings", (self.empty_readings > 0).then(|| number(self.empty_readings)));
         put("version", Some(number(self.version)));
         put("chunks", Some(number(self.chunks)));
         put("chunks_digest", Some(text(&self.chunks_digest)));
         put("present", self.inline.as_ref().map(|bytes| AttributeValue::B(Blob::new(bytes.clone()))));
+        if let Some(doubt) = self.doubt {
+            doubt.write(&mut item);
+        }
         item
     }
 }
@@ -116,7 +149,7 @@ fn chunk_key(digest: &str, chunk: u64) -> String {
 }
 
 impl Table {
-    /// What is known of the feed. `None` until the first read is complete.
+    /// What is known of the feed. `None` until something is.
     pub async fn feed(&self) -> Result<Option<FeedState>, Error> {
         Ok(self.get(FEED).await?.as_ref().map(FeedState::from_item))
     }
@@ -160,15 +193,15 @@ impl Table {
             feed.chunks = 0;
             feed.chunks_digest = hex::encode(Sha256::digest(&packed));
             for bytes in packed.chunks(CHUNK) {
-                let mut item = key(&chunk_key(&feed.chunks_digest, feed.chunks));
+                let mut item = self.key(&chunk_key(&feed.chunks_digest, feed.chunks));
                 item.insert("present".into(), AttributeValue::B(Blob::new(bytes)));
                 self.put(item).await?;
                 feed.chunks += 1;
             }
         }
-        let put = self.client.put_item().table_name(&self.name).set_item(Some(feed.to_item()));
+        let put = self.client.put_item().table_name(&self.name).set_item(Some(feed.to_item(self.key(FEED))));
         let put = match read {
-            None => put.condition_expression(format!("attribute_not_exists({ID})")),
+            None => put.condition_expression("attribute_not_exists(version)"),
             Some(_) => {
                 put.condition_expression("version = :read").expression_attribute_values(":read", number(read_version))
             }
@@ -194,19 +227,42 @@ impl Table {
             return Ok(());
         }
         for chunk in 0..old.chunks {
-            let part = key(&chunk_key(&old.chunks_digest, chunk));
+            let part = self.key(&chunk_key(&old.chunks_digest, chunk));
             let delete = self.client.delete_item().table_name(&self.name).set_key(Some(part));
             delete.send().await.map_err(Error::sdk(&self.name, "DeleteItem"))?;
         }
         Ok(())
     }
 
-    /// Notes when the feed may be read next, and whether something is owed until then.
+    /// Notes when the feed may be read next, and whether something is owed until then. A feed that was never read can ask to be left
+    /// alone, too.
     pub(crate) async fn pause(&self, not_before: Timestamp, owed_left: bool) -> Result<(), Error> {
         let update = self
-            .change_feed(owed_left)
+            .update(FEED)
             .update_expression("SET not_before = :at, owed_left = :owed")
-            .expression_attribute_values(":at", number(not_before.as_millis()));
+            .expression_attribute_values(":at", number(not_before.as_millis()))
+            .expression_attribute_values(":owed", AttributeValue::Bool(owed_left));
+        update.send().await.map_err(Error::sdk(&self.name, "UpdateItem"))?;
+        Ok(())
+    }
+
+    /// Notes that the address with this digest is gone for ever.
+    pub(crate) async fn note_gone(&self, url_digest: &str) -> Result<(), Error> {
+        let update = self
+            .update(FEED)
+            .update_expression("SET gone = :digest")
+            .expression_attribute_values(":digest", text(url_digest));
+        update.send().await.map_err(Error::sdk(&self.name, "UpdateItem"))?;
+        Ok(())
+    }
+
+    /// Notes where the feed redirects for ever, and since when.
+    pub(crate) async fn note_moved(&self, digest: &str, at: Timestamp) -> Result<(), Error> {
+        let update = self
+            .change_feed(true)
+            .update_expression("SET moved = :digest, moved_at = :at, owed_left = :owed")
+            .expression_attribute_values(":digest", text(digest))
+            .expression_attribute_values(":at", number(at.as_millis()));
         met(&self.name, "UpdateItem", update.send().await)?;
         Ok(())
     }
@@ -218,13 +274,43 @@ impl Table {
         Ok(())
     }
 
+    /// Notes that there may be a dead letter, so that runs look for it. The version changes, so that a run that replaces the item at
+    /// the same time does not overwrite the note.
+    pub(crate) async fn note_dead(&self, at: Timestamp) -> Result<(), Error> {
+        let update = self
+            .change_feed(true)
+            .update_expression("SET dead_at = :at, owed_left = :owed ADD version :one")
+            .expression_attribute_values(":at", number(at.as_millis()))
+            .expression_attribute_values(":one", number(1));
+        met(&self.name, "UpdateItem", update.send().await)?;
+        Ok(())
+    }
+
+    /// Notes how many readings in a row showed no entry.
+    pub(crate) async fn note_empty(&self, readings: u64) -> Result<(), Error> {
+        let update = self
+            .change_feed(true)
+            .update_expression("SET empty_readings = :readings, owed_left = :owed")
+            .expression_attribute_values(":readings", number(readings));
+        met(&self.name, "UpdateItem", update.send().await)?;
+        Ok(())
+    }
+
+    /// Notes that no dead letter is left, unless there was a new one since `seen`.
+    pub(crate) async fn none_dead(&self, seen: Timestamp) -> Result<(), Error> {
+        let update = self
+            .update(FEED)
+            .update_expression("REMOVE dead_at")
+            .condition_expression("dead_at = :seen")
+            .expression_attribute_values(":seen", number(seen.as_millis()));
+        met(&self.name, "UpdateItem", update.send().await)?;
+        Ok(())
+    }
+
     /// A change of the item, if there is one. There is none before the first read, and one with only these attributes would look
     /// like the result of a read.
     fn change_feed(&self, owed_left: bool) -> UpdateItemFluentBuilder {
-        self.client
-            .update_item()
-            .table_name(&self.name)
-            .set_key(Some(key(FEED)))
+        self.update(FEED)
             .condition_expression("attribute_exists(version)")
             .expression_attribute_values(":owed", AttributeValue::Bool(owed_left))
     }

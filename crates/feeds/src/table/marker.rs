@@ -13,6 +13,9 @@ use crate::entry::{Entry, EntryId};
 /// The attributes that describe a marker in one line, for the operator's tool.
 pub const SUMMARY_ATTRIBUTES: &[&str] = &["state", "deliveries", "reason"];
 
+/// The attribute of [`Marker::doubtful`].
+pub(super) const DOUBTFUL: &str = "doubtful";
+
 /// What happens to an entry that is seen for the first time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
@@ -94,7 +97,9 @@ impl Pending {
         }
     }
 
-    fn named(name: &str) -> Option<Self> {
+    /// From the value of the attribute, with or without the feed's name in front.
+    pub(super) fn named(value: &str) -> Option<Self> {
+        let name = value.rsplit('/').next().unwrap_or_default();
         [Pending::Owed, Pending::Dead, Pending::Shadow].into_iter().find(|pending| pending.name() == name)
     }
 }
@@ -204,6 +209,8 @@ pub struct Marker {
     pub deliveries: BTreeMap<String, Delivery>,
     /// Sent again by hand: the destination must be asked first what an earlier attempt has done.
     pub resent: bool,
+    /// The table was restored, and what was done in the meantime is not known: the destination must be asked first.
+    pub doubtful: bool,
     pub left_at: Option<Timestamp>,
     pub ttl: Option<Timestamp>,
     /// Counts the changes of the deliveries, so that no run overwrites another run's.
@@ -231,6 +238,7 @@ impl Marker {
             first_owed: None,
             deliveries: BTreeMap::new(),
             resent: false,
+            doubtful: false,
             left_at: None,
             ttl: None,
             revision: 0,
@@ -240,6 +248,11 @@ impl Marker {
     /// Whether it has expired. DynamoDB may not have deleted it yet.
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.ttl.is_some_and(|ttl| ttl.as_secs() <= now.as_secs())
+    }
+
+    /// When the entry was found in the feed.
+    pub fn found_at(&self) -> Timestamp {
+        self.first_owed.or(self.owed_since).unwrap_or(self.processed_at)
     }
 
     /// The destinations for which there is nothing left to do.
@@ -264,7 +277,8 @@ impl Marker {
         self.pending = self.state.pending();
     }
 
-    pub(super) fn to_item(&self) -> Item {
+    /// `name` is the value of `pending`.
+    pub(super) fn to_item(&self, name: impl Fn(Pending) -> String) -> Item {
         let entry = &self.entry;
         let mut data = Item::from([
             ("title".to_owned(), text(&entry.title)),
@@ -274,6 +288,13 @@ impl Marker {
         ]);
         if let Some(at) = entry.published {
             data.insert("pubDate".to_owned(), text(at.to_string()));
+        }
+        if !entry.categories.is_empty() {
+            let categories = entry.categories.iter().map(text).collect();
+            data.insert("categories".to_owned(), AttributeValue::L(categories));
+        }
+        if !entry.enclosure.is_empty() {
+            data.insert("enclosure".to_owned(), text(&entry.enclosure));
         }
         let mut item = Item::from([
             (ID.to_owned(), text(entry.id.as_str())),
@@ -289,10 +310,11 @@ impl Marker {
             }
         };
         put("reason", self.reason.as_ref().map(text));
-        put("pending", self.pending.map(|pending| text(pending.name())));
+        put("pending", self.pending.map(|pending| text(name(pending))));
         put("pending_order", self.pending.map(|_| text(&self.pending_order)));
         put("owed_since", self.owed_since.map(|at| number(at.as_millis())));
         put("first_owed", self.first_owed.map(|at| number(at.as_millis())));
+        put(DOUBTFUL, self.doubtful.then_some(AttributeValue::Bool(true)));
         put("left_at", self.left_at.map(|at| number(at.as_secs())));
         put(TTL, self.ttl.map(|at| number(at.as_secs_ceil())));
         item
@@ -315,6 +337,8 @@ impl Marker {
             published: get_text(data, "pubDate").and_then(|date| date.parse().ok()),
             author: part("author"),
             content: part("content").into(),
+            categories: texts(data, "categories"),
+            enclosure: part("enclosure"),
         };
         let deliveries = get_map(item, "deliveries").into_iter().flatten().filter_map(|(destination, delivery)| {
             Some((destination.clone(), Delivery::from_item(delivery.as_m().ok()?)?))
@@ -333,6 +357,7 @@ impl Marker {
             first_owed: get_number(item, "first_owed").map(Timestamp::from_millis),
             deliveries: deliveries.collect(),
             resent: get_bool(item, "resent").unwrap_or_default(),
+            doubtful: get_bool(item, DOUBTFUL).unwrap_or_default(),
             left_at: get_number(item, "left_at").map(Timestamp::from_secs),
             ttl: get_number(item, TTL).map(Timestamp::from_secs),
             revision: get_number(item, "revision").unwrap_or_default(),
@@ -340,9 +365,15 @@ impl Marker {
     }
 
     /// The update that writes the deliveries, and nothing that another writer owns (`left_at`, `ttl`).
-    pub(super) fn settling(&self, update: UpdateItemFluentBuilder, now: Timestamp) -> UpdateItemFluentBuilder {
-        let set = "SET #state = :state, deliveries = :deliveries, revision = :revision, processed_at = :now, resent = :resent";
+    pub(super) fn settling(
+        &self,
+        update: UpdateItemFluentBuilder,
+        name: impl Fn(Pending) -> String,
+        now: Timestamp,
+    ) -> UpdateItemFluentBuilder {
+        let set = "SET #state = :state, deliveries = :deliveries, revision = :revision, processed_at = :now, resent = :resent, doubtful = :doubtful";
         let update = update
+            .expression_attribute_values(":doubtful", AttributeValue::Bool(self.doubtful))
             .expression_attribute_names("#state", "state")
             .expression_attribute_values(":state", text(self.state.name()))
             .expression_attribute_values(":deliveries", deliveries(&self.deliveries))
@@ -363,11 +394,17 @@ impl Marker {
             Pending::Dead | Pending::Shadow => update.update_expression(set),
         };
         update
-            .expression_attribute_values(":pending", text(pending.name()))
+            .expression_attribute_values(":pending", text(name(pending)))
             .expression_attribute_values(":order", text(&self.pending_order))
             .expression_attribute_values(":since", number(since.as_millis()))
             .expression_attribute_values(":first", number(self.first_owed.unwrap_or(since).as_millis()))
     }
+}
+
+/// The texts of a list; empty if there is none.
+fn texts(item: &Item, name: &str) -> Vec<String> {
+    let list = item.get(name).and_then(|value| value.as_l().ok()).into_iter().flatten();
+    list.filter_map(|value| value.as_s().ok().cloned()).collect()
 }
 
 fn deliveries(deliveries: &BTreeMap<String, Delivery>) -> AttributeValue {
@@ -402,6 +439,8 @@ mod tests {
             published: date.map(|date| date.parse().unwrap()),
             author: "masutaka".into(),
             content: "text".into(),
+            categories: vec!["rust".into()],
+            enclosure: "https://example.com/1.mp3".into(),
         }
     }
 
@@ -409,7 +448,8 @@ mod tests {
 
     #[test]
     fn an_item_has_its_documented_attributes_and_no_ttl_while_the_entry_is_in_the_feed() {
-        let item = Marker::new(&entry(Some("2024-01-01T00:00:00Z")), &Fate::Marked, 0, NOW).to_item();
+        let item = Marker::new(&entry(Some("2024-01-01T00:00:00Z")), &Fate::Marked, 0, NOW)
+            .to_item(|pending| pending.name().to_owned());
         assert_eq!(get_text(&item, "entry_id"), Some("tag:github.com,2008:PushEvent/1"));
         assert_eq!(get_number(&item, "processed_at"), Some(1_800_000_000_u64));
         let data = get_map(&item, "entry_data").unwrap();
@@ -422,7 +462,8 @@ mod tests {
 
     #[test]
     fn the_attributes_of_the_summary_are_in_an_item() {
-        let item = Marker::new(&entry(None), &Fate::Ignored { reason: "a filter".into() }, 0, NOW).to_item();
+        let item = Marker::new(&entry(None), &Fate::Ignored { reason: "a filter".into() }, 0, NOW)
+            .to_item(|pending| pending.name().to_owned());
         for name in SUMMARY_ATTRIBUTES {
             assert!(item.contains_key(*name), "{name}");
         }
@@ -434,7 +475,7 @@ mod tests {
         marker.deliveries.insert("mastodon".into(), Delivery::Delivered { at: NOW, id: "1".into() });
         marker.deliveries.insert("pushover".into(), Delivery::Owed { refusals: 2, reason: "400".into() });
         marker.conclude();
-        assert_eq!(Marker::from_item(&marker.to_item()).unwrap(), marker);
+        assert_eq!(Marker::from_item(&marker.to_item(|pending| pending.name().to_owned())).unwrap(), marker);
     }
 
     #[test]

@@ -9,6 +9,10 @@
 //! | `#limit` | how long a post may be on the Mastodon instance |
 //! | `DELIVERY#destination#id` | the claim and the outcome of one delivery, written by `ichido` |
 //!
+//! A feed of the list shares its table with others. Its name and `/` stand in front of each of its keys (`blog/#feed`), its name is a part of
+//! the keys of its deliveries (`DELIVERY#blog#mastodon#id`), and it has its own part of the index (`blog/owed`). `#feeds` has the names of
+//! all of them.
+//!
 //! **What is owed is found without a scan.** While something is owed, the item has `pending = "owed"`, so it is in the
 //! sparse index `pending`, sorted by `pending_order`. Dead letters (`"dead"`) and rehearsed entries (`"shadow"`) are
 //! found in the same way. The index lags behind the table. An entry that appears in it late is delivered by a later run. An
@@ -23,22 +27,28 @@ mod entry;
 mod feed;
 mod limit;
 mod marker;
+mod names;
+mod restored;
 
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::{
     Client,
     error::{DisplayErrorContext, ProvideErrorMetadata, SdkError},
+    operation::update_item::builders::UpdateItemFluentBuilder,
     types::AttributeValue,
 };
 use function::item::Item;
 use ichido::dynamodb;
+
+use crate::{entry::EntryId, list::FeedName};
 
 pub use delivery::claim_key;
 pub(crate) use delivery::delivery_run;
 pub use feed::{FeedState, Snapshot};
 pub(crate) use marker::order_after_try;
 pub use marker::{Delivery, EntryState, Fate, Marker, Pending, SUMMARY_ATTRIBUTES};
+pub use restored::{Doubt, restored, supersedes};
 
 /// The table's key.
 const ID: &str = "entry_id";
@@ -89,16 +99,61 @@ pub fn records(table_name: &str) -> dynamodb::Table {
     dynamodb::Table::new(table_name, ID).ttl(TTL)
 }
 
-/// The state table of one feed.
+/// The state of one feed in its table.
 #[derive(Debug, Clone)]
 pub struct Table {
     client: Client,
     name: String,
+    /// The feed, if the table has several.
+    feed: Option<FeedName>,
 }
 
 impl Table {
     pub fn new(client: Client, name: impl Into<String>) -> Self {
-        Table { client, name: name.into() }
+        Table { client, name: name.into(), feed: None }
+    }
+
+    /// The state of one feed in a table that has several.
+    #[must_use]
+    pub fn of_feed(&self, feed: FeedName) -> Self {
+        Table { feed: Some(feed), ..self.clone() }
+    }
+
+    /// What all feeds of the table have in common.
+    fn shared(&self) -> Self {
+        Table { feed: None, ..self.clone() }
+    }
+
+    /// The feed, if the table has several.
+    pub(crate) fn feed_name(&self) -> Option<&FeedName> {
+        self.feed.as_ref()
+    }
+
+    /// A name of this feed's own, within the table and within the index.
+    fn own(&self, name: &str) -> String {
+        match &self.feed {
+            Some(feed) => format!("{feed}/{name}"),
+            None => name.to_owned(),
+        }
+    }
+
+    fn key(&self, id: &str) -> Item {
+        HashMap::from([(ID.to_owned(), AttributeValue::S(self.own(id)))])
+    }
+
+    fn update(&self, id: &str) -> UpdateItemFluentBuilder {
+        self.client.update_item().table_name(&self.name).set_key(Some(self.key(id)))
+    }
+
+    /// A marker of this feed.
+    fn marker_of(&self, item: &Item) -> Result<Marker, Error> {
+        let mut marker = Marker::from_item(item)?;
+        if let Some(feed) = &self.feed {
+            let id = marker.entry.id.as_str().strip_prefix(feed.as_str()).and_then(|id| id.strip_prefix('/'));
+            let other = || Error::Item { id: marker.entry.id.to_string(), reason: "it is of another feed" };
+            marker.entry.id = EntryId::from_table(id.ok_or_else(other)?);
+        }
+        Ok(marker)
     }
 
     /// The same table as the library sees it: it keeps the claims of deliveries.
@@ -111,7 +166,7 @@ impl Table {
             .client
             .get_item()
             .table_name(&self.name)
-            .set_key(Some(key(id)))
+            .set_key(Some(self.key(id)))
             .consistent_read(true)
             .send()
             .await
@@ -124,10 +179,6 @@ impl Table {
         put.send().await.map_err(Error::sdk(&self.name, "PutItem"))?;
         Ok(())
     }
-}
-
-fn key(id: &str) -> Item {
-    HashMap::from([(ID.to_owned(), AttributeValue::S(id.to_owned()))])
 }
 
 /// Whether a write's condition was met. An error that says anything else is an error.

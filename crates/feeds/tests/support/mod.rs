@@ -1,5 +1,5 @@
 //! A world for the tests: the real subscriber and notifier with their real clients, an embedded table, and servers on loopback
-//! that stand in for the feed, Mastodon and Pushover and can fail. The test sets the clock.
+//! that stand in for the feed, Mastodon, Pushover, Slack and a webhook and can fail. The test sets the clock.
 
 #![allow(dead_code, unreachable_pub, missing_debug_implementations, reason = "each test uses what it needs of it")]
 
@@ -21,22 +21,25 @@ use axum::{
 use feeds::{
     delivery::{
         message::{Request, Response as Answer},
-        notify::{Memory, Notifier},
+        notify::{Memory, Notifier, Secrets},
         owed::{Deliverer, GiveUp},
         text::Template,
     },
     entry::Source,
     function::subscriber::{RunReport, Subscriber},
+    list::{FeedName, Listed},
     outside::{
         destination,
         fetch::{Fetcher, Policy},
         invoke::{self, Invoke},
         mastodon::{Mastodon, Visibility},
         pushover::{Pushover, WhenUnsure},
+        slack::Slack,
+        webhook::{self, Webhook},
     },
     reading::{
         self, Reader,
-        filter::{Ignore, Pattern},
+        filter::{Filter, Pattern},
         first_run::FirstRun,
         pace::{DEFAULT_LONGEST, Pace},
     },
@@ -45,9 +48,12 @@ use feeds::{
 use function::{BoxFuture, Secret, secret};
 use ichido::{Clock, Once};
 use serde_json::{Value, json};
+use slack_api::WebApi;
 use testkit::{Dynamo, ManualClock, Outside};
 
 pub const FEED_HOST: &str = "feed.test";
+pub const HOOK_HOST: &str = "hook.test";
+pub const HOOK_KEY: &str = "hook-key";
 /// How long Mastodon remembers a key.
 const KEY_HOUR: Duration = Duration::from_secs(3_600);
 
@@ -75,6 +81,10 @@ pub struct Post {
 pub struct Destinations {
     pub posts: Vec<Post>,
     pub pushes: Vec<Value>,
+    /// Slack's messages, oldest first.
+    pub messages: Vec<Value>,
+    /// What the webhook took: the `Idempotency-Key` and the body, also if it was there before.
+    pub hooks: Vec<(String, Value)>,
     keys: HashMap<String, (u64, u64)>,
     /// How often statuses were read.
     pub searches: usize,
@@ -104,10 +114,17 @@ pub struct World {
     pub outside: Outside,
     pub destinations: Arc<Mutex<Destinations>>,
     pub feed: Arc<Mutex<FeedAnswer>>,
+    /// Where the feed's own address redirects to, and with which status.
+    pub moved_to: Arc<Mutex<Option<(u16, String)>>>,
     /// The headers of each request for the feed.
     pub asked: Arc<Mutex<Vec<HeaderMap>>>,
     pub mastodon_faults: Arc<Mutex<Faults>>,
     pub pushover_faults: Arc<Mutex<Faults>>,
+    pub slack_faults: Arc<Mutex<Faults>>,
+    pub webhook_faults: Arc<Mutex<Faults>>,
+    /// Of a feed of the list: its destinations, and further keys of its entry.
+    pub listed: Vec<&'static str>,
+    pub entry: Value,
     /// Made once, because making a client reads the system's certificates.
     pub client: reqwest::Client,
     pub fetcher: Fetcher,
@@ -129,9 +146,12 @@ struct Server {
     clock: ManualClock,
     destinations: Arc<Mutex<Destinations>>,
     feed: Arc<Mutex<FeedAnswer>>,
+    moved_to: Arc<Mutex<Option<(u16, String)>>>,
     asked: Arc<Mutex<Vec<HeaderMap>>>,
     mastodon_faults: Arc<Mutex<Faults>>,
     pushover_faults: Arc<Mutex<Faults>>,
+    slack_faults: Arc<Mutex<Faults>>,
+    webhook_faults: Arc<Mutex<Faults>>,
 }
 
 impl World {
@@ -150,8 +170,11 @@ impl World {
             destinations: Arc::default(),
             feed: Arc::new(Mutex::new(FeedAnswer::ok(atom(&[])))),
             asked: Arc::default(),
+            moved_to: Arc::default(),
             mastodon_faults: Arc::new(Mutex::new(fine.clone())),
-            pushover_faults: Arc::new(Mutex::new(fine)),
+            pushover_faults: Arc::new(Mutex::new(fine.clone())),
+            slack_faults: Arc::new(Mutex::new(fine.clone())),
+            webhook_faults: Arc::new(Mutex::new(fine)),
         };
         let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -162,20 +185,27 @@ impl World {
             .route("/api/v1/accounts/{id}/statuses", get(serve_statuses))
             .route("/api/v2/instance", get(serve_instance))
             .route("/1/messages.json", post(serve_push))
+            .route("/api/chat.postMessage", post(serve_slack_post))
+            .route("/api/conversations.history", get(serve_slack_history))
+            .route("/hook", post(serve_hook))
             .with_state(server.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
-        let policy = Policy::public().pin(FEED_HOST, IpAddr::V4(Ipv4Addr::LOCALHOST));
         World {
             client: destination::client().unwrap(),
-            fetcher: Fetcher::new(policy, Arc::new(clock.clone()), || 0.5).unwrap(),
+            fetcher: Fetcher::new(policy(), Arc::new(clock.clone()), || 0.5).unwrap(),
             db,
             clock,
             outside,
             destinations: server.destinations,
             feed: server.feed,
+            moved_to: server.moved_to,
             asked: server.asked,
             mastodon_faults: server.mastodon_faults,
             pushover_faults: server.pushover_faults,
+            slack_faults: server.slack_faults,
+            webhook_faults: server.webhook_faults,
+            listed: vec!["mastodon", "pushover", "slack", "webhook"],
+            entry: json!({}),
             port,
             source,
             first_run: FirstRun::All,
@@ -193,11 +223,34 @@ impl World {
         self.db.table(match self.source {
             Source::Github => "GithubStateTable",
             Source::Hatebu => "HatebuStateTable",
+            Source::Listed => "FeedsStateTable",
         })
     }
 
     pub fn table(&self) -> Table {
-        Table::new(self.db.client(), self.table_name())
+        let table = Table::new(self.db.client(), self.table_name());
+        if self.source == Source::Listed { table.of_feed(self.feed_of_list().name) } else { table }
+    }
+
+    /// The feed's entry of the list.
+    pub fn feed_of_list(&self) -> Listed {
+        let mut entry = json!({
+            "name": "blog", "url": self.feed_url(), "period": "5 minutes", "destinations": self.listed, "text": "{title} {link}",
+        });
+        if self.listed.contains(&"slack") {
+            entry["channel"] = json!("C0123456789");
+        }
+        if self.listed.contains(&"webhook") {
+            entry["webhook"] = json!({ "url": format!("http://{HOOK_HOST}:{}/hook", self.port) });
+        }
+        for (key, value) in self.entry.as_object().unwrap() {
+            entry[key] = value.clone();
+        }
+        Listed::of_entry(entry, &self.policy()).unwrap()
+    }
+
+    pub fn policy(&self) -> Policy {
+        policy()
     }
 
     pub fn clock(&self) -> Arc<dyn Clock> {
@@ -211,16 +264,22 @@ impl World {
         let template = match self.source {
             Source::Github => "[GH] {title} {link}",
             Source::Hatebu => "[B!] id:{author} {comment} > {title} {link}",
+            Source::Listed => "{title}",
         };
+        let slack = WebApi::new(format!("{base}api"), secret("xoxb")).unwrap();
+        let webhook = Webhook::new(self.policy(), secret(HOOK_KEY), self.clock()).unwrap();
         let client = self.client.clone();
         let pushover =
             Pushover::new(client.clone(), base.clone(), secret("t"), secret("u"), self.when_unsure, self.clock());
         Notifier {
             source: self.source,
             once: Once::builder(self.table().claims()).clock(self.clock.clone()).build(),
-            table: self.table(),
-            mastodon: Mastodon::new(client, base, secret("token"), Visibility::Unlisted, self.clock()),
-            pushover: (self.source == Source::Github).then_some(pushover),
+            table: Table::new(self.db.client(), self.table_name()),
+            mastodon: Some(Mastodon::new(client, base, secret("token"), Visibility::Unlisted, self.clock())),
+            pushover: (self.source != Source::Hatebu).then_some(pushover),
+            slack: (self.source == Source::Listed).then(|| Slack::new(slack, self.clock())),
+            webhook: (self.source == Source::Listed).then_some(webhook),
+            secrets: Secrets { policy: self.policy(), named: None },
             pushover_title: Pattern::parse("PUSHOVER_TITLE", self.pushover_title).unwrap(),
             template: Template::parse(template).unwrap(),
             shadow: self.shadow,
@@ -235,28 +294,51 @@ impl World {
     }
 
     pub fn subscriber_with(&self, notifier: Arc<dyn Invoke>) -> Subscriber {
+        let (name, feed, destinations) = match self.source {
+            Source::Listed => {
+                let Listed { name, entry, destinations, .. } = self.feed_of_list();
+                (name, entry, destinations.into_iter().map(|it| it.name().to_owned()).collect())
+            }
+            _ => (FeedName::listed("built-in").unwrap(), Value::Null, vec!["mastodon".to_owned()]),
+        };
+        let url = match self.source {
+            Source::Listed => self.feed_of_list().entry["url"].as_str().unwrap().to_owned(),
+            _ => self.feed_url(),
+        };
+        let filter = match self.source {
+            Source::Listed => self.feed_of_list().filter,
+            _ => {
+                Filter { ignore_title: Pattern::parse("IGNORE_TITLE", self.ignore_title).unwrap(), ..Filter::default() }
+            }
+        };
         Subscriber {
-            source: self.source,
+            feed: name.clone(),
             table: self.table(),
             reader: Reader {
+                feed: name,
                 source: self.source,
-                url: secret::Source::Fixed(Secret::new(self.feed_url())),
+                url: secret::Source::Fixed(Secret::new(url)),
                 table: self.table(),
                 fetcher: self.fetcher.clone(),
                 first_run: self.first_run,
-                ignore: Ignore {
-                    title: Pattern::parse("IGNORE_TITLE", self.ignore_title).unwrap(),
-                    link: Pattern::default(),
-                },
+                filter,
             },
             deliverer: Deliverer {
                 table: self.table(),
                 notifier,
+                feed,
+                destinations,
                 give_up: self.give_up,
                 parallel: self.parallel,
                 clock: self.clock(),
             },
-            pace: Pace { adaptive: self.adaptive, period: Duration::from_secs(300), longest: DEFAULT_LONGEST },
+            pace: Pace {
+                adaptive: self.adaptive,
+                period: Duration::from_secs(300),
+                run_every: Duration::from_secs(300),
+                longest: DEFAULT_LONGEST,
+            },
+            told_every: Duration::from_secs(300),
             clock: self.clock(),
         }
     }
@@ -284,6 +366,28 @@ impl World {
 
     pub fn pushover_fails(&self, faults: impl Fn() -> Fault + Send + Sync + 'static) {
         *self.pushover_faults.lock().unwrap() = Arc::new(faults);
+    }
+
+    pub fn slack_fails(&self, faults: impl Fn() -> Fault + Send + Sync + 'static) {
+        *self.slack_faults.lock().unwrap() = Arc::new(faults);
+    }
+
+    pub fn webhook_fails(&self, faults: impl Fn() -> Fault + Send + Sync + 'static) {
+        *self.webhook_faults.lock().unwrap() = Arc::new(faults);
+    }
+
+    /// The texts of Slack's messages.
+    pub fn messages(&self) -> Vec<String> {
+        let destinations = self.destinations.lock().unwrap();
+        destinations.messages.iter().map(|message| message["text"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// The texts of what the webhook took, each key once.
+    pub fn hooked(&self) -> Vec<String> {
+        let destinations = self.destinations.lock().unwrap();
+        let mut keys = std::collections::HashSet::new();
+        let first = destinations.hooks.iter().filter(|(key, _)| keys.insert(key));
+        first.map(|(_, body)| body["text"].as_str().unwrap().to_owned()).collect()
     }
 
     pub fn posts(&self) -> Vec<String> {
@@ -327,7 +431,15 @@ impl Invoke for InProcess {
     }
 }
 
-async fn serve_feed(Shared(server): Shared<Server>, headers: HeaderMap) -> Response {
+async fn serve_feed(
+    Shared(server): Shared<Server>,
+    Query(query): Query<HashMap<String, String>>,
+    headers: HeaderMap,
+) -> Response {
+    let moved_to = server.moved_to.lock().unwrap().clone();
+    if let Some((status, to)) = moved_to.filter(|_| !query.contains_key("moved")) {
+        return Response::builder().status(status).header("location", to).body(Body::empty()).unwrap();
+    }
     server
         .outside
         .call("feed", async {
@@ -406,6 +518,69 @@ async fn serve_post(Shared(server): Shared<Server>, headers: HeaderMap, body: by
         .await
 }
 
+async fn serve_slack_post(Shared(server): Shared<Server>, headers: HeaderMap, body: bytes::Bytes) -> Response {
+    server
+        .outside
+        .call("slack", async {
+            let fault = fault(&server.slack_faults);
+            if let Fault::Refuse(status) = fault {
+                return StatusCode::from_u16(status).unwrap().into_response();
+            }
+            assert_eq!(headers[header::AUTHORIZATION], "Bearer xoxb");
+            let mut message: Value = serde_json::from_slice(&body).unwrap();
+            let now = server.clock.now_ms();
+            let mut destinations = server.destinations.lock().unwrap();
+            let ts = format!("{}.{:03}{:03}", now / 1_000, now % 1_000, destinations.messages.len());
+            message["ts"] = json!(ts);
+            destinations.messages.push(message);
+            if fault == Fault::LoseAnswer {
+                return lost();
+            }
+            axum::Json(json!({"ok": true, "ts": ts})).into_response()
+        })
+        .await
+}
+
+async fn serve_slack_history(Shared(server): Shared<Server>, Query(query): Query<HashMap<String, String>>) -> Response {
+    server
+        .outside
+        .call("history", async {
+            if let Fault::Refuse(status) = fault(&server.slack_faults) {
+                return StatusCode::from_u16(status).unwrap().into_response();
+            }
+            let mut destinations = server.destinations.lock().unwrap();
+            destinations.searches += 1;
+            assert_eq!((query["channel"].as_str(), query["include_all_metadata"].as_str()), ("C0123456789", "true"));
+            let oldest: f64 = query["oldest"].parse().unwrap();
+            let newer = |message: &&Value| message["ts"].as_str().unwrap().parse::<f64>().unwrap() >= oldest;
+            let messages: Vec<&Value> = destinations.messages.iter().rev().filter(newer).collect();
+            axum::Json(json!({"ok": true, "messages": messages})).into_response()
+        })
+        .await
+}
+
+/// A receiver that checks the signature and remembers keys.
+async fn serve_hook(Shared(server): Shared<Server>, headers: HeaderMap, body: bytes::Bytes) -> Response {
+    server
+        .outside
+        .call("webhook", async {
+            let fault = fault(&server.webhook_faults);
+            if let Fault::Refuse(status) = fault {
+                return StatusCode::from_u16(status).unwrap().into_response();
+            }
+            let text = |name: &str| headers[name].to_str().unwrap();
+            let signed = webhook::signature(&Secret::new(HOOK_KEY), text("x-ichido-timestamp").parse().unwrap(), &body);
+            assert_eq!(text("x-ichido-signature"), signed);
+            let key = text("idempotency-key").to_owned();
+            server.destinations.lock().unwrap().hooks.push((key, serde_json::from_slice(&body).unwrap()));
+            if fault == Fault::LoseAnswer {
+                return lost();
+            }
+            StatusCode::ACCEPTED.into_response()
+        })
+        .await
+}
+
 async fn serve_statuses(
     Shared(server): Shared<Server>,
     Path(_): Path<String>,
@@ -455,6 +630,28 @@ async fn serve_push(Shared(server): Shared<Server>, axum::Json(body): axum::Json
             axum::Json(json!({"status": 1, "request": format!("r{}", destinations.pushes.len())})).into_response()
         })
         .await
+}
+
+fn policy() -> Policy {
+    let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    Policy::public().pin(FEED_HOST, here).pin(HOOK_HOST, here)
+}
+
+/// Long enough for the leases of a process that died to end.
+pub const A_WHILE: Duration = Duration::from_secs(5 * 60);
+
+/// Runs until nothing is owed any more. After an error the caller begins again. If the answer to the write of an entry is lost,
+/// the run takes the entry for another run's and does not count it, so the table is asked too.
+pub async fn until_settled(world: &World) -> Result<(), String> {
+    for _ in 0..10 {
+        let report = world.run().await.map_err(|error| error.to_string())?;
+        let owed = |item: &Value| item["pending"]["S"].as_str().is_some_and(|pending| pending != "dead");
+        if report.owed == 0 && !world.items().values().any(owed) {
+            return Ok(());
+        }
+        world.advance(A_WHILE);
+    }
+    Err("still owed".into())
 }
 
 /// An Atom document with these entries, newest first. Entry `n` was published in minute `n`.

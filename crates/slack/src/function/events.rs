@@ -83,7 +83,6 @@ impl SlackEvents {
         let event_key = OnceLock::new();
         let handled = pin!(self.handle(request, context, due, &event_key));
         let answer = select(handled, self.clock.sleep(due.since(started))).await;
-        metric::DOOR_LATENCY.took(self.clock.now().since(started));
         match answer {
             Either::Left((answer, _)) => answer,
             // If the event was claimed, the claim ends with its lease.

@@ -18,9 +18,9 @@ use telemetry::{causes, metric};
 
 use crate::effect::{self, Effect, Reply, UploadedFile};
 use crate::event::Upload;
-use crate::outside::web_api::{Slack, WebApi};
 use crate::settings;
 use crate::table::{Bound, ProcessedEvents};
+use slack_api::{Slack, WebApi};
 
 /// One call to the store.
 pub const STORE: Bound = Bound { attempts: 4, total: Duration::from_secs(3) };

@@ -1,4 +1,3 @@
-//! What the functions call: Lambda, to hand an upload over, and Slack's Web API.
+//! What the functions call beside Slack's Web API ([`slack_api`]): Lambda, to hand an upload over.
 
 pub mod hand_over;
-pub mod web_api;

@@ -18,11 +18,12 @@ use slack::event::{Own, Upload};
 use slack::function::events::{self, SlackEvents};
 use slack::function::files::{self, SlackFiles};
 use slack::outside::hand_over::{self, HandOver};
-use slack::outside::web_api::{self, Look, Message, Page, Post, Slack};
 use slack::settings::Fallback;
 use slack::signature::{self, SIGNATURE_HEADER, TIMESTAMP_HEADER};
 use slack::table::{Bound, ProcessedEvents};
+use slack_api::{Look, Message, Page, Post, Slack};
 use telemetry::lock;
+use testkit::outside::Cut;
 use testkit::{Dynamo, ManualClock, Outside};
 
 pub const SIGNING_SECRET: &str = "not-a-secret";
@@ -218,11 +219,16 @@ impl FakeSlack {
         lock(&self.state).tried_at.clone()
     }
 
+    /// The file of each reply.
+    pub fn replied_to(&self) -> Vec<String> {
+        let file = |post: Post| post.metadata.event_payload["file"].as_str().unwrap_or_default().to_owned();
+        self.posts().into_iter().map(file).collect()
+    }
+
     /// How often each file was replied to.
     pub fn replies(&self) -> BTreeMap<String, usize> {
         let mut replies = BTreeMap::new();
-        for post in self.posts() {
-            let file = post.metadata.event_payload["file"].as_str().unwrap_or_default().to_owned();
+        for file in self.replied_to() {
             *replies.entry(file).or_default() += 1;
         }
         replies
@@ -242,17 +248,21 @@ impl SlackState {
     }
 }
 
-fn error(trouble: Trouble) -> web_api::Error {
+fn error(trouble: Trouble) -> slack_api::Error {
     match trouble {
-        Trouble::Refuse(code) => web_api::Error::Refused { code: code.into() },
-        Trouble::RateLimit(after) => web_api::Error::RateLimited { after },
-        Trouble::Lose => web_api::Error::Unanswered("the connection was reset".into()),
+        Trouble::Refuse(code) => slack_api::Error::Refused { code: code.into() },
+        Trouble::RateLimit(after) => slack_api::Error::RateLimited { after },
+        Trouble::Lose => slack_api::Error::Unanswered("the connection was reset".into()),
     }
 }
 
+fn cut_off(cut: Cut) -> slack_api::Error {
+    slack_api::Error::Unanswered(cut.to_string())
+}
+
 impl Slack for FakeSlack {
-    fn post<'a>(&'a self, post: &'a Post, _within: Duration) -> BoxFuture<'a, Result<String, web_api::Error>> {
-        Box::pin(self.outside.call("chat.postMessage", async move {
+    fn post<'a>(&'a self, post: &'a Post, _within: Duration) -> BoxFuture<'a, Result<String, slack_api::Error>> {
+        let answer = async move {
             let mut state = lock(&self.state);
             state.tried_at.push(self.clock.now());
             match state.post_troubles.pop_front() {
@@ -263,11 +273,12 @@ impl Slack for FakeSlack {
                 }
                 Some(trouble) => Err(error(trouble)),
             }
-        }))
+        };
+        Box::pin(async { self.outside.request("chat.postMessage", answer).await.map_err(cut_off)? })
     }
 
-    fn thread<'a>(&'a self, look: &'a Look, _within: Duration) -> BoxFuture<'a, Result<Page, web_api::Error>> {
-        Box::pin(self.outside.call("conversations.replies", async move {
+    fn thread<'a>(&'a self, look: &'a Look, _within: Duration) -> BoxFuture<'a, Result<Page, slack_api::Error>> {
+        let answer = async move {
             let mut state = lock(&self.state);
             state.looks += 1;
             if let Some(trouble) = state.thread_troubles.pop_front() {
@@ -283,7 +294,8 @@ impl Slack for FakeSlack {
             let to = thread.len().min(from + state.page_size);
             let next = (to < thread.len()).then(|| to.to_string());
             Ok(Page { messages: thread[from..to].to_vec(), next })
-        }))
+        };
+        Box::pin(async { self.outside.request("conversations.replies", answer).await.map_err(cut_off)? })
     }
 }
 
@@ -323,7 +335,7 @@ impl Queue {
 
 impl HandOver for Queue {
     fn hand_over<'a>(&'a self, upload: &'a Upload) -> BoxFuture<'a, Result<(), hand_over::Error>> {
-        Box::pin(self.outside.call("Invoke", async move {
+        let answer = async move {
             let mut state = lock(&self.state);
             let trouble = state.troubles.pop_front();
             if !matches!(trouble, Some(hand_over::Error::Refused(_))) {
@@ -331,7 +343,11 @@ impl HandOver for Queue {
                 state.accepted += 1;
             }
             trouble.map_or(Ok(()), Err)
-        }))
+        };
+        Box::pin(async {
+            let cut_off = |cut: Cut| hand_over::Error::Unanswered(cut.to_string());
+            self.outside.request("Invoke", answer).await.map_err(cut_off)?
+        })
     }
 }
 

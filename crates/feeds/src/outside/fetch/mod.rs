@@ -3,7 +3,7 @@
 //! Promise: it reads at most [`MAX_BYTES`] (also after decompression) and follows at most [`MAX_REDIRECTS`] redirects. A try takes at
 //! most [`TRY_TIMEOUT`], and there are at most [`RETRIES`] retries, only after failures that may pass. Every address is
 //! checked after its name was resolved, also after a redirect, and the connection uses exactly the addresses that were checked.
-//! Only https is fetched, unless the policy is [`Policy::local`].
+//! Only https is fetched; under [`Policy::local`] also http from this machine.
 //!
 //! The URL may contain a token, so it is in no error and in no log. Errors name the host.
 
@@ -87,7 +87,8 @@ impl Error {
 /// Where feeds may be fetched from.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    local: bool,
+    /// Whether this machine itself may be asked, over http.
+    loopback: bool,
     /// Names with a fixed address that is not checked: this is how tests reach their own server.
     pinned: HashMap<String, IpAddr>,
 }
@@ -98,9 +99,9 @@ impl Policy {
         Policy::default()
     }
 
-    /// Everything, also http from this machine: for local runs.
+    /// As [`Policy::public`], and also http from this machine: for local runs.
     pub fn local() -> Self {
-        Policy { local: true, ..Policy::default() }
+        Policy { loopback: true, ..Policy::default() }
     }
 
     /// Gives a name a fixed address, which is neither resolved nor checked and may be asked over http.
@@ -110,12 +111,13 @@ impl Policy {
         self
     }
 
-    fn check_url(&self, url: &Url) -> Result<(), Error> {
+    /// Whether a URL may be asked at all. The addresses of a name are checked when it is resolved.
+    pub(crate) fn check_url(&self, url: &Url) -> Result<(), Error> {
         let host = host_of(url);
         let pinned = self.pinned.contains_key(&host);
         match url.scheme() {
             "https" => {}
-            "http" if self.local || pinned => {}
+            "http" if pinned || (self.loopback && names_loopback(url)) => {}
             _ => return Err(Error::NotHttps { host }),
         }
         let literal = match url.host() {
@@ -130,8 +132,15 @@ impl Policy {
         }
     }
 
+    /// An HTTP client that connects only to addresses that the policy allows.
+    pub(crate) fn client(self: &Arc<Self>) -> Result<reqwest::Client, Error> {
+        let client = super::client().dns_resolver(Arc::new(Resolver(self.clone())));
+        client.build().map_err(|error| Error::Client(error.to_string()))
+    }
+
     fn check(&self, host: &str, address: IpAddr) -> Result<(), Error> {
-        if self.local || is_public(address) { Ok(()) } else { Err(Error::Address { host: host.to_owned(), address }) }
+        let allowed = is_public(address) || (self.loopback && address.is_loopback());
+        if allowed { Ok(()) } else { Err(Error::Address { host: host.to_owned(), address }) }
     }
 
     /// All addresses of a name. One that is not allowed rules out all, because we do not choose which of them is used.
@@ -182,6 +191,7 @@ pub enum Fetched {
     /// 304: nothing has changed since we got the validators.
     Unchanged {
         fresh_for: Option<Duration>,
+        moved: Option<Url>,
     },
     Changed(Document),
 }
@@ -194,6 +204,8 @@ pub struct Document {
     pub url: Url,
     pub validators: Validators,
     pub fresh_for: Option<Duration>,
+    /// Where the feed redirects for ever (301, 308). It may contain a token.
+    pub moved: Option<Url>,
 }
 
 /// Fetches feeds; one per process.
@@ -220,10 +232,7 @@ impl Fetcher {
         jitter: impl Fn() -> f64 + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         let policy = Arc::new(policy);
-        let client = super::client()
-            .dns_resolver(Arc::new(Resolver(policy.clone())))
-            .build()
-            .map_err(|error| Error::Client(error.to_string()))?;
+        let client = policy.client()?;
         Ok(Fetcher { client, policy, clock, try_timeout: TRY_TIMEOUT, jitter: Arc::new(jitter) })
     }
 
@@ -269,18 +278,24 @@ impl Fetcher {
     async fn follow(&self, url: &Url, validators: &Validators) -> Result<Fetched, Failed> {
         let first = host_of(url);
         let mut url = url.clone();
+        // A permanent redirect that follows a temporary one says nothing about the feed's own address.
+        let (mut moved, mut for_ever) = (None, true);
         for _ in 0..=MAX_REDIRECTS {
             self.policy.check_url(&url)?;
             let response = self.request(&url, validators).await?;
             let host = host_of(&url);
             let status = response.status();
             if status == StatusCode::NOT_MODIFIED && !validators.is_empty() {
-                return Ok(Fetched::Unchanged { fresh_for: fresh_for(response.headers()) });
+                return Ok(Fetched::Unchanged { fresh_for: fresh_for(response.headers()), moved });
             }
             if status.is_redirection() && status != StatusCode::NOT_MODIFIED {
                 let location = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
                 let next = location.and_then(|location| url.join(location).ok());
                 url = next.ok_or(Error::RedirectWithoutLocation { host })?;
+                for_ever &= matches!(status, StatusCode::MOVED_PERMANENTLY | StatusCode::PERMANENT_REDIRECT);
+                if for_ever {
+                    moved = Some(url.clone());
+                }
                 continue;
             }
             if status != StatusCode::OK {
@@ -296,7 +311,7 @@ impl Fetcher {
             let charset = text(header::CONTENT_TYPE).as_deref().and_then(charset_of);
             let fresh_for = fresh_for(headers);
             let body = body::read(response, &host).await?;
-            return Ok(Fetched::Changed(Document { body, charset, url, validators, fresh_for }));
+            return Ok(Fetched::Changed(Document { body, charset, url, validators, fresh_for, moved }));
         }
         Err(Error::Redirects { host: first }.into())
     }
@@ -308,7 +323,8 @@ impl Fetcher {
             .get(url.clone())
             .header(
                 header::ACCEPT,
-                "application/atom+xml, application/rdf+xml, application/rss+xml, application/xml;q=0.9, */*;q=0.1",
+                "application/atom+xml, application/rdf+xml, application/rss+xml, application/feed+json, application/xml;q=0.9, \
+                 application/json;q=0.9, */*;q=0.1",
             )
             .header(header::ACCEPT_ENCODING, "gzip");
         if let Some(etag) = &validators.etag {
@@ -327,7 +343,7 @@ impl Fetcher {
 }
 
 /// The resolver's error, which the client wraps in its own.
-fn refused(error: &reqwest::Error) -> Option<Error> {
+pub(crate) fn refused(error: &reqwest::Error) -> Option<Error> {
     let mut source = std::error::Error::source(error);
     while let Some(error) = source {
         if let Some(Error::Address { host, address }) = error.downcast_ref() {
@@ -355,8 +371,18 @@ impl From<Error> for Failed {
     }
 }
 
+/// Whether a URL names this machine.
+fn names_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    }
+}
+
 /// The only part of a URL that is shown.
-fn host_of(url: &Url) -> String {
+pub(crate) fn host_of(url: &Url) -> String {
     url.host_str().unwrap_or("(no host)").to_owned()
 }
 

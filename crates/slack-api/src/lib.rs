@@ -1,4 +1,4 @@
-//! Slack's Web API: the two methods that we call.
+//! Slack's Web API: the methods that our applications call.
 //!
 //! Promise: every call ends within the time that it is given. Its error says whether the call may have had its effect
 //! ([`Error::may_have_happened`]); if so, the next attempt asks first. No error contains the token or anything that a user
@@ -19,7 +19,7 @@ const CALL_WITHIN: Duration = Duration::from_secs(10);
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 /// How long to wait if Slack limits the rate and does not say for how long.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How many messages of a thread to ask for at once. Slack may return fewer.
+/// How many messages to ask for at once. Slack may return fewer.
 const PAGE_MESSAGES: u32 = 200;
 
 /// Slack's error codes after which, it says, a part of the operation may have succeeded.
@@ -47,15 +47,17 @@ impl Error {
     }
 }
 
-/// `chat.postMessage`: a reply in a thread.
+/// `chat.postMessage`: a message in a channel, or a reply in a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Post {
     pub channel: String,
+    /// The first message of the thread; empty for a message in the channel.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub thread_ts: String,
     /// With `&`, `<` and `>` escaped: see [`escape`].
     pub text: String,
     pub metadata: Metadata,
-    /// `false`: the name of a file is not markup.
+    /// `false`: nothing in the text is markup.
     pub mrkdwn: bool,
     pub unfurl_links: bool,
     pub unfurl_media: bool,
@@ -73,6 +75,11 @@ impl Post {
             unfurl_links: false,
             unfurl_media: false,
         }
+    }
+
+    /// A message in a channel, in plain text. Slack shows a preview of its links.
+    pub fn in_channel(channel: &str, text: &str, metadata: Metadata) -> Self {
+        Self { unfurl_links: true, unfurl_media: true, ..Self::plain(channel, "", text, metadata) }
     }
 }
 
@@ -94,7 +101,16 @@ pub struct Look {
     pub cursor: Option<String>,
 }
 
-/// One page of a thread.
+/// `conversations.history`: which messages of a channel to read. The newest come first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct History {
+    pub channel: String,
+    /// Older messages are left out.
+    pub oldest: String,
+    pub cursor: Option<String>,
+}
+
+/// One page of a thread or a channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
     pub messages: Vec<Message>,
@@ -109,7 +125,7 @@ pub struct Message {
     pub metadata: Option<Metadata>,
 }
 
-/// The methods of Slack that we need.
+/// What a handler of uploads needs of Slack.
 pub trait Slack: Send + Sync + 'static {
     /// Posts a reply and returns its timestamp.
     fn post<'a>(&'a self, post: &'a Post, within: Duration) -> BoxFuture<'a, Result<String, Error>>;
@@ -175,6 +191,21 @@ impl Slack for WebApi {
 }
 
 impl WebApi {
+    /// Reads one page of a channel, with metadata. The bot must be in the channel.
+    pub async fn history(&self, history: &History, within: Duration) -> Result<Page, Error> {
+        let limit = PAGE_MESSAGES.to_string();
+        let mut query = vec![
+            ("channel", history.channel.as_str()),
+            ("oldest", &history.oldest),
+            ("inclusive", "true"),
+            ("include_all_metadata", "true"),
+            ("limit", &limit),
+        ];
+        query.extend(history.cursor.as_deref().map(|cursor| ("cursor", cursor)));
+        let request = self.client.get(self.url("conversations.history")).query(&query);
+        Ok(page(&self.call(request, within).await?))
+    }
+
     fn url(&self, method: &str) -> String {
         format!("{}/{method}", self.base)
     }

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use function::Secret;
 use function::secret::Source;
 use serde_json::{Value, json};
-use slack::outside::web_api::{Error, Look, Metadata, Post, Slack, WebApi};
+use slack_api::{Error, History, Look, Metadata, Post, Slack, WebApi};
 use tokio::net::TcpListener;
 
 const WITHIN: Duration = Duration::from_secs(20);
@@ -143,4 +143,33 @@ async fn nobody_listening_is_known_not_to_have_happened_and_silence_is_not() {
     let nobody = api(address).post(&post(), WITHIN).await.expect_err("nobody");
     assert!(matches!(nobody, Error::Unreachable(_)), "{nobody:?}");
     assert!(!nobody.to_string().contains(&address.to_string()), "no address in errors: {nobody}");
+}
+
+#[tokio::test]
+async fn a_channel_is_read_with_metadata_from_a_time_on() {
+    let page = json!({"ok": true, "messages": [
+        {"ts": "2.000000", "metadata": {"event_type": "t", "event_payload": {"key": "k"}}}, {"ts": "1.000000"},
+    ], "response_metadata": {"next_cursor": "c2"}});
+    let (api, seen, _) = serve(move || axum::Json(page.clone()).into_response()).await;
+    let wanted = History { channel: "C1".into(), oldest: "1.000000".into(), cursor: Some("c1".into()) };
+    let page = api.history(&wanted, WITHIN).await.expect("a page");
+    assert_eq!((page.messages.len(), page.next.as_deref()), (2, Some("c2")));
+    assert_eq!(page.messages[0].metadata.as_ref().expect("metadata").event_payload, json!({"key": "k"}));
+    let (method, uri, ..) = seen.lock().expect("no panic").remove(0);
+    assert_eq!(method, "GET");
+    for part in
+        ["/api/conversations.history?", "channel=C1", "oldest=1.000000", "include_all_metadata=true", "cursor=c1"]
+    {
+        assert!(uri.contains(part), "{part} is not in {uri}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_in_a_channel_names_no_thread() {
+    let (api, seen, _) = serve(|| axum::Json(json!({"ok": true, "ts": "1.000000"})).into_response()).await;
+    let metadata = Metadata { event_type: "t".into(), event_payload: json!({}) };
+    let posted = api.post(&Post::in_channel("C1", "a <b> & c", metadata), WITHIN).await.expect("posted");
+    assert_eq!(posted, "1.000000");
+    let body = seen.lock().expect("no panic").remove(0).3;
+    assert_eq!((&body["text"], body.get("thread_ts")), (&json!("a &lt;b&gt; &amp; c"), None));
 }
