@@ -24,19 +24,25 @@
 //! | the disk is full or read-only | the run stops before the next batch |
 //! | a log file cannot be read | it is reported, and the run goes on with the other files |
 //! | another run of the project | this one waits 30 seconds; with `--auto` it ends at once |
+//! | a checkout that is not trusted | nothing is sent and nothing is remembered; the message says how to trust it ([`command`]) |
+//! | a hook | the failure is kept and told: by `status`, at the next start, and after a day when a session begins |
 //! | another machine, with a shared state | the machines take turns; a machine that dies is taken over after its lease |
 //!
 //! # Commands
 //!
 //! One file each in `command/`: `upload` (the default), `status`, `verify`, `forget`, `reset`, `export-state`, `schema`,
-//! `install-hook` and `uninstall-hook` (`hook.rs`). `command/mod.rs` has the command line itself.
+//! `report`, `self-check`, `trust`, `notice`, `install-hook` and `uninstall-hook` (`hook.rs`). `command/mod.rs` has the command line itself.
 
 pub mod clock;
 pub mod command;
+pub mod dir;
+mod failure;
 pub mod journal;
 pub mod outside;
 pub mod redact;
 pub mod schema;
 mod settings;
 pub mod source;
+mod trust;
 pub mod upload;
+mod usage;

@@ -1,6 +1,7 @@
-//! The SQL that creates the table and the view without duplicates.
+//! The SQL that creates the table, the view without duplicates, and the view of usage.
 
 use crate::outside::bigquery::Table;
+use crate::usage::prices::{CACHE_HOUR, CACHE_MINUTES, CACHE_READ, PRICES};
 
 /// A column of the table.
 #[derive(Debug)]
@@ -41,8 +42,8 @@ pub const COLUMNS: &[Column] = &[
     column("uploaded_at", "TIMESTAMP", true, "when the batch was made"),
 ];
 
-/// The statements that create the table, partitioned by day and clustered by session and developer, and its view.
-pub(crate) fn ddl(table: &Table) -> [String; 2] {
+/// The statements that create the table, partitioned by day and clustered by session and developer, and its views.
+pub(crate) fn ddl(table: &Table) -> [String; 3] {
     let columns: Vec<String> = COLUMNS
         .iter()
         .map(|column| {
@@ -66,7 +67,88 @@ pub(crate) fn ddl(table: &Table) -> [String; 2] {
         view(table).sql(),
         table.sql(),
     );
-    [create, view]
+    [create, view, usage_ddl(table)]
+}
+
+/// The view of usage: one row per message and request, with the usage of its last line. It does what `usage` does for
+/// `sessync report`, with the same prices.
+fn usage_ddl(table: &Table) -> String {
+    let prices: Vec<String> = PRICES
+        .iter()
+        .map(|price| {
+            let dollars = |thousandths: u64| format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
+            let (input, output) = (dollars(price.input), dollars(price.output));
+            format!(
+                "    STRUCT('{}' AS name, TIMESTAMP '{} 00:00:00+00' AS since, {input} AS input, {output} AS output)",
+                price.model, price.since
+            )
+        })
+        .collect();
+    let tokens = |path: &str| format!("IFNULL(SAFE_CAST(JSON_VALUE(message, '$.usage.{path}') AS INT64), 0)");
+    let share = |hundredths: u64| format!("{}.{:02}", hundredths / 100, hundredths % 100);
+    format!(
+        "CREATE OR REPLACE VIEW {view} AS
+WITH responses AS (
+  SELECT
+    timestamp, session_id, developer_id, user_email, hostname, project_name, agent_id,
+    IFNULL(is_sidechain, FALSE) OR agent_id IS NOT NULL AS is_subagent,
+    IFNULL(JSON_VALUE(message, '$.id'), uuid) AS message_id,
+    IFNULL(request_id, '') AS request_id,
+    IFNULL(JSON_VALUE(message, '$.model'), 'unknown') AS model,
+    {input} AS input_tokens,
+    {output} AS output_tokens,
+    {read} AS cache_read_tokens,
+    COALESCE(SAFE_CAST(JSON_VALUE(message, '$.usage.cache_creation_input_tokens') AS INT64), {minutes} + {hour}) AS cache_creation_tokens,
+    {hour} AS cache_hour_tokens
+  FROM {table}
+  WHERE type = 'assistant'
+    AND JSON_QUERY(message, '$.usage') IS NOT NULL
+    AND IFNULL(JSON_VALUE(message, '$.model'), '') != '<synthetic>'
+  QUALIFY ROW_NUMBER() OVER (PARTITION BY message_id, request_id ORDER BY timestamp DESC, output_tokens DESC) = 1
+),
+prices AS (
+  SELECT * FROM UNNEST([
+{prices}
+  ])
+),
+named AS (
+  SELECT
+    *,
+    REGEXP_REPLACE(IFNULL(REGEXP_EXTRACT(model, r'claude-[a-z0-9-]+'), model), r'(-[0-9]{{8}}.*|-v[0-9]+|-latest|-0)$', '') AS name
+  FROM responses
+)
+SELECT
+  named.* EXCEPT (name),
+  (
+    SELECT
+      (named.input_tokens * price.input
+        + (named.cache_creation_tokens - LEAST(named.cache_hour_tokens, named.cache_creation_tokens)) * price.input * {five}
+        + LEAST(named.cache_hour_tokens, named.cache_creation_tokens) * price.input * {sixty}
+        + named.cache_read_tokens * price.input * {reading}
+        + named.output_tokens * price.output) / 1000000
+    FROM prices AS price
+    WHERE price.name = named.name
+    ORDER BY price.since <= named.timestamp DESC, IF(price.since <= named.timestamp, price.since, NULL) DESC, price.since
+    LIMIT 1
+  ) AS cost_usd
+FROM named",
+        view = usage(table).sql(),
+        table = table.sql(),
+        input = tokens("input_tokens"),
+        output = tokens("output_tokens"),
+        read = tokens("cache_read_input_tokens"),
+        minutes = tokens("cache_creation.ephemeral_5m_input_tokens"),
+        hour = tokens("cache_creation.ephemeral_1h_input_tokens"),
+        prices = prices.join(",\n"),
+        five = share(CACHE_MINUTES),
+        sixty = share(CACHE_HOUR),
+        reading = share(CACHE_READ),
+    )
+}
+
+/// The view of usage beside the table.
+pub(crate) fn usage(table: &Table) -> Table {
+    Table { table: format!("{}_usage", table.table), ..table.clone() }
 }
 
 /// The view beside the table.
@@ -92,9 +174,18 @@ mod tests {
     #[test]
     fn the_table_is_partitioned_by_day_and_clustered_by_session_and_developer() {
         let table = Table { project: "p".into(), dataset: "d".into(), table: "t".into(), location: "US".into() };
-        let [create, view] = ddl(&table);
+        let [create, view, usage] = ddl(&table);
         assert!(create.contains("PARTITION BY DATE(timestamp)\nCLUSTER BY session_id, developer_id"), "{create}");
         assert!(view.starts_with("CREATE OR REPLACE VIEW `p.d.t_once`"), "{view}");
+        assert!(usage.starts_with("CREATE OR REPLACE VIEW `p.d.t_usage`"), "{usage}");
+        assert!(usage.contains("PARTITION BY message_id, request_id ORDER BY timestamp DESC"), "{usage}");
+        for price in PRICES {
+            assert!(
+                usage.contains(&format!("'{}' AS name, TIMESTAMP '{}", price.model, price.since)),
+                "{}",
+                price.model
+            );
+        }
     }
 
     #[test]
@@ -104,11 +195,17 @@ mod tests {
         for entry in std::fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
             let sql = std::fs::read_to_string(&path).unwrap();
-            assert!(sql.contains("FROM `PROJECT.DATASET.TABLE_once`"), "{}", path.display());
+            assert!(
+                sql.contains("FROM `PROJECT.DATASET.TABLE_once`") || sql.contains("FROM `PROJECT.DATASET.TABLE_usage`"),
+                "{}",
+                path.display()
+            );
+            // A sum over lines counts tokens several times.
+            assert!(!sql.contains("message.usage"), "{}", path.display());
             assert!(sql.contains("WHERE timestamp >= TIMESTAMP_SUB("), "{}", path.display());
             names.push(path.file_stem().unwrap().to_string_lossy().into_owned());
         }
         names.sort();
-        assert_eq!(names, ["activity", "developers", "errors", "messages", "sessions", "tools"]);
+        assert_eq!(names, ["activity", "developers", "errors", "messages", "sessions", "tools", "usage"]);
     }
 }

@@ -3,7 +3,6 @@
 mod support;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 
 use emulator::bigquery::{Fault, Faults};
 use support::server::{Home, Moment, Server, text};
@@ -245,19 +244,14 @@ fn a_full_disk_stops_before_the_next_batch_and_loses_nothing() {
 }
 
 #[test]
-fn a_read_only_directory_stops_before_anything_is_sent() {
+fn a_state_directory_that_cannot_be_written_stops_before_anything_is_sent() {
     let server = Server::start(12);
     let home = Home::new(&server);
     home.write("a.jsonl", &lines(4));
-    let state = home.project().join(".claude/sessync");
-    fs::set_permissions(&state, fs::Permissions::from_mode(0o555)).unwrap();
-    if fs::write(state.join("probe"), "").is_ok() {
-        // This user may write everywhere, but not below a file.
-        fs::remove_file(state.join("probe")).unwrap();
-        fs::write(state.join("state"), "").unwrap();
-    }
+    // Not a directory: even a user who may write everywhere cannot write below it.
+    fs::create_dir_all(home.directory.path().join(".local")).unwrap();
+    fs::write(home.directory.path().join(".local/state"), "").unwrap();
     let output = home.run(&[]);
-    fs::set_permissions(&state, fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert_eq!(server.standin.calls().0, 0);
     assert!(text(&output).contains("state cannot be"), "{}", text(&output));
@@ -269,10 +263,12 @@ fn the_hook_is_installed_runs_and_is_taken_out() {
     let home = Home::new(&server);
     home.write("a.jsonl", &lines(4));
     home.ok(&["install-hook"]);
+    home.trust();
     let settings: serde_json::Value =
         serde_json::from_slice(&fs::read(home.project().join(".claude/settings.json")).unwrap()).unwrap();
     let command = settings["hooks"]["SessionEnd"][0]["hooks"][0]["command"].as_str().unwrap();
     let mut shell = std::process::Command::new("/bin/sh");
+    shell.env_clear();
     for (name, value) in home.command(&[]).get_envs() {
         shell.env(name, value.unwrap());
     }
@@ -281,6 +277,7 @@ fn the_hook_is_installed_runs_and_is_taken_out() {
     assert_same(&uploaded(&server.standin), &expected(&home.root()), "by the hook");
     home.ok(&["uninstall-hook"]);
     home.config(serde_json::json!({"enable_auto_upload": false}));
+    home.trust();
     home.write("b.jsonl", &lines(9));
     home.ok(&["--auto"]);
     assert_eq!(server.standin.rows(support::DATASET, support::TABLE).len(), 4, "--auto may be turned off");
@@ -313,4 +310,198 @@ fn status_says_how_old_the_oldest_line_is_that_is_not_uploaded() {
     fs::write(home.directory.path().join(".claude/settings.json"), r#"{"cleanupPeriodDays": 99999}"#).unwrap();
     let shown = home.ok(&["status"]);
     assert!(!shown.contains("Warning"), "{shown}");
+}
+
+#[test]
+fn a_project_whose_state_is_gone_asks_the_destination_before_it_sends_anything() {
+    let server = Server::start(16);
+    let home = Home::new(&server);
+    home.write("a.jsonl", &lines(25));
+    home.ok(&[]);
+    server.standin.forget_insert_ids();
+    fs::remove_dir_all(home.state_root()).unwrap();
+    let output = home.run(&["--json"]);
+    assert!(text(&output).contains("BigQuery has 25 rows"), "{}", text(&output));
+    assert_same(&uploaded(&server.standin), &expected(&home.root()), "after the state was lost");
+}
+
+#[test]
+fn a_rebuild_reads_the_rows_of_this_developer_and_project_only() {
+    let server = Server::start(17);
+    let (home, colleague) = (Home::new(&server), Home::new(&server));
+    home.write("a.jsonl", &lines(5));
+    home.ok(&[]);
+    colleague.config(serde_json::json!({"developer_id": "colleague"}));
+    colleague.write("a.jsonl", &(0..3000).map(|at| line(&format!("theirs-{at}"), "s1", "x", at)).collect::<Vec<_>>());
+    colleague.ok(&[]);
+    assert_eq!(home.json(&["reset", "--rebuild"])["rows"], 5);
+    home.ok(&["export-state", "--from-destination"]);
+    let exported = fs::read_to_string(home.project().join(".claude/sessync/upload-state.json")).unwrap();
+    assert!(!exported.contains("theirs-"), "another developer's lines are not ours");
+}
+
+#[test]
+fn an_answer_that_is_not_understood_ends_the_run_at_once_and_keeps_the_batch() {
+    let server = Server::start(18);
+    let home = Home::new(&server);
+    home.write("a.jsonl", &lines(3));
+    home.ok(&[]);
+    home.write("a.jsonl", &lines(6));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let requests = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let counted = requests.clone();
+    std::thread::spawn(move || {
+        use std::io::{Read as _, Write as _};
+        for mut stream in listener.incoming().flatten() {
+            counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            let mut buffer = vec![0; 65536];
+            let _ = stream.read(&mut buffer);
+            let _ = stream.write_all(
+                b"HTTP/1.1 200 OK\r\ncontent-length: 24\r\nconnection: close\r\n\r\n<html>please sign in</ht",
+            );
+        }
+    });
+    let output = home.command(&[]).env("BIGQUERY_EMULATOR_HOST", &address).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output).contains("<html>please sign in"), "it says what came: {}", text(&output));
+    assert_eq!(requests.load(std::sync::atomic::Ordering::SeqCst), 1, "it does not try again");
+    home.ok(&[]);
+    assert_same(&uploaded(&server.standin), &expected(&home.root()), "the next run asks what arrived");
+}
+
+#[test]
+fn an_imported_state_file_that_is_edited_or_deleted_is_noticed_once() {
+    let server = Server::start(19);
+    let home = Home::new(&server);
+    home.write("a.jsonl", &lines(4));
+    let file = home.project().join(".claude/sessync/upload-state.json");
+    fs::write(&file, r#"{"uploaded_uuids":["uuid-0"],"total_uploaded":1}"#).unwrap();
+    assert!(!text(&home.run(&[])).contains("no effect"));
+    fs::write(&file, r#"{"uploaded_uuids":[],"total_uploaded":0}"#).unwrap();
+    assert!(home.ok(&["status"]).contains("changed after it was imported"));
+    assert!(text(&home.run(&[])).contains("no effect"));
+    assert!(!text(&home.run(&[])).contains("no effect"), "once");
+    fs::remove_file(&file).unwrap();
+    assert!(text(&home.run(&[])).contains("deleted after it was imported"));
+    home.ok(&["export-state"]);
+    assert!(!text(&home.run(&[])).contains("no effect"), "what sessync writes itself is no change");
+}
+
+#[test]
+fn a_hook_that_fails_is_told_by_status_at_the_next_start_and_after_a_day_by_a_session() {
+    let server = Server::start(20);
+    let home = Home::new(&server);
+    home.write("a.jsonl", &lines(4));
+    home.trust();
+    let refuse = || {
+        server.standin.fail_next_queries([Fault::Refuse { status: 403, retry_after: None }]);
+        server.standin.fail_next([Fault::Refuse { status: 403, retry_after: None }]);
+        let output = home.run(&["upload", "--auto"]);
+        assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{}", text(&output));
+    };
+    refuse();
+    refuse();
+    let status = home.json(&["status"]);
+    assert_eq!(status["last_failure"]["runs"], 2, "{status}");
+    assert!(home.ok(&["status"]).contains("not permitted (403)"));
+    assert_eq!(home.ok(&["notice", "--auto"]), "", "not yet");
+    let file = home.remembered().join("failure.json");
+    let kept = fs::read_to_string(&file).unwrap();
+    let mut failure: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    failure["since"] = "2020-01-01T00:00:00Z".into();
+    fs::write(&file, failure.to_string()).unwrap();
+    let notice: serde_json::Value = serde_json::from_str(&home.ok(&["notice", "--auto"])).unwrap();
+    assert!(notice["systemMessage"].as_str().unwrap().contains("since 2020-01-01"), "{notice}");
+    server.standin.fail_next_queries([]);
+    server.standin.set_faults(Faults::default());
+    let output = home.run(&[]);
+    assert!(text(&output).contains("the hook has failed 2 times"), "{}", text(&output));
+    while home.run(&["--auto"]).status.success() && home.json(&["status"])["last_failure"] != serde_json::Value::Null {}
+    assert_eq!(home.ok(&["notice", "--auto"]), "");
+}
+
+#[test]
+fn a_report_needs_no_config_and_counts_each_response_once() {
+    let server = Server::start(21);
+    let home = Home::new(&server);
+    fs::remove_file(home.project().join(".claude/sessync/config.json")).unwrap();
+    let usage =
+        |output: u64| serde_json::json!({"input_tokens": 1000, "output_tokens": output, "cache_read_input_tokens": 5});
+    let response = |at: u64, output: u64| {
+        serde_json::json!({
+            "uuid": format!("u{at}"), "timestamp": format!("2026-11-01T00:00:0{at}Z"), "sessionId": "s", "type": "assistant",
+            "requestId": "r1", "cwd": "/src/app", "message": {"id": "m1", "model": "claude-sonnet-4-5-20250929<b>", "usage": usage(output)},
+        })
+        .to_string()
+        .replace("<b>", if at == 9 { "<b>" } else { "" })
+    };
+    home.write("a.jsonl", &[response(1, 1), response(2, 1), response(3, 400)]);
+    let report = home.json(&["report"]);
+    let day = &report["days"][0];
+    assert_eq!((day["day"].as_str(), day["project"].as_str()), (Some("2026-11-01"), Some("app")), "{report}");
+    assert_eq!((day["input_tokens"].as_u64(), day["output_tokens"].as_u64()), (Some(1000), Some(400)), "{report}");
+    assert_eq!((day["cache_read_tokens"].as_u64(), day["cache_creation_tokens"].as_u64()), (Some(5), Some(0)));
+    assert_eq!(day["cost_usd"].as_f64(), Some(0.009_002));
+    assert!(home.ok(&["report"]).contains("total"));
+    let page = home.directory.path().join("usage.html");
+    home.ok(&["report", "--html", page.to_str().unwrap()]);
+    let text = fs::read_to_string(&page).unwrap();
+    assert!(text.contains("<svg") && text.contains("2026-11-01") && !text.contains("<script"), "{text}");
+    for address in ["http://", "https://", "src=", "@import"] {
+        assert!(!text.contains(address), "the page needs nothing from elsewhere: {address}");
+    }
+}
+
+#[test]
+fn a_self_check_names_what_is_wrong_and_nothing_when_all_is_right() {
+    let server = Server::start(22);
+    server.standin.set_faults(Faults { strict_tables: true, ..Faults::default() });
+    let home = Home::new(&server);
+    let wrong = |output: &std::process::Output| -> Vec<String> {
+        let findings: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+        findings
+            .iter()
+            .filter(|finding| finding["ok"] == false)
+            .map(|finding| finding["what"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let output = home.command(&["self-check", "--json"]).env_remove("SESSYNC_TRUST").output().unwrap();
+    assert_eq!(wrong(&output), ["trust", "destination", "hook"]);
+    assert_eq!((output.status.code(), server.standin.calls()), (Some(1), (0, 0)));
+    home.trust();
+    assert_eq!(wrong(&home.run(&["self-check", "--json"])), ["table", "view", "usage view", "hook"]);
+    home.ok(&["schema", "--create"]);
+    home.ok(&["install-hook"]);
+    let shown = home.ok(&["self-check"]);
+    assert!(shown.lines().count() <= 20 && !shown.contains("WRONG"), "{shown}");
+    let output = home.command(&["self-check", "--json"]).env("BIGQUERY_EMULATOR_HOST", "127.0.0.1:1").output().unwrap();
+    assert!(wrong(&output).contains(&"credentials".to_owned()), "{}", text(&output));
+}
+
+#[test]
+fn sessions_of_codex_and_of_the_newer_directory_are_uploaded_once_too() {
+    let server = Server::start(23);
+    let home = Home::new(&server);
+    home.write("a.jsonl", &lines(3));
+    let newer = home.directory.path().join(".config/claude/projects").join(home.logs().file_name().unwrap());
+    fs::create_dir_all(&newer).unwrap();
+    fs::rename(home.write("b.jsonl", &[line("newer", "s2", "x", 9)]), newer.join("a.jsonl")).unwrap();
+    let day = home.directory.path().join(".codex/sessions/2026/11/01");
+    fs::create_dir_all(&day).unwrap();
+    let session = |id: &str, cwd: &std::path::Path| {
+        let meta = serde_json::json!({"timestamp": "2026-11-01T00:00:00Z", "type": "session_meta", "payload": {"id": id, "cwd": cwd}});
+        let said = serde_json::json!({"timestamp": "2026-11-01T00:00:01Z", "type": "response_item", "payload": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": id}]}});
+        fs::write(day.join(format!("rollout-2026-11-01T00-00-00-{id}.jsonl")), format!("{meta}\n{said}\n")).unwrap();
+    };
+    session("0199a213-81c0-7800-8aa1-000000000001", &home.project());
+    session("0199a213-81c0-7800-8aa1-000000000002", std::path::Path::new("/somewhere/else"));
+    assert_eq!(home.json(&[])["uploaded"], 6);
+    assert!(home.ok(&[]).contains("Nothing to do"));
+    let rows = server.standin.rows(support::DATASET, support::TABLE);
+    let codex: Vec<_> =
+        rows.iter().filter(|row| row["source_file"].as_str().unwrap().starts_with("codex/2026/11/01/")).collect();
+    assert_eq!(codex.len(), 2);
+    assert!(codex.iter().all(|row| row["session_id"] == "0199a213-81c0-7800-8aa1-000000000001"));
+    assert_eq!(home.json(&["verify"])["uploaded"], 6);
 }

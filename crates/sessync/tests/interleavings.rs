@@ -8,7 +8,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use emulator::bigquery::{Fault, Faults};
-use support::{Fuse, World, Writer, expected, runtime, uploaded};
+use support::{World, Writer, dying, expected, runtime, uploaded};
+use testkit::Outside;
 
 fn logs(world: &World) -> Vec<PathBuf> {
     let mut logs: Vec<PathBuf> = fs::read_dir(world.logs())
@@ -75,14 +76,14 @@ async fn interleave(seed: u64, steps: usize) {
             }
             (74..86, _) => {
                 may.extend(expected(world.root.path()));
-                let fuse = Fuse::new(writer.rng.u64(1..30), writer.rng.u64(..));
-                if world.run(&fuse, writer.rng.u64(..)).await.1.is_ok() {
+                let stopped = dying(writer.rng.u64(1..30), writer.rng.u64(..));
+                if world.run(&stopped, writer.rng.u64(..)).await.1.is_ok() {
                     must.extend(expected(world.root.path()));
                 }
                 "killed run"
             }
             _ => {
-                let (_, result) = world.run(&Fuse::unlimited(), writer.rng.u64(..)).await;
+                let (_, result) = world.run(&Outside::new(), writer.rng.u64(..)).await;
                 result.unwrap_or_else(|error| panic!("seed {seed}, step {step}: {error}"));
                 must.extend(expected(world.root.path()));
                 may.extend(expected(world.root.path()));

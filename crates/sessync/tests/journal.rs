@@ -12,7 +12,8 @@ use sessync::journal::seen::{Novelty, Seen};
 use sessync::journal::{self, Journal};
 use sessync::source::files::{Mark, Stat};
 use sessync::source::line::Key;
-use support::{DESTINATION, Fuse, MemoryDisk};
+use support::{DESTINATION, MemoryDisk, dying};
+use testkit::Outside;
 
 /// Id, keys, mark, settled.
 type Batch = (String, Vec<Key>, Option<(String, u64)>, bool);
@@ -121,6 +122,7 @@ fn mark(rng: &mut Rng) -> Mark {
         offset: rng.u64(0..1000),
         fingerprint: None,
         again: Vec::new(),
+        since: 0,
         foreign: false,
     }
 }
@@ -161,8 +163,8 @@ fn record(rng: &mut Rng, model: &Model, step: u64) -> Record {
     }
 }
 
-fn open(disk: &MemoryDisk, fuse: &Fuse) -> Journal<MemoryDisk> {
-    Journal::open(disk.with_fuse(fuse), DESTINATION).map_err(|(error, _)| error).unwrap()
+fn open(disk: &MemoryDisk, outside: &Outside) -> Journal<MemoryDisk> {
+    Journal::open(disk.with_outside(outside), DESTINATION).map_err(|(error, _)| error).unwrap()
 }
 
 #[test]
@@ -171,23 +173,23 @@ fn whatever_happens_it_says_what_its_model_says_also_after_a_crash() {
         let mut rng = Rng::with_seed(seed);
         let disk = MemoryDisk::new();
         let mut model = Model::default();
-        let mut journal = open(&disk, &Fuse::unlimited());
+        let mut journal = open(&disk, &Outside::new());
         for step in 0..120 {
             let mut what = format!("seed {seed}, step {step}");
             match rng.u8(0..12) {
-                0 => journal = open(&disk, &Fuse::unlimited()),
+                0 => journal = open(&disk, &Outside::new()),
                 1 => journal.compact().unwrap(),
                 2 => {
                     // After a crash the record is either there whole or not at all.
-                    let fuse = Fuse::new(rng.u64(1..5), rng.u64(..));
-                    let mut dying = open(&disk, &fuse);
+                    let stopped = dying(rng.u64(1..5), rng.u64(..));
+                    let mut killed = open(&disk, &stopped);
                     let record = record(&mut rng, &model, step);
                     what = format!("{what}, killed at {record:?}");
-                    let compacted = if rng.bool() { dying.compact() } else { Ok(()) };
-                    let appended = compacted.and_then(|()| dying.append(&record));
+                    let compacted = if rng.bool() { killed.compact() } else { Ok(()) };
+                    let appended = compacted.and_then(|()| killed.append(&record));
                     let mut with = model.clone();
                     with.apply(&record);
-                    journal = open(&disk, &Fuse::unlimited());
+                    journal = open(&disk, &Outside::new());
                     if appended.is_ok() || with.differs(&mut journal).is_none() {
                         model = with;
                     }
@@ -209,7 +211,7 @@ fn sample() -> MemoryDisk {
     let disk = MemoryDisk::new();
     let mut rng = Rng::with_seed(7);
     let mut model = Model::default();
-    let mut journal = open(&disk, &Fuse::unlimited());
+    let mut journal = open(&disk, &Outside::new());
     for step in 0..30 {
         let record = record(&mut rng, &model, step);
         journal.append(&record).unwrap();
@@ -231,7 +233,7 @@ fn damage_is_noticed_wherever_it_is() {
         // A damaged newline joins two lines. At the very end it looks like a write that was cut short.
         let last_newline = at + 1 == whole.len();
         disk.files.lock().unwrap().insert("journal".into(), damaged);
-        let opened = Journal::open(disk.with_fuse(&Fuse::unlimited()), DESTINATION);
+        let opened = Journal::open(disk.with_outside(&Outside::new()), DESTINATION);
         assert_eq!(matches!(opened, Err((journal::Error::Damaged(_), _))), !last_newline, "byte {at}");
     }
 }
@@ -243,12 +245,12 @@ fn a_journal_cut_anywhere_is_what_it_was_at_some_point_or_is_damaged() {
     let first = whole.iter().position(|byte| *byte == b'\n').unwrap();
     for length in 0..whole.len() {
         disk.files.lock().unwrap().insert("journal".into(), whole[..length].to_vec());
-        let opened = Journal::open(disk.with_fuse(&Fuse::unlimited()), DESTINATION);
+        let opened = Journal::open(disk.with_outside(&Outside::new()), DESTINATION);
         assert_eq!(opened.is_ok(), length > first, "cut at {length}");
         if let Ok(mut journal) = opened {
             // It can go on from there.
             journal.append(&Record::Begin { at: Time(0) }).unwrap();
-            assert!(Journal::open(disk.with_fuse(&Fuse::unlimited()), DESTINATION).is_ok(), "cut at {length}");
+            assert!(Journal::open(disk.with_outside(&Outside::new()), DESTINATION).is_ok(), "cut at {length}");
         }
     }
 }
@@ -258,15 +260,15 @@ fn a_missing_table_of_keys_is_damage_and_not_a_fresh_start() {
     let disk = sample();
     let name = disk.files.lock().unwrap().keys().find(|name| name.starts_with("seen-")).unwrap().clone();
     let table = disk.files.lock().unwrap().remove(&name).unwrap();
-    assert!(matches!(open(&disk, &Fuse::unlimited()).look_up(Key::new(1, 100)), Err(journal::Error::Damaged(_))));
+    assert!(matches!(open(&disk, &Outside::new()).look_up(Key::new(1, 100)), Err(journal::Error::Damaged(_))));
     // And the other way round.
     disk.files.lock().unwrap().insert(name, table);
     disk.files.lock().unwrap().remove("journal");
-    let opened = Journal::open(disk.with_fuse(&Fuse::unlimited()), DESTINATION);
+    let opened = Journal::open(disk.with_outside(&Outside::new()), DESTINATION);
     assert!(matches!(opened, Err((journal::Error::Damaged(_), _))));
 }
 
-/// `make fuzz` runs these for longer.
+/// `make soak` runs these for longer.
 mod fuzz {
     use super::*;
 

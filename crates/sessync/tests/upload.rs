@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use emulator::bigquery::{Fault, Faults};
 use sessync::clock::Clock as _;
+use sessync::journal::Journal;
 use sessync::upload;
-use support::{Fuse, World, Writer, line, runtime};
+use support::{World, Writer, dying, line, runtime};
+use testkit::Outside;
 
 #[test]
 fn everything_is_uploaded_once_and_the_second_run_does_nothing() {
@@ -74,8 +76,8 @@ fn a_file_of_many_batches_and_many_reads_is_read_whole_in_one_run_and_in_runs_th
                 }
                 fs::write(&path, &bytes).unwrap();
                 world.clock.jump(3_600_000);
-                let fuse = Fuse::new(writer.rng.u64(1..60), writer.rng.u64(..));
-                let _ = world.run(&fuse, life).await;
+                let stopped = dying(writer.rng.u64(1..60), writer.rng.u64(..));
+                let _ = world.run(&stopped, life).await;
             }
             world.run_whole(seed).await;
             world.assert_each_line_once(&format!("seed {seed}: lives"));
@@ -146,7 +148,7 @@ fn a_refusal_ends_the_run_and_the_next_one_goes_on() {
             inserts: Some((Fault::Refuse { status: 403, retry_after: None }, 1.0)),
             ..Faults::default()
         });
-        let (_, result) = world.run(&Fuse::unlimited(), 1).await;
+        let (_, result) = world.run(&Outside::new(), 1).await;
         let error = result.unwrap_err().to_string();
         assert!(error.contains("403") && error.contains("Data Editor"), "{error}");
         world.standin.set_faults(Faults::default());
@@ -230,15 +232,50 @@ fn a_request_that_is_refused_as_a_whole_is_halved_to_the_row_that_is_to_blame() 
         let lines: Vec<String> = (0..7).map(|at| line(&format!("u{at}"), "s", "x", at)).collect();
         fs::write(world.logs().join("a.jsonl"), lines.join("\n") + "\n").unwrap();
         world.standin.refuse_rows_with("u3");
-        let (summary, result) = world.run(&Fuse::unlimited(), 1).await;
+        let (summary, result) = world.run(&Outside::new(), 1).await;
         result.unwrap();
         assert_eq!((summary.uploaded, summary.set_aside), (6, 1));
         // If everything is refused, the rows are not to blame.
         let world = World::new(12);
         Writer::new(12).files(&world.logs(), 30);
         world.standin.refuse_rows_with("");
-        let (summary, result) = world.run(&Fuse::unlimited(), 1).await;
+        let (summary, result) = world.run(&Outside::new(), 1).await;
         assert!(result.unwrap_err().to_string().contains("refuses the request"));
         assert_eq!(summary.set_aside, 0);
+    });
+}
+
+#[test]
+fn lines_are_remembered_as_long_as_their_file_is_there_and_thirty_days_longer() {
+    runtime().block_on(async {
+        let world = World::new(30);
+        fs::create_dir_all(world.logs()).unwrap();
+        let old: String = (0..9).map(|at| line(&format!("old-{at}"), "s", "x", at) + "\n").collect();
+        fs::write(world.logs().join("old.jsonl"), &old).unwrap();
+        world.run_whole(0).await;
+        let known = |world: &World| {
+            let mut journal = Journal::open(world.disk.clone(), support::DESTINATION).unwrap();
+            journal.compact().unwrap();
+            journal.seen().unwrap().len()
+        };
+        let months = |world: &World, from: i64| {
+            for round in from..from + 12 {
+                world.clock.jump(6 * 24 * 60 * 60 * 1000);
+                let text: String = (from..=round).map(|at| line(&format!("new-{at}"), "s", "x", at) + "\n").collect();
+                fs::write(world.logs().join(format!("new-{from}.jsonl")), text).unwrap();
+                futures::executor::block_on(world.run_whole(round as u64));
+                known(world);
+            }
+        };
+        // The old file does not change for 72 days, so it is not read.
+        months(&world, 0);
+        fs::write(world.logs().join("copy.jsonl"), old.replace("\"s\"", "\"resumed\"")).unwrap();
+        assert_eq!(world.run_whole(99).await.uploaded, 0, "a resumed session repeats lines of a file that is there");
+        let before = known(&world);
+        fs::remove_file(world.logs().join("old.jsonl")).unwrap();
+        fs::remove_file(world.logs().join("copy.jsonl")).unwrap();
+        fs::remove_file(world.logs().join("new-0.jsonl")).unwrap();
+        months(&world, 100);
+        assert!(known(&world) < before + 12, "keys of files that are gone are dropped: {} {before}", known(&world));
     });
 }

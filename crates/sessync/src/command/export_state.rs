@@ -6,13 +6,13 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::report::count;
+use super::print::count;
 use super::{Error, Session};
-use crate::clock::{Clock as _, Time};
+use crate::clock::Clock as _;
 use crate::journal::legacy::{self, UploadState};
 use crate::journal::open;
 use crate::journal::seen::Novelty;
-use crate::outside::bigquery::QUESTION;
+use crate::outside::bigquery::{self, QUESTION};
 use crate::source::each_line;
 use crate::source::line::Key;
 use crate::upload::set_aside_uuids;
@@ -27,8 +27,8 @@ pub(super) async fn run(
     let mut journal = open::for_reading(project)?;
     let mut uuids = BTreeSet::new();
     let mut failed = None;
-    let set_aside = set_aside_uuids(&project.state_directory());
-    each_line(&project.root, &project.scope, &mut |_, _, _, line| match journal.look_up(Key::of(line)) {
+    let set_aside = set_aside_uuids(journal.disk())?;
+    each_line(&project.roots, &project.scope, &mut |_, _, _, line| match journal.look_up(Key::of(line)) {
         Ok(Novelty::Known) if !set_aside.contains(line.uuid.as_ref()) => {
             uuids.insert(line.uuid.clone().into_owned());
         }
@@ -39,7 +39,15 @@ pub(super) async fn run(
         return Err(error.into());
     }
     if from_destination {
-        uuids.extend(bigquery.rows_since(Time(0), clock.now(), QUESTION).await?.into_keys());
+        let (developer, name) = (&project.config.developer_id, &project.config.project_name);
+        let mut add = |uuid: &str, _| {
+            uuids.insert(uuid.to_owned());
+            match uuids.len() as u64 > open::MAX_ROWS {
+                true => Err(bigquery::Error::TooMany(open::MAX_ROWS)),
+                false => Ok(()),
+            }
+        };
+        bigquery.rows_of_project(developer, name, clock.now(), QUESTION, &mut add).await?;
     }
     let totals = &journal.state().totals;
     let state = UploadState {
@@ -53,8 +61,13 @@ pub(super) async fn run(
         writeln!(out)?;
         return Ok(0);
     }
-    let path = to.map_or_else(|| project.directory.join(legacy::FILE), Path::to_owned);
-    legacy::export(&path, &project.directory, &project.destination, &state)?;
+    let path = match to {
+        None => legacy::export(project, &state)?,
+        Some(path) => {
+            legacy::export_to(path, &state)?;
+            path.to_owned()
+        }
+    };
     let uuids = state.uploaded_uuids.len();
     match session.json {
         true => writeln!(out, "{}", json!({"path": path, "uuids": uuids}))?,

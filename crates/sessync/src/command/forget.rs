@@ -12,12 +12,12 @@ use crate::source::line::uuid_half;
 
 pub(super) async fn run(session: &Session, uuid: &str, out: &mut dyn Write) -> Result<u8, Error> {
     let Session { project, bigquery, clock, .. } = session;
-    let _lock = lock::take(&project.directory, LOCK_WAIT, clock).await?;
+    let _lock = lock::take(project, LOCK_WAIT, clock).await?;
     let (mut journal, _) = open::for_writing(project, bigquery, clock).await?;
     let known = journal.seen()?.knows_uuid(uuid_half(uuid));
     let mut again = Vec::new();
     let files = &journal.state().files;
-    each_line(&project.root, &project.scope, &mut |log, start, end, line| {
+    each_line(&project.roots, &project.scope, &mut |log, start, end, line| {
         // Lines after the mark are read anyway.
         if line.uuid == uuid && files.get(&log.name).is_some_and(|mark| end <= mark.offset) {
             again.push((log.name.clone(), start, end));

@@ -1,9 +1,9 @@
-//! `sessync install-hook` and `uninstall-hook`: the hook that uploads at the end of every session.
+//! `sessync install-hook` and `uninstall-hook`: the hook that uploads at the end of every session, and the one that
+//! says at the beginning of a session that uploads fail.
 //!
 //! Promise: every other setting in the settings file keeps its place and its text. The old file is kept beside the
 //! new one. A file that is not understood is not touched.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -11,17 +11,20 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::report;
-use crate::journal::disk::write_atomically;
+use super::print;
+use crate::dir::{Dir, Location, Readers};
 use crate::redact::quoted;
 use crate::settings::Process;
 
-/// The settings file, below the project.
-const SETTINGS: &str = ".claude/settings.json";
+/// The settings file, in the project's directory `.claude`.
+const SETTINGS: &str = "settings.json";
+/// A larger settings file is not read.
+const MAX_SETTINGS_BYTES: u64 = 16 * 1024 * 1024;
 /// The member of the settings that has the hooks of each event.
 const HOOKS: &str = "hooks";
-/// When the hook runs.
-const EVENT: &str = "SessionEnd";
+/// When the hooks run.
+const END: &str = "SessionEnd";
+const START: &str = "SessionStart";
 /// How long Claude Code lets it run. That is longer than `--auto` takes.
 const TIMEOUT_SECONDS: u32 = 60;
 /// The `.gitignore` beside the config: except for the config, everything there belongs to this machine only.
@@ -52,22 +55,27 @@ pub(super) fn run_install(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<u8, super::Error> {
-    let command = command.map_or_else(|| default_command(process), str::to_owned);
-    let changed = install(&process.directory, &command)?;
-    print(&changed, &format!("Installed the hook: it runs `{command}` at the end of every session."), json, out)?;
+    let command = command.map_or_else(|| in_project(process, "upload --auto"), str::to_owned);
+    let changed = install(&process.directory, &command, &in_project(process, "notice --auto"))?;
+    print_changed(
+        &changed,
+        &format!("Installed the hook: it runs `{command}` at the end of every session."),
+        json,
+        out,
+    )?;
     Ok(0)
 }
 
 /// `sessync uninstall-hook`
 pub(super) fn run_uninstall(process: &Process, json: bool, out: &mut dyn Write) -> Result<u8, super::Error> {
     let changed = uninstall(&process.directory)?;
-    print(&changed, "Removed the hook.", json, out)?;
+    print_changed(&changed, "Removed the hook.", json, out)?;
     Ok(0)
 }
 
-fn print(changed: &Changed, done: &str, json: bool, out: &mut dyn Write) -> io::Result<()> {
+fn print_changed(changed: &Changed, done: &str, json: bool, out: &mut dyn Write) -> io::Result<()> {
     if json {
-        return report::json(changed, out);
+        return print::json(changed, out);
     }
     let path = changed.settings.display();
     match (changed.changed, &changed.backup) {
@@ -77,9 +85,9 @@ fn print(changed: &Changed, done: &str, json: bool, out: &mut dyn Write) -> io::
     }
 }
 
-/// What the hook runs. A session can end in another directory than it began in.
-fn default_command(process: &Process) -> String {
-    format!("cd \"${{CLAUDE_PROJECT_DIR:-.}}\" && {} upload --auto", program(process))
+/// What a hook runs. A session can end in another directory than it began in.
+fn in_project(process: &Process, command: &str) -> String {
+    format!("cd \"${{CLAUDE_PROJECT_DIR:-.}}\" && {} {command}", program(process))
 }
 
 /// The name of this program if the shell finds this very program under it, otherwise its path.
@@ -141,85 +149,115 @@ impl Object {
     }
 }
 
-/// Adds the hook, unless it is there.
-fn install(project: &Path, command: &str) -> Result<Changed, Error> {
-    ignore_state(&project.join(".claude/sessync"))?;
+/// Adds the hooks, unless they are there.
+fn install(project: &Path, upload: &str, notice: &str) -> Result<Changed, Error> {
+    ignore_state(project)?;
     edit(project, |text| {
-        let (mut settings, mut hooks, mut entries) = parts(text)?;
-        if entries.iter().any(|entry| is_ours(entry)) {
-            return Ok(None);
+        let (mut settings, mut hooks) = parts(text)?;
+        let mut changed = false;
+        for (event, command) in [(END, upload), (START, notice)] {
+            let mut entries = entries(&hooks, event)?;
+            if entries.iter().any(|entry| is_ours(entry)) {
+                continue;
+            }
+            let entry =
+                serde_json::json!({"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_SECONDS}]});
+            entries.push(raw(&entry)?);
+            hooks.set(event, raw(&entries)?);
+            changed = true;
         }
-        let entry = serde_json::json!({"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_SECONDS}]});
-        entries.push(raw(&entry)?);
-        hooks.set(EVENT, raw(&entries)?);
         settings.set(HOOKS, raw(&hooks)?);
-        pretty(&settings).map(Some)
+        changed.then(|| pretty(&settings)).transpose()
     })
 }
 
-/// Removes the hook, and the objects that would be empty without it.
+/// Removes the hooks, and the objects that would be empty without them.
 fn uninstall(project: &Path) -> Result<Changed, Error> {
     edit(project, |text| {
-        let (mut settings, mut hooks, mut entries) = parts(text)?;
-        let before = entries.len();
-        entries.retain(|entry| !is_ours(entry));
-        if entries.len() == before {
-            return Ok(None);
-        }
-        match entries.is_empty() {
-            true => hooks.remove(EVENT),
-            false => hooks.set(EVENT, raw(&entries)?),
+        let (mut settings, mut hooks) = parts(text)?;
+        let mut changed = false;
+        for event in [END, START] {
+            let mut entries = entries(&hooks, event)?;
+            let before = entries.len();
+            entries.retain(|entry| !is_ours(entry));
+            if entries.len() == before {
+                continue;
+            }
+            changed = true;
+            match entries.is_empty() {
+                true => hooks.remove(event),
+                false => hooks.set(event, raw(&entries)?),
+            }
         }
         match hooks.0.is_empty() {
             true => settings.remove(HOOKS),
             false => settings.set(HOOKS, raw(&hooks)?),
         }
-        pretty(&settings).map(Some)
+        changed.then(|| pretty(&settings)).transpose()
     })
+}
+
+/// Whether the hooks of this project are installed: that at the end of a session, and that at its beginning.
+pub(super) fn installed(project: &Path) -> Result<(bool, bool), Error> {
+    let place = Location::plain(project).join(".claude");
+    let failed = |source| Error::Io { path: place.path().join(SETTINGS), source };
+    let Some(dir) = place.open().map_err(failed)? else { return Ok((false, false)) };
+    let Some(text) = read(&dir)? else { return Ok((false, false)) };
+    let has = |event| Ok(entries(&parts(&text)?.1, event)?.iter().any(|entry| is_ours(entry)));
+    let not_understood = |error: serde_json::Error| Error::NotUnderstood {
+        path: place.path().join(SETTINGS),
+        reason: error.to_string(),
+    };
+    Ok((has(END).map_err(not_understood)?, has(START).map_err(not_understood)?))
+}
+
+fn read(dir: &Dir) -> Result<Option<String>, Error> {
+    let failed = |source| Error::Io { path: dir.path().join(SETTINGS), source };
+    let Some(content) = dir.read(SETTINGS, MAX_SETTINGS_BYTES).map_err(failed)? else { return Ok(None) };
+    String::from_utf8(content).map(Some).map_err(|error| failed(io::Error::other(error)))
 }
 
 fn edit(
     project: &Path,
     change: impl FnOnce(&str) -> Result<Option<String>, serde_json::Error>,
 ) -> Result<Changed, Error> {
-    let path = project.join(SETTINGS);
+    let place = Location::plain(project).join(".claude");
+    let path = place.path().join(SETTINGS);
     let io_error = |source| Error::Io { path: path.clone(), source };
-    let old = match fs::read_to_string(&path) {
-        Ok(text) => Some(text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(io_error(error)),
-    };
+    let dir = place.create().map_err(io_error)?;
+    let old = read(&dir)?;
     let new = change(old.as_deref().unwrap_or("{}"))
         .map_err(|error| Error::NotUnderstood { path: path.clone(), reason: error.to_string() })?;
     let Some(new) = new else { return Ok(Changed { settings: path, changed: false, backup: None }) };
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory).map_err(io_error)?;
-    }
     let backup = match old {
         None => None,
         Some(old) => {
-            let backup = path.with_extension("json.before-sessync");
-            write_atomically(&backup, &mut |to| to.write_all(old.as_bytes())).map_err(io_error)?;
-            Some(backup)
+            let backup = format!("{SETTINGS}.before-sessync");
+            dir.replace(&backup, Readers::Usual, &mut |to| to.write_all(old.as_bytes())).map_err(io_error)?;
+            Some(dir.path().join(backup))
         }
     };
-    write_atomically(&path, &mut |to| to.write_all(new.as_bytes())).map_err(io_error)?;
+    dir.replace(SETTINGS, Readers::Usual, &mut |to| to.write_all(new.as_bytes())).map_err(io_error)?;
     Ok(Changed { settings: path, changed: true, backup })
 }
 
-/// The settings, their hooks, and the entries of the event.
-fn parts(text: &str) -> Result<(Object, Object, Vec<Box<RawValue>>), serde_json::Error> {
+/// The settings and their hooks.
+fn parts(text: &str) -> Result<(Object, Object), serde_json::Error> {
     let text = if text.trim().is_empty() { "{}" } else { text };
     let settings: Object = serde_json::from_str(text)?;
     let hooks: Object = match settings.get(HOOKS) {
         Some(hooks) => serde_json::from_str(hooks.get())?,
         None => Object::default(),
     };
-    let entries = match hooks.get(EVENT) {
-        Some(entries) => serde_json::from_str(entries.get())?,
-        None => Vec::new(),
-    };
-    Ok((settings, hooks, entries))
+    Ok((settings, hooks))
+}
+
+/// The entries of an event.
+fn entries(hooks: &Object, event: &str) -> Result<Vec<Box<RawValue>>, serde_json::Error> {
+    match hooks.get(event) {
+        Some(entries) => serde_json::from_str(entries.get()),
+        None => Ok(Vec::new()),
+    }
 }
 
 /// Whether an entry runs sessync.
@@ -262,43 +300,48 @@ fn pretty(settings: &Object) -> Result<String, serde_json::Error> {
     Ok(if members.is_empty() { "{}\n".to_owned() } else { format!("{{\n{}\n}}\n", members.join(",\n")) })
 }
 
-/// Keeps the state out of git. Adds what is missing to a `.gitignore` that is there already.
-fn ignore_state(directory: &Path) -> Result<(), Error> {
-    let path = directory.join(".gitignore");
-    let io_error = |source| Error::Io { path: path.clone(), source };
-    fs::create_dir_all(directory).map_err(io_error)?;
-    let old = fs::read_to_string(&path).unwrap_or_default();
+/// Keeps everything beside the config out of git. Adds what is missing to a `.gitignore` that is there already.
+fn ignore_state(project: &Path) -> Result<(), Error> {
+    const NAME: &str = ".gitignore";
+    let place = Location::plain(project).join(".claude").join("sessync");
+    let io_error = |source| Error::Io { path: place.path().join(NAME), source };
+    let dir = place.create().map_err(io_error)?;
+    let old = dir.read(NAME, MAX_SETTINGS_BYTES).map_err(io_error)?.unwrap_or_default();
+    let old = String::from_utf8_lossy(&old);
     if old.lines().any(|line| line.trim() == "*") {
         return Ok(());
     }
     let gap = if old.is_empty() || old.ends_with('\n') { "" } else { "\n" };
-    write_atomically(&path, &mut |to| write!(to, "{old}{gap}{IGNORED}")).map_err(io_error)
+    dir.replace(NAME, Readers::Usual, &mut |to| write!(to, "{old}{gap}{IGNORED}")).map_err(io_error)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
+    const NOTICE: &str = "sessync notice --auto";
     const COMMAND: &str = "sessync upload --auto";
 
     fn project(settings: Option<&str>) -> tempfile::TempDir {
         let project = tempfile::tempdir().unwrap();
         if let Some(text) = settings {
             fs::create_dir_all(project.path().join(".claude")).unwrap();
-            fs::write(project.path().join(SETTINGS), text).unwrap();
+            fs::write(project.path().join(".claude").join(SETTINGS), text).unwrap();
         }
         project
     }
 
     fn settings(project: &tempfile::TempDir) -> String {
-        fs::read_to_string(project.path().join(SETTINGS)).unwrap()
+        fs::read_to_string(project.path().join(".claude").join(SETTINGS)).unwrap()
     }
 
     #[test]
     fn it_is_merged_with_what_is_there_and_taken_out_again() {
         let before = "{\n  \"zebra\": {\n    \"b\": 1,   \"a\": 2.50\n  },\n  \"hooks\": {\"Stop\": [{\"hooks\": []}], \"SessionEnd\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"echo bye\"}]}]},\n  \"alpha\": true\n}\n";
         let project = project(Some(before));
-        let changed = install(project.path(), COMMAND).unwrap();
+        let changed = install(project.path(), COMMAND, NOTICE).unwrap();
         assert_eq!(fs::read_to_string(changed.backup.unwrap()).unwrap(), before);
         let after = settings(&project);
         assert!(after.contains("\"b\": 1,   \"a\": 2.50"), "{after}");
@@ -306,8 +349,10 @@ mod tests {
         let value: serde_json::Value = serde_json::from_str(&after).unwrap();
         assert_eq!(value["hooks"]["SessionEnd"][0]["hooks"][0]["command"], "echo bye");
         assert_eq!(value["hooks"]["SessionEnd"][1]["hooks"][0]["command"], COMMAND);
+        assert_eq!(value["hooks"]["SessionStart"][0]["hooks"][0]["command"], NOTICE);
+        assert_eq!(installed(project.path()).unwrap(), (true, true));
 
-        assert!(!install(project.path(), COMMAND).unwrap().changed, "a second time changes nothing");
+        assert!(!install(project.path(), COMMAND, NOTICE).unwrap().changed, "a second time changes nothing");
         assert!(uninstall(project.path()).unwrap().changed);
         let value: serde_json::Value = serde_json::from_str(&settings(&project)).unwrap();
         let original: serde_json::Value = serde_json::from_str(before).unwrap();
@@ -319,14 +364,14 @@ mod tests {
     fn a_long_setting_on_one_line_keeps_its_text() {
         let long = r#""permissions": {"deny": ["Read(./.env)"],   "allow": ["Bash(cargo test:*)", "Bash(cargo fmt:*)"], "ratio": 2.50}"#;
         let project = project(Some(&format!("{{{long}}}")));
-        install(project.path(), COMMAND).unwrap();
+        install(project.path(), COMMAND, NOTICE).unwrap();
         assert!(settings(&project).contains(long), "{}", settings(&project));
     }
 
     #[test]
     fn a_project_without_settings_gets_them_and_the_state_is_kept_out_of_git() {
         let project = project(None);
-        install(project.path(), COMMAND).unwrap();
+        install(project.path(), COMMAND, NOTICE).unwrap();
         assert!(settings(&project).contains(COMMAND));
         let ignored = fs::read_to_string(project.path().join(".claude/sessync/.gitignore")).unwrap();
         assert!(ignored.lines().any(|line| line == "*"));
@@ -338,8 +383,36 @@ mod tests {
     fn settings_that_are_not_understood_are_left_alone() {
         for text in ["{ // a comment\n}", "[]", r#"{"hooks": {"SessionEnd": {}}}"#] {
             let project = project(Some(text));
-            assert!(matches!(install(project.path(), COMMAND), Err(Error::NotUnderstood { .. })), "{text}");
+            assert!(matches!(install(project.path(), COMMAND, NOTICE), Err(Error::NotUnderstood { .. })), "{text}");
             assert_eq!(settings(&project), text);
         }
+    }
+
+    #[test]
+    fn a_hook_of_an_earlier_version_gets_its_notice() {
+        let project = project(None);
+        install(project.path(), COMMAND, NOTICE).unwrap();
+        let only_end = settings(&project).replace("SessionStart", "Stop").replace(NOTICE, "true");
+        fs::write(project.path().join(".claude").join(SETTINGS), only_end).unwrap();
+        assert!(install(project.path(), COMMAND, NOTICE).unwrap().changed);
+        let value: serde_json::Value = serde_json::from_str(&settings(&project)).unwrap();
+        assert_eq!(value["hooks"]["SessionEnd"].as_array().unwrap().len(), 1);
+        assert_eq!(value["hooks"]["SessionStart"][0]["hooks"][0]["command"], NOTICE);
+    }
+
+    #[test]
+    fn a_settings_file_or_directory_that_is_a_link_is_not_followed() {
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("rc"), "precious").unwrap();
+        let linked = project(Some("{}"));
+        let settings = linked.path().join(".claude").join(SETTINGS);
+        fs::remove_file(&settings).unwrap();
+        std::os::unix::fs::symlink(outside.path().join("rc"), &settings).unwrap();
+        assert!(matches!(install(linked.path(), COMMAND, NOTICE), Err(Error::Io { .. })));
+        let linked = project(None);
+        std::os::unix::fs::symlink(outside.path(), linked.path().join(".claude")).unwrap();
+        assert!(matches!(install(linked.path(), COMMAND, NOTICE), Err(Error::Io { .. })));
+        assert_eq!(fs::read_to_string(outside.path().join("rc")).unwrap(), "precious");
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
     }
 }

@@ -1,16 +1,19 @@
 //! `sessync reset`: put the state aside, or rebuild it from BigQuery.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use serde_json::json;
 
 use super::{Error, LOCK_WAIT, Session};
 use crate::clock::Clock as _;
-use crate::journal::{legacy, lock, open};
+use crate::journal::disk::Directory;
+use crate::journal::seen::Seen;
+use crate::journal::state::State;
+use crate::journal::{Journal, legacy, lock, moved, open};
 
 pub(super) async fn run(session: &Session, rebuild: bool, out: &mut dyn Write) -> Result<u8, Error> {
     let Session { project, bigquery, clock, .. } = session;
-    let _lock = lock::take(&project.directory, LOCK_WAIT, clock).await?;
+    let _lock = lock::take(project, LOCK_WAIT, clock).await?;
     if rebuild {
         let journal = open::rebuild(project, "reset --rebuild", bigquery, clock).await?;
         let rows = journal.state().totals.uploaded;
@@ -20,15 +23,23 @@ pub(super) async fn run(session: &Session, rebuild: bool, out: &mut dyn Write) -
         }
         return Ok(0);
     }
-    let directory = project.state_directory();
-    let name = directory.file_name().unwrap_or_default().to_string_lossy();
-    let aside = directory.with_file_name(format!("{name}.reset-{}", clock.now().0));
-    let kept = match std::fs::rename(&directory, &aside) {
-        Ok(()) => Some(aside),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(source) => return Err(Error::Move { path: directory, source }),
+    moved::take_over(project)?;
+    let (name, state) = (project.destination_name(), project.state());
+    let aside = format!("{name}.reset-{}", clock.now().0);
+    let failed = |source| Error::Move { path: state.path(), source };
+    let kept = match state.open().map_err(failed)? {
+        None => None,
+        Some(_) => {
+            let home = project.home.create().map_err(failed)?;
+            home.rename(&name, &aside).map_err(failed)?;
+            Some(home.path().join(aside))
+        }
     };
-    legacy::never_again(&project.directory)?;
+    legacy::never_again(project)?;
+    // An empty journal, not none: what is missing would be asked of BigQuery.
+    let mut empty = State::new(&project.destination);
+    empty.resend = true;
+    Journal::fresh(Directory::new(state), empty, Seen::default()).compact()?;
     match (session.json, kept) {
         (true, kept) => writeln!(out, "{}", json!({"reset": true, "kept": kept}))?,
         (false, None) => writeln!(out, "There was no state.")?,

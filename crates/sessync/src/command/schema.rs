@@ -1,4 +1,4 @@
-//! `sessync schema`: print the SQL of the table and its view, or run it.
+//! `sessync schema`: print the SQL of the table and its views, or run it.
 
 use std::io::Write;
 
@@ -21,10 +21,10 @@ pub(super) async fn run(session: &Session, create: bool, out: &mut dyn Write) ->
     for statement in statements {
         session.bigquery.execute(&statement, session.clock.now(), QUESTION).await?;
     }
-    let (table, view) = (table.sql(), schema::view(table).sql());
+    let (table, view, usage) = (table.sql(), schema::view(table).sql(), schema::usage(table).sql());
     match session.json {
-        true => writeln!(out, "{}", json!({"table": table, "view": view}))?,
-        false => writeln!(out, "The table {table} and the view {view} are there.")?,
+        true => writeln!(out, "{}", json!({"table": table, "view": view, "usage": usage}))?,
+        false => writeln!(out, "The table {table} and its views {view} and {usage} are there.")?,
     }
     Ok(0)
 }

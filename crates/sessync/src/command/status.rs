@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::report::{count, json, list, no_logs};
+use super::print::{count, json, list, no_logs};
 use super::{Error, Session, upload};
 use crate::clock::Clock as _;
-use crate::journal::open;
+use crate::failure::{self, Failure};
+use crate::journal::{legacy, open};
 use crate::redact::Redactor;
-use crate::settings::StateKind;
-use crate::source::files::{self, Discovery};
+use crate::settings::{self, StateKind};
+use crate::source;
+use crate::source::files::Discovery;
 use crate::upload::{DEAD_LETTERS, set_aside_uuids};
 
 /// After how many days Claude Code deletes transcripts, unless its settings say otherwise.
@@ -22,7 +24,9 @@ const WARN_DAYS: u64 = 7;
 
 #[derive(Debug, Serialize)]
 struct Status {
+    project: PathBuf,
     destination: String,
+    trusted: bool,
     state: PathBuf,
     shared: Option<String>,
     uploaded: u64,
@@ -36,11 +40,13 @@ struct Status {
     uncertain: u64,
     set_aside: usize,
     skipped: BTreeMap<&'static str, u64>,
+    /// The failure of the last hook, if it failed.
+    last_failure: Option<Failure>,
 }
 
 pub(super) async fn run(session: &Session, out: &mut dyn Write) -> Result<u8, Error> {
     let project = &session.project;
-    let found = files::find(&project.root, &project.scope);
+    let found = source::find(&project.roots, &project.scope);
     let mut journal = open::for_reading(project)?;
     let mut options = upload::options(session, true);
     options.deduplication = true;
@@ -50,8 +56,10 @@ pub(super) async fn run(session: &Session, out: &mut dyn Write) -> Result<u8, Er
     let now = session.clock.now();
     let totals = &journal.state().totals;
     let status = Status {
+        project: project.path.clone(),
         destination: project.destination.clone(),
-        state: project.state_directory(),
+        trusted: project.trust.is_ok(),
+        state: project.state().path(),
         shared: match &project.config.state {
             StateKind::DynamoDb { table, .. } => Some(table.clone()),
             StateKind::File => None,
@@ -65,13 +73,20 @@ pub(super) async fn run(session: &Session, out: &mut dyn Write) -> Result<u8, Er
         oldest_age_days: summary.oldest.map(|oldest| now.since(oldest).as_secs() / 86_400),
         deleted_after_days: cleanup_days(&session.claude),
         uncertain: summary.uncertain,
-        set_aside: set_aside_uuids(&project.state_directory()).len(),
+        set_aside: set_aside_uuids(journal.disk())?.len(),
         skipped: summary.skipped,
+        last_failure: failure::last(&project.home).map_err(settings::Error::State)?,
     };
     if session.json {
         json(&status, out)?
     } else {
-        print(&status, &found, out)?
+        print(&status, &found, out)?;
+        if let Err(untrusted) = &project.trust {
+            writeln!(out, "Not trusted   {untrusted}")?;
+        }
+        if let Some(note) = legacy::changed(project)? {
+            writeln!(out, "Note          {note}")?;
+        }
     }
     Ok(0)
 }
@@ -84,6 +99,9 @@ fn print(status: &Status, found: &Discovery, out: &mut dyn Write) -> io::Result<
     }
     let last = status.last_upload.as_ref().map_or_else(|| "never".to_owned(), |time| format!("last at {time}"));
     writeln!(out, "Uploaded      {}, {last}", count(status.uploaded, "line"))?;
+    if let Some(failure) = &status.last_failure {
+        writeln!(out, "Failure       {failure}")?;
+    }
     if status.set_aside > 0 {
         writeln!(out, "Set aside     {}, see {DEAD_LETTERS}", count(status.set_aside as u64, "row"))?;
     }

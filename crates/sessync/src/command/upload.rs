@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::report::{count, examples, json, list, no_logs};
+use super::print::{count, examples, json, list, no_logs};
 use super::{AUTO_TIME, Error, LOCK_WAIT, Session};
 use crate::clock::Clock as _;
+use crate::failure;
 use crate::journal::disk::Directory;
 use crate::journal::{self, Journal, lock, open};
 use crate::outside::shared::{MAX_ROWS, Shared};
 use crate::redact::Redactor;
 use crate::settings::StateKind;
-use crate::source::files::{self, Discovery};
+use crate::source;
+use crate::source::files::Discovery;
 use crate::upload::{self, DEAD_LETTERS, Options, Patience, Progress, Summary, Upload};
 
 /// A run without `--auto` is ended after this time.
@@ -29,7 +31,7 @@ pub(super) async fn run(
     if *auto && !project.config.auto_upload {
         return Ok(0);
     }
-    let found = files::find(&project.root, &project.scope);
+    let found = source::find(&project.roots, &project.scope);
     let redactor = Redactor::new(&project.config.redact)?;
     let options = options(session, dry_run);
     if dry_run {
@@ -40,9 +42,9 @@ pub(super) async fn run(
         return Ok(0);
     }
     let wait = if *auto { Duration::ZERO } else { LOCK_WAIT };
-    let _lock = lock::take(&project.directory, wait, clock).await?;
-    let (mut journal, note) = open::for_writing(project, bigquery, clock).await?;
-    if let Some(note) = note {
+    let _lock = lock::take(project, wait, clock).await?;
+    let (mut journal, notes) = open::for_writing(project, bigquery, clock).await?;
+    for note in notes {
         writeln!(err, "sessync: {note}")?;
     }
     let shared = match &project.config.state {
@@ -63,8 +65,17 @@ pub(super) async fn run(
     }
     bar.end();
     print(&summary, &found, false, session.json, out)?;
-    result?;
-    Ok(u8::from(summary.set_aside > 0 || !summary.unreadable.is_empty()))
+    match result {
+        // A hook goes on where the last one stopped.
+        Err(upload::Error::OutOfTime) if *auto && summary.uploaded > 0 => {}
+        result => result?,
+    }
+    let incomplete = summary.set_aside > 0 || !summary.unreadable.is_empty();
+    if !incomplete {
+        // It is shown until it is gone. That it could not be removed must not fail an upload that succeeded.
+        let _ = failure::clear(&project.home);
+    }
+    Ok(u8::from(incomplete))
 }
 
 /// One run over the logs that were found.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::report::{count, examples, json};
+use super::print::{count, examples, json};
 use super::{Error, Session};
 use crate::clock::{Clock as _, Time};
 use crate::journal::open;
@@ -45,14 +45,14 @@ pub(super) async fn run(session: &Session, out: &mut dyn Write) -> Result<u8, Er
 async fn compare(session: &Session) -> Result<Comparison, Error> {
     let Session { project, bigquery, clock, .. } = session;
     let mut journal = open::for_reading(project)?;
-    let set_aside = set_aside_uuids(&project.state_directory());
+    let set_aside = set_aside_uuids(journal.disk())?;
     let mut comparison = Comparison::default();
     let mut met = Seen::default();
     // By uuid: how many contents are uploaded, how many there are.
     let mut expected: HashMap<String, (u64, u64)> = HashMap::new();
     let mut oldest: Option<Time> = None;
     let mut failed = None;
-    each_line(&project.root, &project.scope, &mut |_, _, _, line| {
+    each_line(&project.roots, &project.scope, &mut |_, _, _, line| {
         let key = Key::of(line);
         if met.look_up(key) == Novelty::Known {
             return;
@@ -78,7 +78,15 @@ async fn compare(session: &Session) -> Result<Comparison, Error> {
         return Err(error.into());
     }
     let since = oldest.map_or(Time(0), |oldest| Time(oldest.0 - 1000));
-    let there = bigquery.rows_since(since, clock.now(), QUESTION).await?;
+    // The table has the lines of others too: only those that the logs have are kept in memory.
+    let mut there: HashMap<String, u64> = HashMap::new();
+    let mut count = |uuid: &str, rows: u64| {
+        if expected.contains_key(uuid) {
+            there.insert(uuid.to_owned(), rows);
+        }
+        Ok(())
+    };
+    bigquery.rows_since(since, clock.now(), QUESTION, &mut count).await?;
     let seen = journal.seen()?;
     for (uuid, (uploaded, contents)) in expected {
         // Contents that no log has any more were uploaded all the same.

@@ -1,12 +1,11 @@
 //! What the journal needs of a disk. What was appended or replaced is on the disk when the call returns.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, Read, Write as _};
 
-/// Fills a file.
-pub type Fill<'a> = &'a mut dyn FnMut(&mut dyn Write) -> io::Result<()>;
+pub use crate::dir::Fill;
+use crate::dir::{Dir, Location, Readers};
 
 /// One directory of files.
 pub trait Disk: fmt::Debug {
@@ -24,43 +23,40 @@ pub trait Disk: fmt::Debug {
     fn list(&self) -> io::Result<Vec<String>>;
 }
 
-/// A directory of the file system.
+/// A directory of the file system. Only this user can read what is written to it.
 #[derive(Debug)]
 pub struct Directory {
-    path: PathBuf,
+    location: Location,
     /// The file that is being appended to stays open.
     appending: Option<(String, File)>,
 }
 
 impl Directory {
     /// The directory need not exist until something is written.
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        Directory { path: path.into(), appending: None }
+    pub fn new(location: Location) -> Self {
+        Directory { location, appending: None }
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
+    fn existing(&self) -> io::Result<Dir> {
+        self.location.open()?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
     }
 }
 
 impl Disk for Directory {
     fn open(&self, name: &str) -> io::Result<Option<Box<dyn Read>>> {
-        match File::open(self.path.join(name)) {
-            Ok(file) => Ok(Some(Box::new(file))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let Some(dir) = self.location.open()? else { return Ok(None) };
+        Ok(dir.open_file(name)?.map(|file| Box::new(file) as Box<dyn Read>))
     }
 
     fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let file = match self.appending.take() {
             Some((open, file)) if open == name => file,
             _ => {
-                let path = self.path.join(name);
-                let new = !path.exists();
-                let file = OpenOptions::new().append(true).create(true).open(path)?;
+                let dir = self.location.create()?;
+                let new = dir.open_file(name)?.is_none();
+                let file = dir.open_to_append(name)?;
                 if new {
-                    sync(&self.path)?;
+                    dir.sync()?;
                 }
                 file
             }
@@ -74,67 +70,33 @@ impl Disk for Directory {
 
     fn replace(&mut self, name: &str, fill: Fill<'_>) -> io::Result<()> {
         self.appending = None;
-        fs::create_dir_all(&self.path)?;
-        write_atomically(&self.path.join(name), fill)
+        self.location.create()?.replace(name, Readers::Owner, fill)
     }
 
     fn truncate(&mut self, name: &str, length: u64) -> io::Result<()> {
         self.appending = None;
-        let file = OpenOptions::new().write(true).open(self.path.join(name))?;
+        let file = self.existing()?.open_or_make(name)?;
         file.set_len(length)?;
         file.sync_all()
     }
 
     fn copy(&mut self, name: &str, to: &str) -> io::Result<()> {
-        let mut from = File::open(self.path.join(name))?;
-        write_atomically(&self.path.join(to), &mut |file| io::copy(&mut from, file).map(drop))
+        let dir = self.existing()?;
+        let mut from = dir.open_file(name)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        dir.replace(to, Readers::Owner, &mut |file| io::copy(&mut from, file).map(drop))
     }
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
-        match fs::remove_file(self.path.join(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+        match self.location.open()? {
+            Some(dir) => dir.remove(name),
+            None => Ok(()),
         }
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        let entries = match fs::read_dir(&self.path) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+        match self.location.open()? {
+            Some(dir) => dir.list(),
+            None => Ok(Vec::new()),
+        }
     }
-}
-
-/// Writes a file under a temporary name, syncs it and renames it, so that no reader ever sees half of it.
-pub(crate) fn write_atomically(path: &Path, fill: Fill<'_>) -> io::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("."));
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".tmp");
-    let temporary = directory.join(name);
-    let written = (|| {
-        let mut file = BufWriter::with_capacity(64 * 1024, File::create(&temporary)?);
-        fill(&mut file)?;
-        let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)?;
-        sync(directory)
-    })();
-    if written.is_err() {
-        // It would only take space. The next attempt overwrites it if it cannot be removed.
-        let _ = fs::remove_file(&temporary);
-    }
-    written
-}
-
-/// A new name in a directory is durable only once the directory itself is synced.
-#[cfg(unix)]
-fn sync(directory: &Path) -> io::Result<()> {
-    File::open(if directory.as_os_str().is_empty() { Path::new(".") } else { directory })?.sync_all()
-}
-
-#[cfg(not(unix))]
-fn sync(_: &Path) -> io::Result<()> {
-    Ok(())
 }

@@ -3,15 +3,19 @@
 //! The lock is an operating system lock: it is released when the process ends, however it ends. The file names the
 //! process that holds the lock, for the message of a run that waits in vain.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::path::Path;
 use std::time::Duration;
 
 use crate::clock::Clock;
+use crate::dir::{Readers, keep_out_of_git};
+use crate::settings::Project;
 
 /// How often a waiting run tries again.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The file that says to people whose state this is.
+const PATH: &str = "path";
 
 /// Why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
@@ -27,10 +31,10 @@ pub(crate) enum Error {
 pub(crate) struct Lock(#[allow(dead_code, reason = "held, not used")] File);
 
 /// Takes the lock. Waits at most `wait` for another run.
-pub(crate) async fn take<C: Clock>(directory: &Path, wait: Duration, clock: &C) -> Result<Lock, Error> {
-    fs::create_dir_all(directory)?;
-    let path = directory.join("lock");
-    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+pub(crate) async fn take<C: Clock>(project: &Project, wait: Duration, clock: &C) -> Result<Lock, Error> {
+    keep_out_of_git(&project.state_root.create()?)?;
+    let home = project.home.create()?;
+    let mut file = home.open_or_make("lock")?;
     let until = clock.elapsed() + wait;
     loop {
         match file.try_lock() {
@@ -38,7 +42,7 @@ pub(crate) async fn take<C: Clock>(directory: &Path, wait: Duration, clock: &C) 
             Err(TryLockError::Error(error)) => return Err(error.into()),
             Err(TryLockError::WouldBlock) if clock.elapsed() >= until => {
                 let mut holder = String::new();
-                let _ = file.read_to_string(&mut holder);
+                let _ = (&mut file).take(100).read_to_string(&mut holder);
                 return Err(Error::Held(holder.trim().to_owned()));
             }
             Err(TryLockError::WouldBlock) => clock.sleep(LOOK_EVERY).await,
@@ -46,5 +50,8 @@ pub(crate) async fn take<C: Clock>(directory: &Path, wait: Duration, clock: &C) 
     }
     // The name only helps the one who waits: a full disk must not prevent the lock.
     let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| write!(file, "{}", std::process::id()));
+    if home.open_file(PATH)?.is_none() {
+        home.replace(PATH, Readers::Owner, &mut |to| writeln!(to, "{}", project.path.display()))?;
+    }
     Ok(Lock(file))
 }

@@ -17,6 +17,7 @@
 pub mod disk;
 pub(crate) mod legacy;
 pub(crate) mod lock;
+pub(crate) mod moved;
 pub(crate) mod open;
 pub mod record;
 pub mod seen;
@@ -204,8 +205,10 @@ impl<D: Disk> Journal<D> {
     /// Drops old keys, writes the table of keys, and writes a snapshot that names the table.
     pub fn compact(&mut self) -> Result<(), Error> {
         self.writable()?;
+        // The lines of a file that is there are never forgotten, however long it has not changed.
         let today = self.state.calendar.today;
-        self.seen()?.expire(today);
+        let needed = self.state.files.values().filter(|mark| !mark.foreign).map(|mark| mark.since).min();
+        self.seen()?.expire(today, needed.unwrap_or(today));
         let number = next_generation(&self.disk).map_err(Error::Disk)?;
         let Keys::Read(seen) = &mut self.seen else { return Ok(()) };
         let generation = (!seen.is_empty()).then_some(number);

@@ -55,6 +55,8 @@ pub enum Record {
     },
     /// A uuid that must be uploaded again, and the places of its lines: file, start, end.
     Forgotten { uuid: u64, again: Vec<(String, u64, u64)> },
+    /// Everything was sent again.
+    Resent,
     /// Lines that other machines uploaded, before the number `next` of the shared log.
     Shared {
         next: u64,
@@ -108,6 +110,9 @@ pub struct Snapshot {
     /// The last batch that was settled.
     #[serde(default)]
     pub last_settled: Option<SettledBatch>,
+    /// Everything is to be sent again, whatever other machines have sent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resend: bool,
 }
 
 /// A batch and those of its rows that BigQuery has.

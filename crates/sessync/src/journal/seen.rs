@@ -1,8 +1,9 @@
 //! Which lines are uploaded: a sorted table of 16-byte keys, each with the day on which it was last met.
 //!
 //! The table answers whether a line is new, known, or has a known uuid with other content. A million keys take
-//! 18 MB in memory and on disk. A key that was not met for [`KEPT_DAYS`] is dropped when the table is written. If
-//! the line appears in a *new* file after that, it is uploaded again (the view of `sessync schema` hides it).
+//! 18 MB in memory and on disk. A key that was not met for [`KEPT_DAYS`], and whose file can be gone, is dropped when
+//! the table is written. If the line appears in a *new* file after that, it is uploaded again (the view of
+//! `sessync schema` hides it).
 //!
 //! [`Calendar`] counts the days, so that a jump of the clock does no harm.
 
@@ -256,13 +257,14 @@ impl Seen {
         }
     }
 
-    /// Drops the keys that were not met in the last [`KEPT_DAYS`] days. Returns how many.
-    pub fn expire(&mut self, today: u16) -> usize {
+    /// Drops the keys that were not met in the last [`KEPT_DAYS`] days, but none that was met on the day `needed` or
+    /// later. Returns how many.
+    pub fn expire(&mut self, today: u16, needed: u16) -> usize {
         self.merge();
         let before = self.keys.len();
         let mut kept = 0;
         for at in 0..before {
-            if today.saturating_sub(self.days[at]) <= KEPT_DAYS {
+            if today.saturating_sub(self.days[at]) <= KEPT_DAYS || self.days[at] >= needed {
                 self.keys[kept] = self.keys[at];
                 self.days[kept] = self.days[at];
                 kept += 1;
@@ -365,7 +367,7 @@ impl Calendar {
         }
         let leap = day.saturating_sub(self.clock).min(u32::from(MAX_LEAP_DAYS)) as u16;
         // The clock was set back by more than a week, so it was wrong before: continue from the day that it shows now.
-        let clock = if day + u32::from(MAX_LEAP_DAYS) < self.clock { day } else { self.clock.max(day) };
+        let clock = if day.saturating_add(MAX_LEAP_DAYS.into()) < self.clock { day } else { self.clock.max(day) };
         Calendar { today: self.today.saturating_add(leap), clock }
     }
 }
@@ -419,7 +421,7 @@ mod tests {
                         let (_, unknown) = model.entry(uuid).or_default();
                         *unknown = MAX_UNKNOWN.min(*unknown + 1);
                     }
-                    10 if step % 10 == 0 => assert_eq!(seen.expire(1), 0, "seed {seed} step {step}"),
+                    10 if step % 10 == 0 => assert_eq!(seen.expire(1, 1), 0, "seed {seed} step {step}"),
                     _ => {}
                 }
                 if step % 100 == 0 {
@@ -450,8 +452,9 @@ mod tests {
         seen.insert(Key::new(1, 100), 1);
         seen.insert(Key::new(2, 100), 1);
         seen.insert(Key::new(2, 100), 5);
-        assert_eq!(seen.expire(31), 0);
-        assert_eq!(seen.expire(32), 1);
+        assert_eq!(seen.expire(31, 31), 0);
+        assert_eq!(seen.clone().expire(32, 1), 0, "a file that was first read on day 1 is still there");
+        assert_eq!(seen.expire(32, 32), 1);
         assert_eq!(seen.look_up(Key::new(2, 100)), Novelty::Known);
     }
 

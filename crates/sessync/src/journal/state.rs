@@ -46,6 +46,8 @@ pub struct State {
     pub shared_next: u64,
     /// The last batch that was settled. A batch of the shared log can turn out to be this one.
     pub last_settled: Option<SettledBatch>,
+    /// Since a reset: everything is to be sent again, whatever other machines have sent.
+    pub resend: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -82,6 +84,7 @@ impl State {
             totals: Totals::default(),
             shared_next: 0,
             last_settled: None,
+            resend: false,
         }
     }
 
@@ -103,6 +106,7 @@ impl State {
             totals: snapshot.totals,
             shared_next: snapshot.shared_next,
             last_settled: snapshot.last_settled,
+            resend: snapshot.resend,
         })
     }
 
@@ -126,6 +130,7 @@ impl State {
             totals: self.totals.clone(),
             shared_next: self.shared_next,
             last_settled: self.last_settled.clone(),
+            resend: self.resend,
         }
     }
 
@@ -160,7 +165,7 @@ impl State {
                 }
                 self.pending[index].settled = true;
                 if !keys.is_empty() {
-                    self.totals.uploaded += keys.len() as u64;
+                    self.totals.uploaded = self.totals.uploaded.saturating_add(keys.len() as u64);
                     self.totals.last_upload = self.totals.last_upload.max(Some(*at));
                     self.totals.last_batch = Some(batch.clone());
                 }
@@ -199,7 +204,7 @@ impl State {
                     self.pending.extend(replacements);
                     self.pending.append(&mut rest);
                 }
-                self.totals.set_aside += aside.len() as u64;
+                self.totals.set_aside = self.totals.set_aside.saturating_add(aside.len() as u64);
                 aside.into_iter().chain(known).for_each(|key| change(Change::Add(key)));
                 self.move_on();
             }
@@ -211,7 +216,7 @@ impl State {
             }
             Record::Met { keys } => keys.iter().for_each(|key| change(Change::Met(*key))),
             Record::SetAside { keys } => {
-                self.totals.set_aside += keys.len() as u64;
+                self.totals.set_aside = self.totals.set_aside.saturating_add(keys.len() as u64);
                 keys.iter().for_each(|key| change(Change::Add(*key)));
             }
             Record::Forgotten { uuid, again } => {
@@ -222,6 +227,7 @@ impl State {
                     }
                 }
             }
+            Record::Resent => self.resend = false,
             Record::Shared { next, keys } => {
                 self.shared_next = self.shared_next.max(*next);
                 keys.iter().for_each(|key| change(Change::Add(*key)));

@@ -43,6 +43,39 @@ pub enum Error {
     Refused(String),
 }
 
+/// A larger key file is not read.
+const MAX_KEY_BYTES: u64 = 1024 * 1024;
+
+/// A key file.
+#[derive(Clone)]
+pub(crate) struct KeyFile {
+    pub(crate) path: PathBuf,
+    /// What was in it when the user's trust was checked. `None`: it is read when it is needed.
+    pub(crate) content: Option<Vec<u8>>,
+}
+
+impl KeyFile {
+    /// Where the key is exchanged for tokens, if that is not Google.
+    pub(crate) fn token_address(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Key {
+            token_uri: Option<String>,
+        }
+        let content = match &self.content {
+            Some(content) => content.clone(),
+            None => crate::dir::read_named(&self.path, MAX_KEY_BYTES).ok()?,
+        };
+        let address = serde_json::from_slice::<Key>(&content).ok()?.token_uri?;
+        (address != GOOGLE_TOKEN_URI).then_some(address)
+    }
+}
+
+impl fmt::Debug for KeyFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyFile").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
 /// Where tokens come from.
 pub(crate) struct Credentials {
     source: Source,
@@ -106,9 +139,21 @@ pub(crate) struct Places {
 
 impl Credentials {
     /// From a key file.
-    pub(crate) fn from_file(path: &Path) -> Result<Credentials, Error> {
+    pub(crate) fn from_key(key: &KeyFile) -> Result<Credentials, Error> {
+        match &key.content {
+            Some(content) => Credentials::from_content(&key.path, content),
+            None => Credentials::from_file(&key.path),
+        }
+    }
+
+    fn from_file(path: &Path) -> Result<Credentials, Error> {
+        let content = crate::dir::read_named(path, MAX_KEY_BYTES)
+            .map_err(|error| Error::Unreadable { path: path.to_owned(), reason: error.to_string() })?;
+        Credentials::from_content(path, &content)
+    }
+
+    fn from_content(path: &Path, content: &[u8]) -> Result<Credentials, Error> {
         let unreadable = |reason: String| Error::Unreadable { path: path.to_owned(), reason };
-        let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
         #[derive(Deserialize)]
         struct Kind {
             #[serde(rename = "type")]
@@ -118,10 +163,10 @@ impl Credentials {
         let wrong = |error: serde_json::Error| {
             unreadable(format!("it is not a key file (line {}, column {})", error.line(), error.column()))
         };
-        let kind = serde_json::from_str::<Kind>(&text).map_err(wrong)?.kind.unwrap_or_default();
+        let kind = serde_json::from_slice::<Kind>(content).map_err(wrong)?.kind.unwrap_or_default();
         let source = match kind.as_str() {
-            "service_account" => Source::ServiceAccount(serde_json::from_str(&text).map_err(wrong)?),
-            "authorized_user" => Source::User(serde_json::from_str(&text).map_err(wrong)?),
+            "service_account" => Source::ServiceAccount(serde_json::from_slice(content).map_err(wrong)?),
+            "authorized_user" => Source::User(serde_json::from_slice(content).map_err(wrong)?),
             _ => return Err(Error::Unsupported(kind)),
         };
         Ok(Credentials { source, token: Mutex::new(None) })

@@ -20,6 +20,8 @@ const PAGE_ROWS: u32 = 10_000;
 const QUERY_WAIT_MS: u64 = 10_000;
 /// How long a question or a statement may take that is not part of an upload.
 pub(crate) const QUESTION: Duration = Duration::from_secs(120);
+/// How much of an answer that is not understood is shown.
+const SHOWN_BYTES: usize = 200;
 /// The end of the year 9999, for a query without an upper bound.
 const FOREVER_MS: i64 = 253_402_300_799_000;
 
@@ -50,6 +52,20 @@ mod sql {
              AND timestamp BETWEEN TIMESTAMP_MILLIS(@since) AND TIMESTAMP_MILLIS(@until) GROUP BY uuid",
             table.sql()
         )
+    }
+
+    /// Which rows of a developer and a project does it have?
+    pub(super) fn rows_of_project(table: &Table) -> String {
+        format!(
+            "SELECT uuid, COUNT(*) AS n FROM {} WHERE timestamp >= TIMESTAMP_MILLIS(@since) \
+             AND developer_id = @developer AND project_name = @project GROUP BY uuid",
+            table.sql()
+        )
+    }
+
+    /// Is it there?
+    pub(super) fn nothing(table: &Table) -> String {
+        format!("SELECT 1 FROM {} LIMIT 0", table.sql())
     }
 
     /// Which rows since a time does it have?
@@ -135,6 +151,8 @@ pub enum Error {
     Schema(String),
     #[error("BigQuery's answer cannot be understood: {0}; is BIGQUERY_EMULATOR_HOST or a proxy set to another server?")]
     Answer(String),
+    #[error("BigQuery has more than {0} lines of this developer and project; use a `project_name` of its own")]
+    TooMany(u64),
     #[error(transparent)]
     Credentials(super::auth::Error),
 }
@@ -147,6 +165,11 @@ impl Error {
             Error::Lost(_) | Error::Server { .. } | Error::Answer(_) => Effect::Uncertain,
             _ => Effect::None,
         }
+    }
+
+    /// Whether the same call would fail again, whatever effect this one had.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Error::Answer(_)) || self.effect() == Effect::None
     }
 
     /// How long BigQuery asks to wait.
@@ -216,7 +239,7 @@ impl<T: Transport> BigQuery<T> {
             #[serde(default)]
             errors: Vec<Reason>,
         }
-        let answer: Answer = serde_json::from_slice(&answer.body).map_err(|error| Error::Answer(error.to_string()))?;
+        let answer: Answer = understood(&answer.body)?;
         if answer.insert_errors.is_empty() {
             return Ok(Inserted::All);
         }
@@ -255,9 +278,33 @@ impl<T: Transport> BigQuery<T> {
         self.rows(sql::rows_of_batches(&self.table), parameters, now, timeout).await
     }
 
-    /// Which rows since a time BigQuery has.
-    pub(crate) async fn rows_since(&self, since: Time, now: Time, timeout: Duration) -> Result<Rows, Error> {
-        self.rows(sql::rows_since(&self.table), json!([int64("since", since.0)]), now, timeout).await
+    /// Calls `each` with the uuids since a time, and how many rows each has.
+    pub(crate) async fn rows_since(
+        &self,
+        since: Time,
+        now: Time,
+        timeout: Duration,
+        each: &mut (dyn FnMut(&str, u64) -> Result<(), Error> + Send),
+    ) -> Result<(), Error> {
+        self.each_row(sql::rows_since(&self.table), json!([int64("since", since.0)]), now, timeout, each).await
+    }
+
+    /// Calls `each` with the uuids of one developer's rows in one project, and how many rows each has.
+    pub(crate) async fn rows_of_project(
+        &self,
+        developer: &str,
+        project: &str,
+        now: Time,
+        timeout: Duration,
+        each: &mut (dyn FnMut(&str, u64) -> Result<(), Error> + Send),
+    ) -> Result<(), Error> {
+        let parameters = json!([int64("since", 0), string("developer", developer), string("project", project)]);
+        self.each_row(sql::rows_of_project(&self.table), parameters, now, timeout, each).await
+    }
+
+    /// Whether a table or a view is there and may be read. The answer is in the result: nothing is read.
+    pub(crate) async fn is_there(&self, table: &Table, now: Time, timeout: Duration) -> Result<(), Error> {
+        self.query(sql::nothing(table), json!([]), now, timeout, &mut |_| Ok(())).await
     }
 
     /// Runs a statement that has no result.
@@ -267,16 +314,30 @@ impl<T: Transport> BigQuery<T> {
 
     async fn rows(&self, sql: String, parameters: Value, now: Time, timeout: Duration) -> Result<Rows, Error> {
         let mut rows = Rows::new();
+        self.each_row(sql, parameters, now, timeout, &mut |uuid, count| {
+            rows.insert(uuid.to_owned(), count);
+            Ok(())
+        })
+        .await?;
+        Ok(rows)
+    }
+
+    async fn each_row(
+        &self,
+        sql: String,
+        parameters: Value,
+        now: Time,
+        timeout: Duration,
+        each: &mut (dyn FnMut(&str, u64) -> Result<(), Error> + Send),
+    ) -> Result<(), Error> {
         self.query(sql, parameters, now, timeout, &mut |fields| {
             let [uuid, count] = fields else {
                 return Err(Error::Answer("a row of the result does not have two columns".to_owned()));
             };
             let count = count.parse().map_err(|_| Error::Answer(format!("{count:?} is not a number")))?;
-            rows.insert(uuid.clone(), count);
-            Ok(())
+            each(uuid, count)
         })
-        .await?;
-        Ok(rows)
+        .await
     }
 
     async fn query(
@@ -332,8 +393,7 @@ impl<T: Transport> BigQuery<T> {
             if answer.status != 200 {
                 return Err(self.failure(&answer, now));
             }
-            let answer: Answer =
-                serde_json::from_slice(&answer.body).map_err(|error| Error::Answer(error.to_string()))?;
+            let answer: Answer = understood(&answer.body)?;
             if let Some(error) = answer.errors.first().filter(|_| !answer.job_complete) {
                 return Err(Error::Refused(error.text()));
             }
@@ -404,6 +464,14 @@ impl<T: Transport> BigQuery<T> {
     }
 }
 
+/// The answer, or what came instead of one.
+fn understood<'a, A: Deserialize<'a>>(body: &'a [u8]) -> Result<A, Error> {
+    serde_json::from_slice(body).map_err(|error| {
+        let start = String::from_utf8_lossy(&body[..body.len().min(SHOWN_BYTES)]).into_owned();
+        Error::Answer(format!("{error}; it begins with {start:?}"))
+    })
+}
+
 #[derive(Deserialize)]
 struct Reason {
     #[serde(default)]
@@ -427,6 +495,10 @@ impl Reason {
 
 fn int64(name: &str, value: i64) -> Value {
     json!({"name": name, "parameterType": {"type": "INT64"}, "parameterValue": {"value": value.to_string()}})
+}
+
+fn string(name: &str, value: &str) -> Value {
+    json!({"name": name, "parameterType": {"type": "STRING"}, "parameterValue": {"value": value}})
 }
 
 #[cfg(test)]

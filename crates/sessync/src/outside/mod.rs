@@ -1,7 +1,7 @@
 //! What sessync calls: BigQuery's HTTP API ([`bigquery`]) over the network ([`transport`]) with Google's credentials
 //! (`auth`), and the log on DynamoDB that several machines can share ([`shared`]).
 
-mod auth;
+pub(crate) mod auth;
 pub mod bigquery;
 pub mod shared;
 pub mod transport;

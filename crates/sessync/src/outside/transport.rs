@@ -8,13 +8,12 @@
 
 use std::fmt;
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use http_client::NoAnswer;
 
-use super::auth::{self, Credentials, Places};
+use super::auth::{self, Credentials, KeyFile, Places};
 
 /// A call.
 #[derive(Debug, Clone)]
@@ -79,7 +78,7 @@ pub(crate) enum Target {
     /// The value of `BIGQUERY_EMULATOR_HOST`. No credentials are needed.
     Emulator(String),
     Google {
-        key_path: Option<PathBuf>,
+        key: Option<KeyFile>,
         places: Places,
     },
 }
@@ -103,8 +102,8 @@ impl Network {
         let client = client()?;
         let http = match &self.target {
             Target::Emulator(host) => Http::emulator(client, host),
-            Target::Google { key_path: Some(path), .. } => Http::google(client, Credentials::from_file(path)?),
-            Target::Google { key_path: None, places } => Http::google(client, Credentials::default_from(places)?),
+            Target::Google { key: Some(key), .. } => Http::google(client, Credentials::from_key(key)?),
+            Target::Google { key: None, places } => Http::google(client, Credentials::default_from(places)?),
         };
         Ok(self.http.get_or_init(|| http))
     }

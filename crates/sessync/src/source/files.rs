@@ -18,6 +18,7 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
+use super::Kind;
 use super::line::{self, hash};
 use super::reader::Lines;
 use crate::clock::Time;
@@ -35,6 +36,8 @@ pub struct Log {
     pub name: String,
     pub path: PathBuf,
     pub stat: Stat,
+    /// Who wrote it.
+    pub kind: Kind,
 }
 
 /// Which logs to find.
@@ -66,22 +69,28 @@ pub fn names(directory: &Path) -> Vec<String> {
     if wide == name { vec![name] } else { vec![name, wide] }
 }
 
-/// Finds the logs below `root`, the directory of all logs.
+/// Finds Claude Code's logs below `root`, the directory of all of its logs.
 pub fn find(root: &Path, scope: &Scope) -> Discovery {
+    find_as(root, "", scope)
+}
+
+/// The same, with this before each name.
+pub(super) fn find_as(root: &Path, prefix: &str, scope: &Scope) -> Discovery {
     let mut found = Discovery::default();
+    let tree = Tree { root, prefix, kind: Kind::ClaudeCode };
     match scope {
-        Scope::All => found.walk(root, root),
+        Scope::All => found.walk(tree, root),
         Scope::Project(directory) => {
             for name in names(directory) {
                 if name.len() <= MAX_NAME {
-                    found.walk(root, &root.join(name));
+                    found.walk(tree, &root.join(name));
                     continue;
                 }
                 let start = &name[..MAX_NAME];
                 found.looked.push(root.join(format!("{start}*")));
                 for entry in fs::read_dir(root).into_iter().flatten().flatten() {
                     if entry.file_name().to_string_lossy().starts_with(start) {
-                        found.walk(root, &entry.path());
+                        found.walk(tree, &entry.path());
                     }
                 }
             }
@@ -91,8 +100,32 @@ pub fn find(root: &Path, scope: &Scope) -> Discovery {
     found
 }
 
+/// A directory of logs.
+#[derive(Debug, Clone, Copy)]
+struct Tree<'a> {
+    root: &'a Path,
+    /// Before the name of each log.
+    prefix: &'a str,
+    kind: Kind,
+}
+
 impl Discovery {
-    fn walk(&mut self, root: &Path, directory: &Path) {
+    /// Everything below a directory of Codex's.
+    pub(super) fn below(root: &Path, prefix: &str) -> Discovery {
+        let mut found = Discovery::default();
+        found.walk(Tree { root, prefix, kind: Kind::Codex }, root);
+        found.logs.sort_by(|a, b| a.name.cmp(&b.name));
+        found
+    }
+
+    /// Adds what another search found.
+    pub(super) fn extend(&mut self, other: Discovery) {
+        self.logs.extend(other.logs);
+        self.looked.extend(other.looked);
+        self.unreadable.extend(other.unreadable);
+    }
+
+    fn walk(&mut self, tree: Tree<'_>, directory: &Path) {
         self.looked.push(directory.to_owned());
         let mut open = vec![directory.to_owned()];
         while let Some(directory) = open.pop() {
@@ -112,7 +145,10 @@ impl Discovery {
                     open.push(path);
                 } else if kind.is_file() && path.extension().is_some_and(|extension| extension == "jsonl") {
                     match entry.metadata() {
-                        Ok(meta) => self.logs.push(Log { name: name(root, &path), stat: Stat::of(&meta), path }),
+                        Ok(meta) => {
+                            let name = format!("{}{}", tree.prefix, name(tree.root, &path));
+                            self.logs.push(Log { name, stat: Stat::of(&meta), path, kind: tree.kind });
+                        }
                         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                         Err(error) => self.unreadable.push((path, error)),
                     }
@@ -165,9 +201,17 @@ pub struct Mark {
     /// Lines before the offset that must be read again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub again: Vec<(u64, u64)>,
+    /// The day on which its first line was read. No key of its lines is older, so none that is younger may be dropped
+    /// while the file is there. 0: an earlier version did not write it down.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub since: u16,
     /// It belongs to another project whose log directory has the same name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub foreign: bool,
+}
+
+fn is_zero(number: &u16) -> bool {
+    *number == 0
 }
 
 /// What the file system says of a file. While it stays the same, the file has not changed.
@@ -265,6 +309,8 @@ pub struct Plan {
     pub from: u64,
     /// And these parts before it, each from its start to its end.
     pub again: Vec<(u64, u64)>,
+    /// The day on which what is before `from` was first read. `None`: nothing is.
+    pub since: Option<u16>,
 }
 
 /// Which parts of a file are new. `None`: nothing is.
@@ -276,22 +322,23 @@ pub fn plan(marks: &BTreeMap<String, Mark>, path: &str, stat: Stat, open: &Path)
         if mark.foreign || mark.again.is_empty() {
             return Ok(None);
         }
-        return Ok(Some(Plan { from: mark.offset, again: mark.again.clone() }));
+        return Ok(Some(Plan { from: mark.offset, again: mark.again.clone(), since: Some(mark.since) }));
     }
     let mut file = Candidate { file: File::open(open)?, size: stat.size, heads: BTreeMap::new() };
     if let Some(mark) = mark
         && file.begins_like(mark)?
     {
-        return Ok(Some(Plan { from: mark.offset, again: mark.again.clone() }));
+        return Ok(Some(Plan { from: mark.offset, again: mark.again.clone(), since: Some(mark.since) }));
     }
     // Renamed or copied: continue after the longest known beginning that this file has too.
-    let mut best = 0;
+    let mut best = Plan { from: 0, again: Vec::new(), since: None };
     for mark in marks.values().filter(|mark| mark.path != path && mark.again.is_empty()) {
-        if mark.offset > best && file.begins_like(mark)? {
-            best = mark.offset;
+        if mark.offset > best.from && file.begins_like(mark)? {
+            best.from = mark.offset;
+            best.since = Some(mark.since);
         }
     }
-    Ok(Some(Plan { from: best, again: Vec::new() }))
+    Ok(Some(best))
 }
 
 /// A file that is compared with the known files.

@@ -38,6 +38,15 @@ pub struct Line<'a> {
     pub version: Option<Cow<'a, str>>,
 }
 
+/// What a file says of all of its lines, where the lines do not say it themselves.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Head {
+    pub session: Option<String>,
+    pub cwd: Option<String>,
+    pub version: Option<String>,
+    pub branch: Option<String>,
+}
+
 /// Why a line is not uploaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
@@ -153,11 +162,11 @@ pub fn cwd(line: &[u8]) -> Option<String> {
     serde_json::from_slice::<Cwd>(line).ok()?.cwd
 }
 
-fn required(raw: Option<&RawValue>, missing: Reason) -> Result<Cow<'_, str>, Reason> {
+pub(super) fn required(raw: Option<&RawValue>, missing: Reason) -> Result<Cow<'_, str>, Reason> {
     string(raw).filter(|text| !text.is_empty()).ok_or(missing)
 }
 
-fn string(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
+pub(super) fn string(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
     let raw = raw?.get();
     // Almost no string has an escape; then the text between the quotes is the value.
     match raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
@@ -167,7 +176,7 @@ fn string(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
     }
 }
 
-fn json(raw: Option<&RawValue>) -> Option<&str> {
+pub(super) fn json(raw: Option<&RawValue>) -> Option<&str> {
     raw.map(RawValue::get).filter(|text| *text != "null")
 }
 

@@ -1,7 +1,7 @@
 //! Rows that can never be inserted: kept in a file beside the journal, each with the reason.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::io::{self, BufRead as _, BufReader};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -47,12 +47,18 @@ impl<T: Transport, C: Clock, D: Disk> Run<'_, T, C, D> {
     }
 }
 
-/// The uuids of the dead letters in a state directory.
-pub(crate) fn set_aside_uuids(state: &Path) -> BTreeSet<String> {
+/// The uuids of the dead letters beside a journal.
+pub(crate) fn set_aside_uuids(disk: &impl Disk) -> io::Result<BTreeSet<String>> {
     #[derive(Deserialize)]
     struct Uuid {
         uuid: String,
     }
-    let text = std::fs::read_to_string(state.join(FILE)).unwrap_or_default();
-    text.lines().filter_map(|line| serde_json::from_str::<Uuid>(line).ok()).map(|letter| letter.uuid).collect()
+    let Some(file) = disk.open(FILE)? else { return Ok(BTreeSet::new()) };
+    let mut uuids = BTreeSet::new();
+    for line in BufReader::new(file).split(b'\n') {
+        if let Ok(letter) = serde_json::from_slice::<Uuid>(&line?) {
+            uuids.insert(letter.uuid);
+        }
+    }
+    Ok(uuids)
 }

@@ -13,8 +13,9 @@ use crate::journal::record::Record;
 use crate::journal::seen::Novelty;
 use crate::outside::transport::Transport;
 use crate::redact::Counts;
+use crate::source::Kind;
 use crate::source::files::{self, Discovery, Fingerprint, Log, Mark, Place, Plan, Stat};
-use crate::source::line::{self, Key, Reason};
+use crate::source::line::{Head, Key, Reason};
 use crate::source::reader::{Lines, RawLine};
 
 /// How many keys one record of lines that were met again has at most.
@@ -69,7 +70,7 @@ impl<T: Transport, C: Clock, D: Disk> Run<'_, T, C, D> {
             let plan = if self.with.options.deduplication {
                 files::plan(&self.with.journal.state().files, &log.name, log.stat, &log.path)
             } else {
-                Ok(Some(Plan { from: 0, again: Vec::new() }))
+                Ok(Some(Plan { from: 0, again: Vec::new(), since: None }))
             };
             match plan {
                 Ok(Some(plan)) => plans.push((log, plan)),
@@ -84,12 +85,15 @@ impl<T: Transport, C: Clock, D: Disk> Run<'_, T, C, D> {
     pub(super) async fn read(&mut self, log: &Log, plan: &Plan) -> Result<(), ReadError> {
         let marks = &self.with.journal.state().files;
         let is_known = marks.get(&log.name).is_some_and(|mark| !mark.foreign && mark.offset > 0);
-        if !is_known && files::is_foreign(log, &self.with.options.scope)? {
-            self.summary.foreign += 1;
-            self.mark(log, 0, None, Reached::Foreign);
+        let source = log.kind.source();
+        if !is_known && source.is_foreign(log, &self.with.options.scope)? {
+            // Codex keeps all projects in one directory: most of its files are another's.
+            self.summary.foreign += u64::from(log.kind == Kind::ClaudeCode);
+            self.mark(log, plan, 0, None, Reached::Foreign);
             return Ok(());
         }
         let file = File::open(&log.path)?;
+        let head = source.head(log)?;
         self.summary.files_read += 1;
         let size = log.stat.size;
         for (start, end) in plan.again.iter().copied().chain([(plan.from, size)]) {
@@ -99,7 +103,7 @@ impl<T: Transport, C: Clock, D: Disk> Run<'_, T, C, D> {
             let mut reported = start;
             while let Some(raw) = lines.next_line()? {
                 let (begin, after) = (raw.start, raw.end);
-                let row = self.row(log, &raw)?;
+                let row = self.row(log, &head, &raw)?;
                 let did_not_fit = row.and_then(|row| self.offer(row));
                 if did_not_fit.is_some() || after - reported > REPORT_BYTES {
                     self.count_bytes(after - reported);
@@ -109,7 +113,7 @@ impl<T: Transport, C: Clock, D: Disk> Run<'_, T, C, D> {
                 if is_last {
                     // The row is not in the batch: once the batch is settled, the file is read up to the row's line.
                     let fingerprint = self.fingerprint(&file, begin)?;
-                    self.mark(log, begin, fingerprint, Reached::Part);
+                    self.mark(log, plan, begin, fingerprint, Reached::Part);
                 }
                 self.send_open_batch().await?;
                 if self.failed.is_some() {
@@ -124,7 +128,7 @@ impl<T: Transport, C: Clock, D: Disk> Run<'_, T, C, D> {
             self.count_bytes(lines.offset() - reported);
             if is_last {
                 let fingerprint = self.fingerprint(&file, lines.offset())?;
-                self.mark(log, lines.offset(), fingerprint, Reached::End);
+                self.mark(log, plan, lines.offset(), fingerprint, Reached::End);
             }
         }
         Ok(())
@@ -132,7 +136,7 @@ impl<T: Transport, C: Clock, D: Disk> Run<'_, T, C, D> {
 
     /// The row of a line. `None`: nothing is to be sent, because the line cannot be a row, is uploaded already, or
     /// is only counted.
-    fn row(&mut self, log: &Log, raw: &RawLine<'_>) -> Result<Option<Row>, Error> {
+    fn row(&mut self, log: &Log, head: &Head, raw: &RawLine<'_>) -> Result<Option<Row>, Error> {
         self.summary.lines += 1;
         let Some(text) = raw.text else {
             self.skip(log, raw, Reason::TooLong);
@@ -141,7 +145,7 @@ impl<T: Transport, C: Clock, D: Disk> Run<'_, T, C, D> {
         if text.is_empty() {
             return Ok(None);
         }
-        let line = match line::parse(text) {
+        let line = match log.kind.source().line(head, text) {
             Ok(line) => line,
             Err(reason) => {
                 self.skip(log, raw, reason);
@@ -222,12 +226,13 @@ impl<T: Transport, C: Clock, D: Disk> Run<'_, T, C, D> {
         if self.with.options.dry_run { Ok(None) } else { Fingerprint::of(file, offset) }
     }
 
-    fn mark(&mut self, log: &Log, offset: u64, fingerprint: Option<Fingerprint>, reached: Reached) {
+    fn mark(&mut self, log: &Log, plan: &Plan, offset: u64, fingerprint: Option<Fingerprint>, reached: Reached) {
         let path = log.name.clone();
         // A file that is not read to its end must never look unchanged to the next run.
         let stat = if reached == Reached::Part { Stat::default() } else { log.stat.settled(self.with.clock.now()) };
         let foreign = reached == Reached::Foreign;
-        let mark = Mark { path: path.clone(), stat, offset, fingerprint, again: Vec::new(), foreign };
+        let since = plan.since.unwrap_or(self.with.journal.state().calendar.today);
+        let mark = Mark { path: path.clone(), stat, offset, fingerprint, again: Vec::new(), since, foreign };
         self.so_far.marks.insert(path, mark);
     }
 

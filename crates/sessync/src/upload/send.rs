@@ -181,7 +181,7 @@ pub(crate) async fn deliver<T: Transport, C: Clock>(
         };
         let effect = error.effect();
         uncertain |= effect == Effect::Uncertain;
-        if effect == Effect::None || !backoff.wait(error.retry_after(), patience, clock).await {
+        if error.is_final() || !backoff.wait(error.retry_after(), patience, clock).await {
             return Err(Undelivered { error, uncertain });
         }
         if uncertain {
@@ -216,7 +216,7 @@ pub(crate) async fn ask<T: Transport, C: Clock>(
         match bigquery.rows_of_batches(batches, span, clock.now(), patience.request(clock)).await {
             Ok(rows) => return Ok(rows),
             // A question has no effect, so it may always be asked again. Here that would not help.
-            Err(error) if error.effect() == Effect::None => return Err(error),
+            Err(error) if error.is_final() => return Err(error),
             Err(error) => {
                 if !backoff.wait(error.retry_after(), patience, clock).await {
                     return Err(error);

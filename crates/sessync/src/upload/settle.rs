@@ -10,6 +10,7 @@ use crate::journal::disk::Disk;
 use crate::journal::record::{Part, Record};
 use crate::outside::bigquery;
 use crate::outside::transport::Transport;
+use crate::source;
 use crate::source::files::{self, Discovery, Mark, Scope};
 
 impl<T: Transport, C: Clock, D: Disk> Run<'_, T, C, D> {
@@ -128,8 +129,9 @@ impl<T: Transport, C: Clock, D: Disk> Run<'_, T, C, D> {
         let was_searched = |path: &str| match &self.with.options.scope {
             Scope::All => true,
             Scope::Project(directory) => {
+                let path = path.strip_prefix(source::CONFIG).unwrap_or(path);
                 let top = path.split('/').next().unwrap_or_default();
-                files::names(directory).iter().any(|name| name == top)
+                path.starts_with(source::CODEX) || files::names(directory).iter().any(|name| name == top)
             }
         };
         let known = self.with.journal.state().files.keys();
@@ -137,6 +139,9 @@ impl<T: Transport, C: Clock, D: Disk> Run<'_, T, C, D> {
             known.filter(|path| !there.contains(path.as_str()) && was_searched(path)).cloned().collect();
         if !marks.is_empty() || !gone.is_empty() {
             self.with.journal.append(&Record::Files { marks, gone })?;
+        }
+        if self.with.journal.state().resend {
+            self.with.journal.append(&Record::Resent)?;
         }
         self.with.journal.finish()?;
         Ok(())

@@ -41,9 +41,13 @@ impl<T: Transport, C: Clock, D: Disk> Run<'_, T, C, D> {
                 Ok(shared::Appended::Theirs(keys)) => {
                     let settled = self.with.journal.state().last_settled.as_ref();
                     let ours = settled.filter(|settled| settled.batch == batch.id);
-                    let keys = shared::unaccounted(keys, ours.map_or(&[], |settled| &settled.keys));
+                    let mut keys = shared::unaccounted(keys, ours.map_or(&[], |settled| &settled.keys));
+                    if self.with.journal.state().resend {
+                        // After a reset, what others have sent does not count.
+                        keys.clear();
+                    }
                     self.with.journal.append(&Record::Shared { next: number + 1, keys })?;
-                    let known = self.known_rows(&batch)?;
+                    let known = if self.with.options.deduplication { self.known_rows(&batch)? } else { Vec::new() };
                     if known.is_empty() {
                         continue;
                     }

@@ -15,8 +15,8 @@ use emulator::bigquery::{Column, StandIn};
 use fastrand::Rng;
 use serde_json::{Value, json};
 use sessync::clock::{Clock, Time};
-use sessync::journal::Journal;
 use sessync::journal::disk::{Disk, Fill};
+use sessync::journal::{self, Journal};
 use sessync::outside::bigquery::{BigQuery, Table};
 use sessync::outside::shared::Shared;
 use sessync::outside::transport::{Error, Request, Response, Transport};
@@ -25,6 +25,8 @@ use sessync::source::files::{self, Scope};
 use sessync::source::line;
 use sessync::upload::batch::Origin;
 use sessync::upload::{self, Options, Patience, Summary, Upload};
+use testkit::Outside;
+use testkit::outside::{Killed, Side, Stop, Way};
 
 pub const DATASET: &str = "logs";
 pub const TABLE: &str = "sessions";
@@ -190,96 +192,38 @@ impl Clock for TestClock {
     }
 }
 
-/// Burns down by one with each effect. When it is out, the process counts as killed: nothing has an effect any more.
-#[derive(Debug, Clone)]
-pub struct Fuse(Arc<Mutex<Burning>>);
-
-#[derive(Debug)]
-struct Burning {
-    left: u64,
-    burnt: u64,
-    rng: Rng,
+/// A way to the outside on which a run is killed at this call, on a side that the seed decides.
+pub fn dying(call: u64, seed: u64) -> Outside {
+    let side = [Side::Before, Side::Within, Side::After][Rng::with_seed(seed).usize(0..3)];
+    let outside = Outside::new();
+    outside.begin(Some(Stop { call: call as usize, side, way: Way::Killed }));
+    outside
 }
 
-/// What happens at one effect.
-#[derive(Debug, PartialEq, Eq, Clone, Copy)]
-pub enum Step {
-    Done,
-    /// Killed before it, in the middle of it, after it.
-    Before,
-    Middle,
-    After,
-    Dead,
-}
-
-impl Fuse {
-    pub fn new(left: u64, seed: u64) -> Fuse {
-        Fuse(Arc::new(Mutex::new(Burning { left, burnt: 0, rng: Rng::with_seed(seed) })))
-    }
-
-    pub fn unlimited() -> Fuse {
-        Fuse::new(u64::MAX, 0)
-    }
-
-    pub fn burnt(&self) -> u64 {
-        self.0.lock().unwrap().burnt
-    }
-
-    fn step(&self) -> Step {
-        let mut fuse = self.0.lock().unwrap();
-        if fuse.left == 0 {
-            return Step::Dead;
-        }
-        fuse.left -= 1;
-        fuse.burnt += 1;
-        if fuse.left > 0 {
-            return Step::Done;
-        }
-        [Step::Before, Step::Middle, Step::After][fuse.rng.usize(0..3)]
-    }
-}
-
-fn killed() -> io::Error {
-    io::Error::other("killed")
-}
-
-/// Files in memory that outlive the run. Every write burns the fuse. A write that is cut short leaves its beginning.
+/// Files in memory that outlive the run. Every write goes through the outside. A write that is cut short leaves its beginning.
 #[derive(Debug, Clone)]
 pub struct MemoryDisk {
     pub files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
-    pub fuse: Fuse,
+    pub outside: Outside,
 }
 
 impl MemoryDisk {
     pub fn new() -> MemoryDisk {
-        MemoryDisk { files: Arc::default(), fuse: Fuse::unlimited() }
+        MemoryDisk { files: Arc::default(), outside: Outside::new() }
     }
 
-    pub fn with_fuse(&self, fuse: &Fuse) -> MemoryDisk {
-        MemoryDisk { files: self.files.clone(), fuse: fuse.clone() }
+    pub fn with_outside(&self, outside: &Outside) -> MemoryDisk {
+        MemoryDisk { files: self.files.clone(), outside: outside.clone() }
     }
 
     fn effect(
         &self,
+        what: &str,
         cut_short: impl FnOnce(&mut BTreeMap<String, Vec<u8>>),
         whole: impl FnOnce(&mut BTreeMap<String, Vec<u8>>),
     ) -> io::Result<()> {
-        let mut files = self.files.lock().unwrap();
-        match self.fuse.step() {
-            Step::Done => {
-                whole(&mut files);
-                Ok(())
-            }
-            Step::After => {
-                whole(&mut files);
-                Err(killed())
-            }
-            Step::Middle => {
-                cut_short(&mut files);
-                Err(killed())
-            }
-            Step::Before | Step::Dead => Err(killed()),
-        }
+        let half = || cut_short(&mut self.files.lock().unwrap());
+        Ok(self.outside.write(what, half, || whole(&mut self.files.lock().unwrap()))?)
     }
 }
 
@@ -292,6 +236,7 @@ impl Disk for MemoryDisk {
     fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let cut = bytes.len() / 2;
         self.effect(
+            &format!("append to {name}"),
             |files| files.entry(name.to_owned()).or_default().extend_from_slice(&bytes[..cut]),
             |files| files.entry(name.to_owned()).or_default().extend_from_slice(bytes),
         )
@@ -302,6 +247,7 @@ impl Disk for MemoryDisk {
         fill(&mut bytes)?;
         let half = bytes[..bytes.len() / 2].to_vec();
         self.effect(
+            &format!("replace {name}"),
             |files| {
                 files.insert(format!("{name}.tmp"), half);
             },
@@ -312,7 +258,8 @@ impl Disk for MemoryDisk {
     }
 
     fn truncate(&mut self, name: &str, length: u64) -> io::Result<()> {
-        self.effect(|_| {}, |files| files.get_mut(name).unwrap().truncate(length as usize))
+        let what = format!("truncate {name}");
+        self.effect(&what, |_| {}, |files| files.get_mut(name).unwrap().truncate(length as usize))
     }
 
     fn copy(&mut self, name: &str, to: &str) -> io::Result<()> {
@@ -322,6 +269,7 @@ impl Disk for MemoryDisk {
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
         self.effect(
+            &format!("remove {name}"),
             |_| {},
             |files| {
                 files.remove(name);
@@ -340,22 +288,20 @@ pub fn standin(seed: u64) -> StandIn {
     StandIn::new(seed, sessync::schema::COLUMNS.iter().map(column))
 }
 
-/// Calls the stand-in without a network. Every call burns the fuse.
+/// Calls the stand-in without a network. Every call goes through the outside.
 #[derive(Debug, Clone)]
 pub struct Direct {
     pub standin: Arc<StandIn>,
-    pub fuse: Fuse,
+    pub outside: Outside,
 }
 
 impl Transport for Direct {
     async fn call(&self, request: Request, _: Duration) -> Result<Response, Error> {
-        let step = self.fuse.step();
-        if matches!(step, Step::Before | Step::Dead) {
-            return Err(Error::Lost("killed".into()));
-        }
         let body = request.body.unwrap_or_default();
-        let reply = self.standin.handle(&request.method.to_string(), &request.path, body.as_bytes());
-        if reply.lost || step != Step::Done {
+        let name = format!("{} {}", request.method, request.path);
+        let handle = async { self.standin.handle(&request.method.to_string(), &request.path, body.as_bytes()) };
+        let reply = self.outside.request(&name, handle).await.map_err(|cut| Error::Lost(cut.to_string()))?;
+        if reply.lost {
             return Err(Error::Lost("the connection broke".into()));
         }
         let retry_after = reply.headers.iter().find(|(name, _)| *name == "retry-after").map(|(_, value)| value.clone());
@@ -365,7 +311,7 @@ impl Transport for Direct {
 
 /// A project in a temporary directory, run in this process.
 pub struct World {
-    pub root: tempfile::TempDir,
+    pub root: Arc<tempfile::TempDir>,
     pub standin: Arc<StandIn>,
     pub disk: MemoryDisk,
     pub clock: TestClock,
@@ -379,12 +325,24 @@ impl World {
         let memory = Path::new("/dev/shm");
         let root = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
         World {
-            root: root.unwrap(),
+            root: Arc::new(root.unwrap()),
             standin: Arc::new(standin(seed)),
             disk: MemoryDisk::new(),
             clock: TestClock::default(),
             batch_rows: 7,
             deduplication: true,
+        }
+    }
+
+    /// The same project before anything was uploaded.
+    pub fn afresh(&self, seed: u64) -> World {
+        World {
+            root: self.root.clone(),
+            standin: Arc::new(standin(seed)),
+            disk: MemoryDisk::new(),
+            clock: TestClock::default(),
+            batch_rows: self.batch_rows,
+            deduplication: self.deduplication,
         }
     }
 
@@ -410,22 +368,34 @@ impl World {
     }
 
     /// One run, which the fuse may end.
-    pub async fn run(&self, fuse: &Fuse, seed: u64) -> (Summary, Result<(), upload::Error>) {
-        self.run_shared(fuse, seed, None, &self.disk).await
+    pub async fn run(&self, outside: &Outside, seed: u64) -> (Summary, Result<(), upload::Error>) {
+        self.run_shared(outside, seed, None, &self.disk).await
     }
 
+    /// One run, until it ends or is killed.
     pub async fn run_shared(
         &self,
-        fuse: &Fuse,
+        outside: &Outside,
         seed: u64,
         shared: Option<&Shared>,
         disk: &MemoryDisk,
     ) -> (Summary, Result<(), upload::Error>) {
-        let mut journal = match Journal::open(disk.with_fuse(fuse), DESTINATION) {
+        let killed = || (Summary::default(), Err(journal::Error::Disk(Killed.into()).into()));
+        outside.until_death(self.run_through(outside, seed, shared, disk)).await.unwrap_or_else(killed)
+    }
+
+    async fn run_through(
+        &self,
+        outside: &Outside,
+        seed: u64,
+        shared: Option<&Shared>,
+        disk: &MemoryDisk,
+    ) -> (Summary, Result<(), upload::Error>) {
+        let mut journal = match Journal::open(disk.with_outside(outside), DESTINATION) {
             Ok(journal) => journal,
             Err((error, _)) => return (Summary::default(), Err(error.into())),
         };
-        let bigquery = BigQuery::new(Direct { standin: self.standin.clone(), fuse: fuse.clone() }, table());
+        let bigquery = BigQuery::new(Direct { standin: self.standin.clone(), outside: outside.clone() }, table());
         let (options, redactor) = (self.options(), Redactor::none());
         let found = files::find(self.root.path(), &options.scope);
         let upload = Upload {
@@ -443,7 +413,7 @@ impl World {
 
     /// One run that must succeed.
     pub async fn run_whole(&self, seed: u64) -> Summary {
-        let (summary, result) = self.run(&Fuse::unlimited(), seed).await;
+        let (summary, result) = self.run(&Outside::new(), seed).await;
         result.unwrap();
         summary
     }

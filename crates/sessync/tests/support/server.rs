@@ -144,6 +144,7 @@ impl Home {
             .env("HOME", self.directory.path())
             .env("PATH", "/usr/bin:/bin")
             .env("BIGQUERY_EMULATOR_HOST", &self.address)
+            .env("SESSYNC_TRUST", "1")
             .stdin(Stdio::null());
         command
     }
@@ -169,8 +170,25 @@ impl Home {
         self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
+    /// Trusts the config as it is now. A hook needs that; other runs are trusted by a variable.
+    pub fn trust(&self) {
+        self.ok(&["trust"]);
+    }
+
+    /// Everything that sessync remembers.
+    pub fn state_root(&self) -> PathBuf {
+        self.directory.path().join(".local/state/sessync")
+    }
+
+    /// Everything that it remembers of the project.
+    pub fn remembered(&self) -> PathBuf {
+        let projects = self.state_root().join("projects");
+        let first = fs::read_dir(&projects).ok().and_then(|mut entries| entries.next());
+        first.map_or_else(|| projects.join("none"), |entry| entry.unwrap().path())
+    }
+
     pub fn state(&self) -> PathBuf {
-        self.project().join(".claude/sessync/state").join(format!("{}@emulator", super::DESTINATION))
+        self.remembered().join(format!("{}@emulator", super::DESTINATION))
     }
 }
 
