@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use lambda_runtime::{LambdaEvent, service_fn};
 use serde_json::Value;
 use telemetry::trace::Trace;
-use telemetry::{Invocation, Level, metric};
+use telemetry::{Invocation, Level};
 
 use crate::{Aws, Definition, Env, Error, Handler, health};
 
@@ -43,19 +43,26 @@ async fn run(definition: Definition, env: Env) -> Result<(), Box<dyn std::error:
     tokio::spawn(serving).await?
 }
 
-/// One invocation with what all functions do: the health payload, ids on every line, an error logged once and counted.
+/// One invocation with what all functions do: the health payload, ids on every line, an error logged once. Lambda counts it.
 pub(crate) async fn invoke(function: String, handler: Handler, event: LambdaEvent<Value>) -> Result<Value, Error> {
-    if health::is_health(&event.payload) {
-        return Ok(health::answer(&function, &event.context.env_config.version));
+    let is_health = health::is_health(&event.payload);
+    let health_id = health::id(&event.payload).filter(|_| is_health).map(str::to_owned);
+    let version = event.context.env_config.version.clone();
+    if is_health && health_id.is_none() {
+        return Ok(health::answer(&function, &version));
     }
     let request_id = event.context.request_id.clone();
     let trace = event.context.xray_trace_id.as_deref().and_then(Trace::from_header);
     let trace = trace.unwrap_or_else(|| Trace::of_request(&request_id));
     let name = format!("{request_id} of {function}");
+    let health = health_id.map(|id| (id, health::answer(&function, &version)));
     telemetry::invocation(Invocation { function, request_id, trace }, async move {
+        if let Some((id, answer)) = health {
+            tracing::info!(id, "answered health invocation {id}");
+            return Ok(answer);
+        }
         let result = handler(event).await;
         if let Err(error) = &result {
-            metric::FAILURES.add(1);
             tracing::error!(
                 kind = error.kind(),
                 error = error as &(dyn std::error::Error + 'static),

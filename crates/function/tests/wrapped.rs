@@ -63,7 +63,7 @@ async fn the_trace_of_the_caller_is_the_trace_of_the_invocation() {
 }
 
 #[tokio::test]
-async fn a_failure_is_logged_once_and_counted() {
+async fn a_failure_is_logged_once() {
     telemetry::init_scoped(Level::INFO);
     let lines = Arc::new(Mutex::new(Vec::<Value>::new()));
     let into = lines.clone();
@@ -76,5 +76,4 @@ async fn a_failure_is_logged_once_and_counted() {
     let errors: Vec<&Value> = lines.iter().filter(|line| line["level"] == "ERROR").collect();
     assert_eq!(errors.len(), 1);
     assert_eq!((&errors[0]["kind"], &errors[0]["requestId"]), (&json!("InFlight"), &json!("req-1")));
-    assert!(lines.iter().any(|line| line["Failures"] == 1 && line["FunctionName"] == "echo"));
 }

@@ -9,7 +9,7 @@
 //! | room | holds |
 //! |---|---|
 //! | [`platform`] | starting and stopping, options, ports, the data directory |
-//! | [`aws`] | the AWS APIs that are answered: API Gateway, Lambda, DynamoDB, SQS, SSM, Scheduler, CloudWatch |
+//! | [`aws`] | the AWS APIs that are answered: API Gateway, Lambda, DynamoDB, SQS, SSM, Secrets Manager, Scheduler, CloudWatch |
 //! | [`world`] | what surrounds the functions: the store, queues, schedules, faults, the outbox, metrics, alarms, logs |
 //! | [`tenants`] | one file per application: what it needs from the platform |
 //! | [`standins`] | one file per outside API that an application calls |

@@ -12,6 +12,8 @@ pub enum Application {
     Slack,
     Github,
     Hatebu,
+    /// All feeds of the list together.
+    Feeds,
     Tokens,
     Mesh,
 }
@@ -23,18 +25,34 @@ pub struct Failures {
     pub function: &'static str,
 }
 
+/// How a table is restored from a copy that shows an earlier time (docs/restoring.md).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restoring {
+    /// What is missing is added. A record more never repeats an effect.
+    Add,
+    /// What is missing is added, and marked as doubtful: destinations are asked before anything is posted.
+    AddInDoubt,
+    /// What is missing is added; if the ledger does not agree with itself then, all of it is made as the copy shows it.
+    AddOrReplace,
+    /// Not at all: everything in it expires before a restore is done.
+    Never,
+}
+
 const SLACK: &[Failures] = &[Failures { queue: "slack-files-failures", function: "slack-files" }];
 const GITHUB: &[Failures] = &[Failures { queue: "github-subscriber-failures", function: "github-subscriber" }];
 const HATEBU: &[Failures] = &[Failures { queue: "hatebu-subscriber-failures", function: "hatebu-subscriber" }];
+const FEEDS: &[Failures] = &[Failures { queue: "feeds-subscriber-failures", function: "feeds-subscriber" }];
+const MESH: &[Failures] = &[Failures { queue: "mesh-resolver-failures", function: "mesh-resolver" }];
 
 impl Application {
-    pub const ALL: [Self; 5] = [Self::Slack, Self::Github, Self::Hatebu, Self::Tokens, Self::Mesh];
+    pub const ALL: [Self; 6] = [Self::Slack, Self::Github, Self::Hatebu, Self::Feeds, Self::Tokens, Self::Mesh];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Slack => "slack",
             Self::Github => "github",
             Self::Hatebu => "hatebu",
+            Self::Feeds => "feeds",
             Self::Tokens => "tokens",
             Self::Mesh => "mesh",
         }
@@ -46,6 +64,7 @@ impl Application {
             Self::Slack => "slack-classify-bot-processed-events",
             Self::Github => "masutaka-feed-github-state",
             Self::Hatebu => "masutaka-feed-hatebu-state",
+            Self::Feeds => "feeds-state",
             Self::Tokens => "tokens-ledger",
             Self::Mesh => "MeshV2Table",
         }
@@ -55,7 +74,7 @@ impl Application {
     pub fn records(self, table: &str) -> Table {
         match self {
             Self::Slack => slack::table::records(table),
-            Self::Github | Self::Hatebu => feeds::table::records(table),
+            Self::Github | Self::Hatebu | Self::Feeds => feeds::table::records(table),
             Self::Tokens => tokens::table::records(table),
             Self::Mesh => mesh::table::records(table),
         }
@@ -65,7 +84,7 @@ impl Application {
     /// items where records are looked up.
     pub(crate) fn summary_attributes(self) -> &'static [&'static str] {
         match self {
-            Self::Github | Self::Hatebu => feeds::table::SUMMARY_ATTRIBUTES,
+            Self::Github | Self::Hatebu | Self::Feeds => feeds::table::SUMMARY_ATTRIBUTES,
             Self::Slack | Self::Tokens | Self::Mesh => &[],
         }
     }
@@ -75,18 +94,30 @@ impl Application {
             Self::Slack => &["slack-events", "slack-files"],
             Self::Github => &["github-subscriber", "github-notifier"],
             Self::Hatebu => &["hatebu-subscriber", "hatebu-notifier"],
+            Self::Feeds => &["feeds-subscriber", "feeds-notifier"],
             Self::Tokens => &["tokens-api"],
             Self::Mesh => &["mesh-resolver"],
         }
     }
 
-    /// Where Lambda puts the events that its functions could not handle.
+    /// Where Lambda puts the events that its functions could not handle, and Scheduler the runs that it could not start.
     pub fn failures(self) -> &'static [Failures] {
         match self {
             Self::Slack => SLACK,
             Self::Github => GITHUB,
             Self::Hatebu => HATEBU,
-            Self::Tokens | Self::Mesh => &[],
+            Self::Feeds => FEEDS,
+            Self::Mesh => MESH,
+            Self::Tokens => &[],
+        }
+    }
+
+    pub fn restoring(self) -> Restoring {
+        match self {
+            Self::Slack => Restoring::Add,
+            Self::Github | Self::Hatebu | Self::Feeds => Restoring::AddInDoubt,
+            Self::Tokens => Restoring::AddOrReplace,
+            Self::Mesh => Restoring::Never,
         }
     }
 
@@ -96,6 +127,7 @@ impl Application {
         match self {
             Self::Github => Some("github-subscriber"),
             Self::Hatebu => Some("hatebu-subscriber"),
+            Self::Feeds => Some("feeds-subscriber"),
             Self::Slack | Self::Tokens | Self::Mesh => None,
         }
     }

@@ -1,5 +1,5 @@
-//! The dead letters of all applications: events that Lambda gave up on (in a queue) and deliveries that a feed gave up on
-//! (in its table; the feed's function lists them).
+//! The dead letters of all applications: events that Lambda gave up on and runs that Scheduler could not start (in a queue),
+//! and deliveries that a feed gave up on (in its table; the feed's function lists them).
 //!
 //! Reading a queue hides its messages from other readers for [`HIDDEN_SECONDS`], so that each message is read once.
 //! [`let_go`] makes them visible again. A message is deleted only after Lambda accepted its event again, or because the
@@ -8,6 +8,7 @@
 
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
 use feeds::entry::EntryId;
+use feeds::list::FeedName;
 use feeds::table::claim_key;
 use ichido::Timestamp;
 use ichido::dynamodb::DynamoDb;
@@ -42,7 +43,8 @@ pub(crate) struct Letter {
     #[serde(serialize_with = "as_text")]
     pub at: Timestamp,
     pub attempts: Option<u64>,
-    /// `RetriesExhausted` or `EventAgeExceeded`; or the destination of a feed's entry.
+    /// `RetriesExhausted` or `EventAgeExceeded` (Lambda), `MaximumRetryAttempts` or `MaximumEventAgeInSeconds` (Scheduler); or the
+    /// destination of a feed's entry.
     pub what: String,
     pub reason: String,
     /// What will be sent again.
@@ -107,7 +109,8 @@ pub(crate) async fn read(context: &Context<'_>, applications: &[Application]) ->
 }
 
 async fn of_queue(context: &Context<'_>, application: Application, failures: Failures) -> Result<Vec<Letter>, Error> {
-    let queue = format!("{}{}", failures.queue, context.suffix()?);
+    let suffix = context.suffix()?;
+    let (queue, function) = (format!("{}{suffix}", failures.queue), format!("{}{suffix}", failures.function));
     let sqs = context.sqs();
     let url = sqs.get_queue_url().queue_name(&queue).send().await.map_err(|error| {
         failed(format!("could not find the queue {queue}; check --env and the permission sqs:GetQueueUrl"), error)
@@ -121,6 +124,7 @@ async fn of_queue(context: &Context<'_>, application: Application, failures: Fai
             .max_number_of_messages(MESSAGES_PER_CALL)
             .visibility_timeout(HIDDEN_SECONDS)
             .wait_time_seconds(WAIT_SECONDS)
+            .message_attribute_names("All")
             .message_system_attribute_names(MessageSystemAttributeName::All);
         let received = receive.send().await.map_err(|error| {
             failed(format!("could not read the queue {queue}; check the permission sqs:ReceiveMessage"), error)
@@ -129,39 +133,76 @@ async fn of_queue(context: &Context<'_>, application: Application, failures: Fai
         if messages.is_empty() {
             break;
         }
-        letters.extend(messages.iter().map(|message| of_message(application, failures, &queue, &url, message)));
+        letters.extend(messages.iter().map(|message| of_message(application, &function, &queue, &url, message)));
     }
     Ok(letters)
 }
 
-fn of_message(application: Application, failures: Failures, queue: &str, url: &str, message: &Message) -> Letter {
+fn of_message(application: Application, function: &str, queue: &str, url: &str, message: &Message) -> Letter {
     let body = message.body().unwrap_or_default();
     let read: Value = serde_json::from_str(body).unwrap_or_else(|_| Value::from(body));
     let sent = message.attributes().and_then(|all| all.get(&MessageSystemAttributeName::SentTimestamp));
-    let at = Timestamp::from_millis(sent.and_then(|sent| sent.parse().ok()).unwrap_or_default());
+    let letter = Letter {
+        application: application.name(),
+        id: message.message_id().unwrap_or_default().to_owned(),
+        place: queue.to_owned(),
+        function: function.to_owned(),
+        at: Timestamp::from_millis(sent.and_then(|sent| sent.parse().ok()).unwrap_or_default()),
+        attempts: None,
+        what: String::new(),
+        reason: "it is not known why".to_owned(),
+        payload: Value::Null,
+        message: Some(QueueMessage {
+            queue_url: url.to_owned(),
+            receipt: message.receipt_handle().unwrap_or_default().to_owned(),
+        }),
+    };
+    let attribute = |name: &str| message.message_attributes()?.get(name)?.string_value().map(str::to_owned);
+    if read["requestContext"].is_object() {
+        of_lambda(letter, &read)
+    } else if attribute("SCHEDULE_ARN").is_some() {
+        of_scheduler(letter, read, attribute)
+    } else {
+        // A plain dead-letter queue holds the event itself, without what anybody says about it.
+        Letter { payload: read, ..letter }
+    }
+}
+
+/// What Lambda sends to an on-failure queue: the event inside a record of what became of it.
+fn of_lambda(letter: Letter, read: &Value) -> Letter {
     let context = &read["requestContext"];
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    let queue_message =
-        QueueMessage { queue_url: url.to_owned(), receipt: message.receipt_handle().unwrap_or_default().to_owned() };
     let answer = &read["responsePayload"];
     let reason = match (text(&answer["errorType"]), text(&answer["errorMessage"])) {
         (Some(kind), Some(message)) => format!("{kind}: {message}"),
         (kind, message) => kind.or(message).unwrap_or_else(|| "Lambda did not say why".to_owned()),
     };
-    // A plain dead-letter queue holds the event itself, without what Lambda says about it.
-    let with_history = context.is_object();
     Letter {
-        application: application.name(),
-        id: text(&context["requestId"]).unwrap_or_else(|| message.message_id().unwrap_or_default().to_owned()),
-        place: queue.to_owned(),
+        id: text(&context["requestId"]).unwrap_or(letter.id),
         function: text(&context["functionArn"])
-            .map_or_else(|| failures.function.to_owned(), |arn| template::function_name(&Value::from(arn))),
-        at,
+            .map_or(letter.function, |arn| template::function_name(&Value::from(arn))),
         attempts: context["approximateInvokeCount"].as_u64(),
         what: text(&context["condition"]).unwrap_or_default(),
         reason,
-        payload: if with_history { read["requestPayload"].clone() } else { read },
-        message: Some(queue_message),
+        payload: read["requestPayload"].clone(),
+        ..letter
+    }
+}
+
+/// What EventBridge Scheduler sends to a dead-letter queue: the event itself, with attributes that say what became of it. It is
+/// sent again to the function of the queue, since the target of the schedule may be what was wrong.
+fn of_scheduler(letter: Letter, event: Value, attribute: impl Fn(&str) -> Option<String>) -> Letter {
+    let schedule = attribute("SCHEDULE_ARN").unwrap_or_default();
+    let schedule = schedule.rsplit('/').next().unwrap_or_default();
+    let of = |name: &str| attribute(name).unwrap_or_default();
+    let retries: Option<u64> = attribute("RETRY_ATTEMPTS").and_then(|retries| retries.parse().ok());
+    Letter {
+        id: attribute("EXECUTION_ID").unwrap_or(letter.id),
+        attempts: retries.map(|retries| retries + 1),
+        what: attribute("EXHAUSTED_RETRY_CONDITION").unwrap_or_else(|| "NotRetried".to_owned()),
+        reason: format!("{schedule} could not start it: {}: {}", of("ERROR_CODE"), of("ERROR_MESSAGE")),
+        payload: if event.is_object() { event } else { json!({}) },
+        ..letter
     }
 }
 
@@ -176,12 +217,15 @@ async fn of_table(context: &Context<'_>, application: Application, function: &st
         let (id, destination) = (text(&letter["entryId"]), text(&letter["destination"]));
         letters.push(Letter {
             application: application.name(),
-            attempts: attempts(&records, &destination, &id).await,
+            attempts: attempts(&records, &letter["feed"], &destination, &id).await,
             id,
             place: table.clone(),
             function: function.clone(),
             at: Timestamp::from_millis(letter["at"].as_u64().unwrap_or_default()),
-            what: destination,
+            what: match letter["feed"].as_str() {
+                Some(feed) => format!("{feed} to {destination}"),
+                None => destination,
+            },
             reason: text(&letter["reason"]),
             payload: letter.clone(),
             message: None,
@@ -191,8 +235,9 @@ async fn of_table(context: &Context<'_>, application: Application, function: &st
 }
 
 /// How often a delivery was tried, which the fence of its record counts; `None` if the record cannot be read.
-async fn attempts(records: &DynamoDb, destination: &str, id: &str) -> Option<u64> {
-    let key = claim_key(destination, &EntryId::from_table(id)).ok()?;
+async fn attempts(records: &DynamoDb, feed: &Value, destination: &str, id: &str) -> Option<u64> {
+    let feed = feed.as_str().and_then(FeedName::listed);
+    let key = claim_key(feed.as_ref(), destination, &EntryId::from_table(id)).ok()?;
     let record = records.look(&key).await.ok()??.record.ok()?;
     Some(record.fence)
 }
@@ -226,7 +271,11 @@ pub(crate) async fn drop(context: &Context<'_>, letter: &Letter) -> Result<(), E
 }
 
 async fn command(context: &Context<'_>, letter: &Letter, command: &str) -> Result<(), Error> {
-    invoke::ask(context, &letter.function, &json!({"command": command, "entryId": letter.id})).await?;
+    let mut event = json!({"command": command, "entryId": letter.id});
+    if let Some(feed) = letter.payload["feed"].as_str() {
+        event["feed"] = json!({ "name": feed });
+    }
+    invoke::ask(context, &letter.function, &event).await?;
     Ok(())
 }
 

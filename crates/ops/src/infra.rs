@@ -15,12 +15,13 @@ use template::Template;
 use crate::context::{Context, Environment, Error, failed};
 
 /// Every template by its name.
-pub(crate) const TEMPLATES: [(&str, &str); 5] = [
+pub(crate) const TEMPLATES: [(&str, &str); 6] = [
     ("shared", include_str!("../../../infra/templates/shared.yaml")),
     ("slack", include_str!("../../../infra/templates/slack.yaml")),
     ("feeds", include_str!("../../../infra/templates/feeds.yaml")),
     ("tokens", include_str!("../../../infra/templates/tokens.yaml")),
     ("mesh", include_str!("../../../infra/templates/mesh.yaml")),
+    ("sessync", include_str!("../../../infra/templates/sessync.yaml")),
 ];
 
 /// The settings of an environment that concern its operation.
@@ -31,6 +32,9 @@ pub struct Settings {
     pub region: String,
     pub suffix: String,
     pub rollout: Rollout,
+    /// By the function's name without the suffix; other functions use the account's pool.
+    #[serde(default)]
+    pub reserved_concurrency: BTreeMap<String, i32>,
 }
 
 /// How a rollout moves traffic.
@@ -96,6 +100,7 @@ impl Described {
             region: template::REGION.to_owned(),
             suffix: String::new(),
             rollout: Rollout { steps: vec![100], bake_seconds: 0, alarms: Vec::new() },
+            reserved_concurrency: BTreeMap::new(),
         };
         Ok(Described { settings, templates: with_suffix("")? })
     }
@@ -120,6 +125,17 @@ pub(crate) fn with_suffix(suffix: &str) -> Result<Vec<(&'static str, Template)>,
 /// The deployed names of all functions.
 pub(crate) fn function_names(templates: &[(&str, Template)]) -> Vec<String> {
     templates.iter().flat_map(|(_, template)| template.functions()).map(|function| function.name).collect()
+}
+
+/// Whether schedules alone invoke a function. Whatever else invokes it (a route, an API, another function) names its alias `live`.
+pub(crate) fn is_only_scheduled(templates: &[(&str, Template)], function: &str) -> bool {
+    let live = format!(":function:{function}:live");
+    let mut resources = templates.iter().flat_map(|(_, template)| template.resources.values());
+    !resources.any(|resource| {
+        // Roles name what they may invoke; the resource that uses the role is looked at too.
+        !["AWS::Scheduler::Schedule", "AWS::IAM::Role"].contains(&resource.kind.as_str())
+            && resource.properties.to_string().contains(&live)
+    })
 }
 
 fn resolve(name: &str, text: &str, parameters: &BTreeMap<String, Value>) -> Result<Template, Error> {
@@ -164,6 +180,14 @@ pub(crate) fn find_tree() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_functions_that_read_feeds_are_invoked_by_schedules_alone() {
+        let templates = with_suffix("-dev").unwrap();
+        let functions = function_names(&templates);
+        let only: Vec<&String> = functions.iter().filter(|name| is_only_scheduled(&templates, name)).collect();
+        assert_eq!(only, ["feeds-subscriber-dev", "github-subscriber-dev", "hatebu-subscriber-dev"]);
+    }
 
     #[test]
     fn every_template_is_in_the_binary() {

@@ -8,11 +8,11 @@
 //! 3. Before a change that cannot be undone, it asks the operator.
 //! 4. It changes only what it has read: a claim with that fence, an alias with that revision, the messages that it holds.
 //!    A schedule has no such condition; the last change wins.
-//! 5. It prints the result: text for a person, or JSON with `--json`. `keys`, `dead-letters` and `schedules` also write one
-//!    line of JSON per change to standard error. A rollout is recorded in the alias, a change of the ledger in the ledger.
+//! 5. It prints the result: text for a person, or JSON with `--json`. `keys`, `dead-letters`, `schedules`, `mend` and `restore` also
+//!    write one line of JSON per change to standard error. A rollout is recorded in the alias, a change of the ledger in the ledger.
 //!
 //! Two commands go beyond one question and one change. [`rollout`] moves traffic step by step and decides with a state
-//! machine. `doctor` compares everything that is deployed with the templates.
+//! machine. `doctor` compares everything that is deployed with the templates, and `mend` sets back what differs.
 //!
 //! # Failures
 //!
@@ -29,10 +29,10 @@
 //!
 //! # Commands
 //!
-//! `rollout`, `rollback`, `doctor`, `cost`, `keys`, `dead-letters`, `schedules`, `trace`, `tokens`.
+//! `rollout`, `rollback`, `doctor`, `mend`, `restore`, `cost`, `keys`, `dead-letters`, `schedules`, `trace`, `tokens`.
 //!
-//! Invariant: `applications.rs` knows where an application keeps its things, and `tokens` calls the ledger of the crate
-//! `tokens`. Nothing else here knows how an application works.
+//! Invariant: `applications.rs` knows where an application keeps its things, `tokens` calls the ledger of the crate `tokens`,
+//! and `restore` lets the crate `feeds` say what an item of a copy means. Nothing else here knows how an application works.
 
 pub mod applications;
 pub mod command;
@@ -42,5 +42,6 @@ mod doctor;
 mod infra;
 mod outside;
 mod record;
+mod restoring;
 pub mod rollout;
 mod show;

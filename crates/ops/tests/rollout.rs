@@ -93,7 +93,7 @@ impl Hands for Fake {
         } else {
             alarm("slack-events-errors", "OK", "")
         };
-        let alarms = vec![errors, alarm("slack-events-latency", "INSUFFICIENT_DATA", "")];
+        let alarms = vec![errors, alarm("slack-fallback-active", "INSUFFICIENT_DATA", "")];
         let ringing = if rings { vec!["slack-events-errors".into()] } else { Vec::new() };
         let invocations = u64::from(self.looks.get()) * 10;
         let looked = Looked { ringing, invocations, ..Looked::default() };
@@ -211,9 +211,9 @@ fn a_plan_says_from_where_to_where_how_and_what_an_operator_should_know() {
         ),
         ("slack-files", Change::finish(old, NEW, &run, at), watch(&[], 0)),
         ("tokens-api", Change::step(old, NEW, 50, &run, 3, at), watch(&["tokens-api-errors"], 15)),
-        ("mesh-resolver", Change::back(old, NEW, "the alarm mesh-conflicts rings", &run, at), watch(&[], 0)),
+        ("mesh-resolver", Change::back(old, NEW, "the alarm mesh-resolver-errors rings", &run, at), watch(&[], 0)),
     ];
-    let items = changes.map(|(function, change, watch)| Item::new(function, &alias(change), NEW, watch));
+    let items = changes.map(|(function, change, watch)| Item::new(function, &alias(change), Some(NEW), watch));
     assert_snapshot!(plan(&items, &pace), @r"
     slack-events  version 12 -> 13
         steps   10 % -> 50 % -> 100 %, each watched for 15 min
@@ -226,7 +226,7 @@ fn a_plan_says_from_where_to_where_how_and_what_an_operator_should_know() {
     mesh-resolver  version 12 -> 13
         steps   10 % -> 50 % -> 100 %, each watched for 2 min
         alarms  none
-        note    traffic went back from version 13 at 2026-11-16T05:32:10Z: the alarm mesh-conflicts rings
+        note    traffic went back from version 13 at 2026-11-16T05:32:10Z: the alarm mesh-resolver-errors rings
     ");
     let shown: Vec<_> = items.iter().take(1).map(|item| item.shown(&pace)).collect();
     assert_snapshot!(serde_json::to_string(&shown).unwrap(), @r#"[{"function":"slack-events","live":12,"to":13,"percent":0,"steps":[10,50,100],"bakeSeconds":900,"alarms":["slack-events-errors","http-api-errors"]}]"#);
@@ -243,11 +243,11 @@ async fn a_sick_version_gets_no_traffic() {
 async fn a_machine_reads_one_event_per_line() {
     let (_, text) = run(vec![("slack-events", Fake { rings_at: 3, ..Fake::new() })], true).await;
     assert_snapshot!(text, @r#"
-    {"at":"2026-11-16T05:32:10Z","function":"slack-events","event":"looked","percent":0,"alarms":[{"name":"slack-events-errors","state":"OK"},{"name":"slack-events-latency","state":"INSUFFICIENT_DATA"}],"invocations":10,"errors":0}
+    {"at":"2026-11-16T05:32:10Z","function":"slack-events","event":"looked","percent":0,"alarms":[{"name":"slack-events-errors","state":"OK"},{"name":"slack-fallback-active","state":"INSUFFICIENT_DATA"}],"invocations":10,"errors":0}
     {"at":"2026-11-16T05:32:10Z","function":"slack-events","event":"healthy","version":13}
     {"at":"2026-11-16T05:32:10Z","function":"slack-events","event":"moved","old":12,"new":13,"percent":10}
-    {"at":"2026-11-16T05:32:25Z","function":"slack-events","event":"looked","percent":10,"alarms":[{"name":"slack-events-errors","state":"OK"},{"name":"slack-events-latency","state":"INSUFFICIENT_DATA"}],"invocations":20,"errors":0}
-    {"at":"2026-11-16T05:32:40Z","function":"slack-events","event":"looked","percent":10,"alarms":[{"name":"slack-events-errors","state":"ALARM"},{"name":"slack-events-latency","state":"INSUFFICIENT_DATA"}],"invocations":30,"errors":0}
+    {"at":"2026-11-16T05:32:25Z","function":"slack-events","event":"looked","percent":10,"alarms":[{"name":"slack-events-errors","state":"OK"},{"name":"slack-fallback-active","state":"INSUFFICIENT_DATA"}],"invocations":20,"errors":0}
+    {"at":"2026-11-16T05:32:40Z","function":"slack-events","event":"looked","percent":10,"alarms":[{"name":"slack-events-errors","state":"ALARM"},{"name":"slack-fallback-active","state":"INSUFFICIENT_DATA"}],"invocations":30,"errors":0}
     {"at":"2026-11-16T05:32:40Z","function":"slack-events","event":"goingBack","old":12,"new":13,"why":"the alarm slack-events-errors rings"}
     {"at":"2026-11-16T05:32:40Z","function":"slack-events","event":"ended","outcome":"wentBack","old":12,"new":13,"why":"the alarm slack-events-errors rings"}
     "#);

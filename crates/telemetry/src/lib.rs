@@ -1,10 +1,10 @@
 //! JSON log lines and CloudWatch metrics, through one writer.
 //!
 //! Promise: one line per event, valid JSON, written whole. Every line of an invocation carries its request id and
-//! its trace id. Every metric that our functions send is defined in [`metric`] and nowhere else. Metrics leave as lines in
-//! CloudWatch's embedded metric format (`_aws`), which CloudWatch Logs turns into metrics without a call or a background task. The metrics of one
-//! invocation are written together when it ends, also when its future is dropped. Those marked `urgent` are written at
-//! once, because an instance may be gone before its invocation ends.
+//! its trace id. Every number that our functions report is defined in [`metric`] and nowhere else. The numbers of one
+//! invocation are the fields of one line, which is written when it ends, also when its future is dropped. Those that an alarm
+//! watches are declared in CloudWatch's embedded metric format (`_aws`), so that CloudWatch Logs makes metrics of them without a
+//! call or a background task. Those marked `urgent` are written at once, because an instance may be gone before its invocation ends.
 //!
 //! It does not hide secrets. It writes what it is given; secrets have types that do not print themselves.
 //!
@@ -19,7 +19,6 @@
 //! telemetry::invocation(invocation, async {
 //!     tracing::info!(event_key = "Ev123", result = "new", "checked Ev123: new (absent)"); // {"level":"INFO",…,"eventKey":"Ev123"}
 //!     telemetry::metric::DUPLICATES.add(1);
-//!     telemetry::metric::DELIVERIES.with("Destination", "mastodon").add(1);
 //! })
 //! .await;
 //! # }

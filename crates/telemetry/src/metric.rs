@@ -1,68 +1,37 @@
-//! Every metric that our functions send, by name. Alarms also watch metrics that AWS sends itself.
+//! Every number that our functions report, by name.
 //!
-//! All are in the namespace `Ichido` with the dimension `FunctionName` (the deployed name, `-ENV` included outside
-//! production). A few are also published with a second dimension, by [`Metric::with`]. AWS charges for each metric and each
-//! combination of dimensions every month, so add one only if somebody will look at it.
+//! All numbers of an invocation are fields of one log line, which costs next to nothing: the dashboard asks CloudWatch Logs
+//! Insights for them. Only the few that an alarm watches ([`Metric::alarmed`]) also become metrics of CloudWatch, in the namespace
+//! `Ichido` with the dimension `FunctionName` (the deployed name, `-ENV` included outside production). AWS charges for each of them
+//! in every hour in which it is sent, so they are sent only when something is wrong. Prefer an alarm on a metric that AWS sends itself.
 
 use std::time::Duration;
 
-use crate::emf::Measurement;
 use crate::scope;
 
-/// What a value counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    Count,
-    Milliseconds,
-    Bytes,
-    None,
-}
-
-impl Unit {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Count => "Count",
-            Self::Milliseconds => "Milliseconds",
-            Self::Bytes => "Bytes",
-            Self::None => "None",
-        }
-    }
-}
-
-/// A metric. The constants of this module are the only ones.
+/// A number. The constants of this module are the only ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
     name: &'static str,
-    unit: Unit,
+    /// Also sent to CloudWatch, because an alarm watches it.
+    alarmed: bool,
     /// Written at once instead of at the end of the invocation.
     urgent: bool,
 }
 
-/// A second dimension beside the function's name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Dimension {
-    pub(crate) name: &'static str,
-    pub(crate) value: String,
-}
-
-/// A metric with a second dimension.
-#[derive(Clone, Debug)]
-pub struct Dimensioned {
-    metric: Metric,
-    dimension: Dimension,
-}
-
 impl Metric {
     const fn count(name: &'static str) -> Self {
-        Self { name, unit: Unit::Count, urgent: false }
+        Self { name, alarmed: false, urgent: false }
     }
 
+    /// Milliseconds.
     const fn millis(name: &'static str) -> Self {
-        Self { name, unit: Unit::Milliseconds, urgent: false }
+        Self::count(name)
     }
 
-    const fn gauge(name: &'static str) -> Self {
-        Self { name, unit: Unit::None, urgent: false }
+    const fn alarmed(mut self) -> Self {
+        self.alarmed = true;
+        self
     }
 
     const fn urgent(mut self) -> Self {
@@ -70,52 +39,28 @@ impl Metric {
         self
     }
 
-    /// The name in CloudWatch.
+    /// The name in the log, and in CloudWatch.
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The unit in CloudWatch.
-    pub const fn unit(&self) -> Unit {
-        self.unit
+    /// Whether CloudWatch gets it as a metric.
+    pub const fn is_alarmed(&self) -> bool {
+        self.alarmed
     }
 
-    /// Adds `n` to the count.
+    pub(crate) const fn is_urgent(&self) -> bool {
+        self.urgent
+    }
+
+    /// Adds `n`. Nothing is reported of a sum that is zero.
     pub fn add(self, n: u64) {
-        self.put(n as f64);
+        scope::record(self, n as f64);
     }
 
-    /// Records a duration.
+    /// Adds a duration.
     pub fn took(self, duration: Duration) {
-        self.put(millis(duration));
-    }
-
-    /// Records a value.
-    pub fn put(self, value: f64) {
-        scope::record(Measurement { metric: self, dimension: None, value }, self.urgent);
-    }
-
-    /// The same metric with a second dimension. Use few values: each one is billed.
-    pub fn with(self, name: &'static str, value: impl Into<String>) -> Dimensioned {
-        Dimensioned { metric: self, dimension: Dimension { name, value: value.into() } }
-    }
-}
-
-impl Dimensioned {
-    /// Adds `n` to the count.
-    pub fn add(self, n: u64) {
-        self.put(n as f64);
-    }
-
-    /// Records a duration.
-    pub fn took(self, duration: Duration) {
-        self.put(millis(duration));
-    }
-
-    /// Records a value.
-    pub fn put(self, value: f64) {
-        let Self { metric, dimension } = self;
-        scope::record(Measurement { metric, dimension: Some(dimension), value }, metric.urgent);
+        scope::record(self, millis(duration));
     }
 }
 
@@ -150,16 +95,15 @@ pub const FAILED_WORK: Metric = Metric::count("FailedWork");
 pub const SUPERSEDED: Metric = Metric::count("Superseded");
 /// Effects that were performed but whose outcome could not be recorded.
 pub const UNRECORDED: Metric = Metric::count("Unrecorded");
-/// Calls to the store. With [`STORE_ERRORS`] it gives the store's error rate.
+/// Calls to the store that claim or settle a key: every one of them, and no others. With [`STORE_ERRORS`] it gives the store's error
+/// rate.
 pub const STORE_CALLS: Metric = Metric::count("StoreCalls");
-/// Calls to the store that failed.
+/// Those of [`STORE_CALLS`] that failed.
 pub const STORE_ERRORS: Metric = Metric::count("StoreErrors");
-/// How long calls to the store took.
+/// How long those of [`STORE_CALLS`] that succeeded took, together.
 pub const STORE_LATENCY: Metric = Metric::millis("StoreLatency");
-/// 1 while the store is considered down, 0 when it is back.
-pub const FALLBACK_ACTIVE: Metric = Metric::gauge("FallbackActive");
 /// Keys admitted by the local memory while the store was down: each could be admitted elsewhere too. Written at once.
-pub const FALLBACK_ADMISSIONS: Metric = Metric::count("FallbackAdmissions").urgent();
+pub const FALLBACK_ADMISSIONS: Metric = Metric::count("FallbackAdmissions").alarmed().urgent();
 /// Keys admitted during an outage that were found in the store, or written to it, afterwards.
 pub const RECONCILED: Metric = Metric::count("Reconciled");
 /// Keys admitted during an outage that another instance had admitted as well.
@@ -169,12 +113,10 @@ pub const JOURNAL_FULL: Metric = Metric::count("JournalFull").urgent();
 /// Conflicts in the store: two transactions wanted one item.
 pub const CONFLICTS: Metric = Metric::count("Conflicts");
 
-// --- every function -------------------------------------------------------------------------------------------
+// --- functions behind HTTPS -----------------------------------------------------------------------------------
 
-/// Invocations that ended in an error which the handler returned.
-pub const FAILURES: Metric = Metric::count("Failures");
-/// How long an HTTPS function took to answer a request.
-pub const DOOR_LATENCY: Metric = Metric::millis("DoorLatency");
+/// Requests that were answered with 500, because something is wrong with the function or its table.
+pub const FAILURES: Metric = Metric::count("Failures").alarmed();
 /// Requests that an HTTPS function refused: bad signature, token or form.
 pub const DOOR_REFUSALS: Metric = Metric::count("DoorRefusals");
 
@@ -197,7 +139,7 @@ pub const SLACK_PROBE_FAILURES: Metric = Metric::count("SlackProbeFailures");
 
 // --- feeds ----------------------------------------------------------------------------------------------------
 
-/// Feeds that were read, also if unchanged. An alarm rings if no feed was read for three periods.
+/// Feeds that were read, also if unchanged or not due.
 pub const FEED_READS: Metric = Metric::count("FeedReads");
 /// Feeds that could not be fetched.
 pub const FEED_FETCH_FAILURES: Metric = Metric::count("FeedFetchFailures");
@@ -214,17 +156,13 @@ pub const ENTRIES_IGNORED: Metric = Metric::count("EntriesIgnored");
 /// Entries recognised as known under a new id.
 pub const ENTRIES_RENAMED: Metric = Metric::count("EntriesRenamed");
 /// Entries still owed when a run ended.
-pub const ENTRIES_OWED: Metric = Metric::gauge("EntriesOwed");
-/// Deliveries made; also by `Destination`.
+pub const ENTRIES_OWED: Metric = Metric::count("EntriesOwed");
+/// Deliveries made. The line about each delivery names its destination.
 pub const DELIVERIES: Metric = Metric::count("Deliveries");
-/// Deliveries that failed and will be tried again; also by `Destination`.
+/// Deliveries that failed and will be tried again.
 pub const DELIVERY_FAILURES: Metric = Metric::count("DeliveryFailures");
-/// How long a destination took; also by `Destination`.
-pub const DELIVERY_LATENCY: Metric = Metric::millis("DeliveryLatency");
-/// Deliveries that became dead letters; also by `Destination`.
+/// Deliveries that became dead letters.
 pub const DEAD_LETTERS: Metric = Metric::count("DeadLetters");
-/// How long a run of a subscriber took.
-pub const RUN_DURATION: Metric = Metric::millis("RunDuration");
 
 // --- tokens ---------------------------------------------------------------------------------------------------
 
@@ -234,12 +172,12 @@ pub const TRANSFERS: Metric = Metric::count("Transfers");
 pub const TRANSFER_REPLAYS: Metric = Metric::count("TransferReplays");
 /// Requests that used the idempotency key of a different transfer.
 pub const TRANSFER_MISMATCHES: Metric = Metric::count("TransferMismatches");
-/// Transfers refused; also by `Code`.
+/// Transfers refused. The line about each names the code.
 pub const TRANSFER_REFUSALS: Metric = Metric::count("TransferRefusals");
 /// Transfers that met a conflict in the store and were sent again.
-pub const TRANSFER_CONFLICTS: Metric = Metric::count("TransferConflicts");
+pub const TRANSFER_CONFLICTS: Metric = Metric::count("TransferConflicts").alarmed();
 /// Transfers whose result could not be determined in time; they were answered with 503.
-pub const TRANSFERS_UNRESOLVED: Metric = Metric::count("TransfersUnresolved");
+pub const TRANSFERS_UNRESOLVED: Metric = Metric::count("TransfersUnresolved").alarmed();
 /// How long a transfer took.
 pub const TRANSFER_LATENCY: Metric = Metric::millis("TransferLatency");
 /// Accounts opened; each got its initial grant.
@@ -251,9 +189,7 @@ pub const ACCOUNTS_OPENED: Metric = Metric::count("AccountsOpened");
 pub const GROUPS_CREATED: Metric = Metric::count("GroupsCreated");
 /// Groups dissolved.
 pub const GROUPS_DISSOLVED: Metric = Metric::count("GroupsDissolved");
-/// Requests refused; also by `ErrorType`.
+/// Requests refused. The line about each names the error.
 pub const MESH_REFUSALS: Metric = Metric::count("MeshRefusals");
-/// Days until the API key of the mesh ends.
-pub const MESH_API_KEY_DAYS_LEFT: Metric = Metric::gauge("MeshApiKeyDaysLeft");
-/// How long a mesh operation took; also by `Operation`.
+/// How long a mesh operation took.
 pub const MESH_LATENCY: Metric = Metric::millis("MeshLatency");

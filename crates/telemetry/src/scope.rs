@@ -4,10 +4,11 @@ use std::future::Future;
 use std::sync::Mutex;
 
 use crate::emf::Batch;
+use crate::metric::Metric;
 use crate::trace::Trace;
 use crate::{Sink, emf};
 
-/// The ids of an invocation, which are on each of its log lines and metrics.
+/// The ids of an invocation, which are on each of its lines.
 #[derive(Clone, Debug)]
 pub struct Invocation {
     /// The function's name, which is the first dimension of every metric.
@@ -20,7 +21,7 @@ pub struct Invocation {
 
 struct Scope {
     invocation: Invocation,
-    /// Metrics that are not written yet. The mutex is held for a push, never across an await.
+    /// Numbers that are not written yet. The mutex is held for a push, never across an await.
     metrics: Mutex<Batch>,
 }
 
@@ -58,31 +59,11 @@ pub(crate) fn current<T>(read: impl FnOnce(&Invocation) -> T) -> Option<T> {
     SCOPE.try_with(|scope| read(&scope.invocation)).ok()
 }
 
-/// Puts a measurement into the invocation's batch, or writes it at once if there is no invocation or the measurement is urgent.
-pub(crate) fn record(measurement: emf::Measurement, urgent: bool) {
-    let mut one = Some(measurement);
-    let _ = SCOPE.try_with(|scope| {
-        if urgent {
-            return;
-        }
-        let Some(measurement) = one.take() else {
-            return;
-        };
-        let full = {
-            let mut batch = crate::lock(&scope.metrics);
-            batch.push(measurement);
-            batch.is_full().then(|| std::mem::take(&mut *batch))
-        };
-        if let Some(batch) = full {
-            emf::write(&batch, Some(&scope.invocation));
-        }
-    });
-    if let Some(measurement) = one {
-        let batch = Batch::of(measurement);
-        match current(Clone::clone) {
-            Some(invocation) => emf::write(&batch, Some(&invocation)),
-            None => emf::write(&batch, None),
-        }
+/// Adds to the invocation's numbers, or writes at once if there is no invocation or the number is urgent.
+pub(crate) fn record(metric: Metric, value: f64) {
+    let kept = !metric.is_urgent() && SCOPE.try_with(|scope| crate::lock(&scope.metrics).add(metric, value)).is_ok();
+    if !kept {
+        emf::write(&Batch::of(metric, value), current(Clone::clone).as_ref());
     }
 }
 

@@ -1,4 +1,4 @@
-//! The library's observer: one log line and the metrics for every decision, at the moment of the decision.
+//! The library's observer: one log line and the numbers for every decision, at the moment of the decision.
 //!
 //! Do not rename the fields of the line about a decision: the console reads `eventKey`, `result`, `reason` and `fallbackMode`, and
 //! `ichidoctl trace` reads `eventKey` and `fallbackMode`. `dynamodbLatency` is in milliseconds.
@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use ichido::StateKind;
-use ichido::observe::{Decision, Event, Observer, Reason};
+use ichido::observe::{Decision, Event, Observer, Operation, Reason};
 
 use crate::metric::{self, millis};
 
@@ -32,9 +32,6 @@ impl Observer for Watch {
                     Reason::TakenOver => metric::TAKE_OVERS.add(1),
                     Reason::DifferentPayload => metric::MISMATCHES.add(1),
                     _ => {}
-                }
-                if *fallback {
-                    metric::FALLBACK_ACTIVE.put(1.0);
                 }
                 count_call(*store_latency);
                 let reason = reason.name();
@@ -72,19 +69,23 @@ impl Observer for Watch {
                 tracing::warn!(event_key = %key, fence, "a late worker tried to settle {key} with fence {fence}; its claim had been taken over, so nothing was changed");
             }
             Event::StoreFailed { key, operation, error } => {
-                metric::STORE_CALLS.add(1);
-                metric::STORE_ERRORS.add(1);
+                // The others (renewals, reads, reconciliations) are not counted when they succeed.
+                if matches!(
+                    operation,
+                    Operation::Mark | Operation::Claim | Operation::Complete | Operation::Fail | Operation::Release
+                ) {
+                    metric::STORE_CALLS.add(1);
+                    metric::STORE_ERRORS.add(1);
+                }
                 let operation = operation.name();
                 tracing::error!(event_key = %key, operation, kind = error.kind().name(), error = *error as &(dyn std::error::Error + 'static), "the store failed in {operation} for {key}");
             }
             Event::BreakerOpened => {
-                metric::FALLBACK_ACTIVE.put(1.0);
                 tracing::error!(
                     "calls to DynamoDB failed several times in a row; this instance treats it as down and asks it again from time to time"
                 );
             }
             Event::BreakerClosed => {
-                metric::FALLBACK_ACTIVE.put(0.0);
                 tracing::info!("DynamoDB answers again; this instance no longer treats it as down");
             }
             Event::AdmittedWithoutStore { key } => {

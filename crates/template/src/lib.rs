@@ -1,7 +1,7 @@
 //! Reads CloudFormation templates as they would be deployed, without CloudFormation.
 //!
 //! ```text
-//! YAML ──▶ Document ── resolves ──▶ Template ──▶ tables, functions, queues, schedules, routes, alarms
+//! YAML ──▶ Document ── resolves ──▶ Template ──▶ tables, functions, queues, schedules, routes, alarms, metric filters
 //! ```
 //!
 //! **Promise.** What a reader gets is what would be deployed. Parameters have the given values or their defaults.
@@ -31,5 +31,5 @@ mod template;
 pub use document::Document;
 pub use error::Error;
 pub use names::{ACCOUNT, REGION, arn, function_name};
-pub use resource::{Alarm, Function, Queue, Route, Schedule, Table};
+pub use resource::{Alarm, Function, MetricFilter, Queue, Route, Schedule, Table};
 pub use template::{Resource, Template, file_parameters};

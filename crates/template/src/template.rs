@@ -1,8 +1,10 @@
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
 
+use crate::document::Depth;
 use crate::json::{members, text_of};
 use crate::{Document, Error};
 
@@ -54,7 +56,7 @@ impl Template {
     pub fn read(text: &str, parameters: &BTreeMap<String, Value>) -> Result<Self, Error> {
         let document = Document::read(text, parameters)?;
         for (name, _) in members(&document.text["Parameters"]) {
-            document.reference(name, name, 0)?;
+            document.reference(name, name, Depth::zero(&Cell::default()))?;
         }
         let mut resources = BTreeMap::new();
         for (id, resource) in members(&document.text["Resources"]) {
@@ -67,7 +69,7 @@ impl Template {
         let mut outputs = BTreeMap::new();
         for (name, output) in members(&document.text["Outputs"]) {
             if document.is_there(name, output)?
-                && let Some(value) = document.value(&output["Value"], name, 0)?
+                && let Some(value) = document.value(&output["Value"], name, Depth::zero(&Cell::default()))?
             {
                 outputs.insert(name.clone(), value);
             }

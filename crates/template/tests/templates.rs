@@ -153,6 +153,18 @@ fn a_reference_to_nothing_says_where_it_is() {
 }
 
 #[test]
+fn references_that_double_at_every_step_are_refused_instead_of_followed() {
+    let condition =
+        |at: u32| format!("  C{at}: {{ Fn::And: [{{ Condition: C{0} }}, {{ Condition: C{0} }}] }}\n", at + 1);
+    let conditions = (0..20).map(condition).collect::<String>();
+    let text = format!(
+        "Conditions:\n{conditions}  C20: {{ Fn::Equals: [a, a] }}\nResources:\n  X: {{ Type: T, Condition: C0 }}\n"
+    );
+    let error = Template::read(&text, &BTreeMap::new()).unwrap_err().to_string();
+    assert_eq!(error, "X: cannot resolve so many references");
+}
+
+#[test]
 fn lists_are_split_and_chosen_from_and_mappings_looked_up() {
     let text = r#"
 Parameters: { Environment: { Type: String }, Unused: { Type: String } }

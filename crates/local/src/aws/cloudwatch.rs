@@ -1,4 +1,5 @@
-//! CloudWatch's `DescribeAlarms`: the alarms of the templates and their present states.
+//! CloudWatch's `DescribeAlarms`: the alarms of the templates and their present states. `EnableAlarmActions` and
+//! `DisableAlarmActions` say whether anybody is told when an alarm rings.
 //!
 //! The SDK uses Smithy's RPC protocol with CBOR, other clients use AWS's JSON protocol. Both get the same answer.
 
@@ -26,12 +27,14 @@ pub(super) fn call_cbor(platform: &Platform, operation: &str, body: &[u8]) -> Re
             &json!({"__type": "InvalidFormat", "message": "the request is not CBOR"}),
         );
     };
-    if operation != "DescribeAlarms" {
-        let message = format!("ichido-local does not serve monitoring: {operation}");
-        let body = json!({"__type": "UnknownOperationException", "message": message});
-        return answered(StatusCode::NOT_IMPLEMENTED, &body);
+    match perform(platform, operation, &request, cbor::time) {
+        Some(answer) => answered(StatusCode::OK, &answer),
+        None => {
+            let message = format!("ichido-local does not serve monitoring: {operation}");
+            let body = json!({"__type": "UnknownOperationException", "message": message});
+            answered(StatusCode::NOT_IMPLEMENTED, &body)
+        }
     }
-    answered(StatusCode::OK, &describe(platform, &request, cbor::time))
 }
 
 /// `X-Amz-Target: GraniteServiceVersion20100801.…`
@@ -40,10 +43,24 @@ pub(super) fn call_json(platform: &Platform, operation: &str, body: &[u8]) -> Re
         Ok(request) => request,
         Err(refusal) => return refusal,
     };
-    if operation != "DescribeAlarms" {
-        return protocol::refuse(&format!("monitoring: {operation}"));
+    match perform(platform, operation, &request, |ms| json!(ms as f64 / 1e3)) {
+        Some(answer) => protocol::answer(&answer),
+        None => protocol::refuse(&format!("monitoring: {operation}")),
     }
-    protocol::answer(&describe(platform, &request, |ms| json!(ms as f64 / 1e3)))
+}
+
+/// The answer to an operation; `None` if it is not served.
+fn perform(platform: &Platform, operation: &str, request: &Value, time: fn(u64) -> Value) -> Option<Value> {
+    match operation {
+        "DescribeAlarms" => Some(describe(platform, request, time)),
+        "EnableAlarmActions" | "DisableAlarmActions" => {
+            for name in request["AlarmNames"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+                platform.alarms().enable_actions(name, operation == "EnableAlarmActions");
+            }
+            Some(json!({}))
+        }
+        _ => None,
+    }
 }
 
 fn describe(platform: &Platform, request: &Value, time: fn(u64) -> Value) -> Value {
@@ -80,7 +97,7 @@ fn shown(status: &Status, time: fn(u64) -> Value) -> Value {
         alarm.dimensions.iter().map(|(name, value)| json!({"Name": name, "Value": value})).collect();
     let mut shown = json!({
         "AlarmName": alarm.name, "AlarmArn": template::arn("cloudwatch", &format!("alarm:{}", alarm.name)),
-        "AlarmDescription": alarm.description, "ActionsEnabled": true, "OKActions": [], "AlarmActions": [],
+        "AlarmDescription": alarm.description, "ActionsEnabled": status.actions_enabled, "OKActions": [], "AlarmActions": [],
         "InsufficientDataActions": [], "StateValue": status.state.as_str(), "StateReason": status.reason(),
         "StateUpdatedTimestamp": time(status.since_ms), "StateTransitionedTimestamp": time(status.since_ms),
         "AlarmConfigurationUpdatedTimestamp": time(0),

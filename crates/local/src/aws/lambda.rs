@@ -1,5 +1,5 @@
-//! Lambda's Invoke API, and the calls by which the operator's tool reads functions. Each function has one version, `1`, which
-//! the alias `live` points to.
+//! Lambda's Invoke API, the calls by which the operator's tool reads functions, and reserved concurrency. Each function has one
+//! version, `1`, which the alias `live` points to.
 
 use std::sync::Arc;
 
@@ -17,6 +17,8 @@ use crate::world::functions::{Function, MAX_ASYNC_PAYLOAD, MAX_SYNC_PAYLOAD};
 
 /// The only version of each function.
 const VERSION: &str = "1";
+/// What a deployment has: the alias that everything calls, and the one that names what was deployed last.
+const ALIASES: [&str; 2] = ["live", "deployed"];
 
 /// `?Qualifier=live`
 #[derive(Deserialize)]
@@ -81,6 +83,9 @@ pub(super) async fn invoke(
             let invoked = platform.invoke(&function, payload, Some(trace)).await;
             match &invoked.outcome {
                 Ok(answer) => answered(StatusCode::OK, &invoked.request_id, answer.to_string()),
+                Err(failure) if failure.is_throttled() => {
+                    error(StatusCode::TOO_MANY_REQUESTS, &failure.kind, &failure.message)
+                }
                 Err(failure) => {
                     let mut response = answered(StatusCode::OK, &invoked.request_id, failure.body().to_string());
                     response.headers_mut().insert("x-amz-function-error", HeaderValue::from_static("Unhandled"));
@@ -127,17 +132,56 @@ pub(super) async fn versions(State(platform): State<Platform>, Path(name): Path<
 
 /// `GET /2015-03-31/functions/NAME/aliases`
 pub(super) async fn aliases(State(platform): State<Platform>, Path(name): Path<String>) -> Response {
-    shown(&platform, &name, None, |function| json!({ "Aliases": [live(function)] }))
+    shown(&platform, &name, None, |function| json!({ "Aliases": ALIASES.map(|name| alias_of(function, name)) }))
 }
 
-/// `GET /2015-03-31/functions/NAME/aliases/live`
+/// `GET /2015-03-31/functions/NAME/aliases/ALIAS`
 pub(super) async fn alias(State(platform): State<Platform>, Path((name, alias)): Path<(String, String)>) -> Response {
-    if alias != "live" {
+    if !ALIASES.contains(&alias.as_str()) {
         let message =
             format!("Cannot find alias arn: {}", template::arn("lambda", &format!("function:{name}:{alias}")));
         return error(StatusCode::NOT_FOUND, "ResourceNotFoundException", &message);
     }
-    shown(&platform, &name, None, live)
+    shown(&platform, &name, None, |function| alias_of(function, &alias))
+}
+
+/// `GET /2019-09-30/functions/NAME/concurrency`
+pub(super) async fn concurrency(State(platform): State<Platform>, Path(name): Path<String>) -> Response {
+    shown(&platform, &name, None, reserved)
+}
+
+/// `PUT /2017-10-31/functions/NAME/concurrency`: how many invocations may run at once. 0 stops the function.
+pub(super) async fn reserve(
+    State(platform): State<Platform>,
+    Path(name): Path<String>,
+    axum::Json(wanted): axum::Json<Reservation>,
+) -> Response {
+    shown(&platform, &name, None, |function| {
+        function.reserve(Some(wanted.reserved_concurrent_executions));
+        reserved(function)
+    })
+}
+
+/// `DELETE /2017-10-31/functions/NAME/concurrency`: any number again.
+pub(super) async fn release(State(platform): State<Platform>, Path(name): Path<String>) -> Response {
+    match find(&platform, &name, None) {
+        Ok(function) => {
+            function.reserve(None);
+            StatusCode::NO_CONTENT.into_response()
+        }
+        Err(refusal) => refusal,
+    }
+}
+
+/// What `PutFunctionConcurrency` asks for.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Reservation {
+    reserved_concurrent_executions: u32,
+}
+
+fn reserved(function: &Function) -> Value {
+    function.reserved().map_or_else(|| json!({}), |reserved| json!({ "ReservedConcurrentExecutions": reserved }))
 }
 
 fn shown(platform: &Platform, name: &str, qualifier: Option<&str>, show: impl FnOnce(&Function) -> Value) -> Response {
@@ -162,9 +206,9 @@ fn described(function: &Function, version: &str) -> Value {
     })
 }
 
-fn live(function: &Function) -> Value {
-    let arn = template::arn("lambda", &format!("function:{}:live", function.declared.name));
-    json!({"AliasArn": arn, "Name": "live", "FunctionVersion": VERSION, "Description": "", "RevisionId": VERSION})
+fn alias_of(function: &Function, alias: &str) -> Value {
+    let arn = template::arn("lambda", &format!("function:{}:{alias}", function.declared.name));
+    json!({"AliasArn": arn, "Name": alias, "FunctionVersion": VERSION, "Description": "", "RevisionId": VERSION})
 }
 
 /// `InvokeAsync`, the deprecated asynchronous API.
@@ -179,7 +223,8 @@ fn find(platform: &Platform, name: &str, qualifier: Option<&str>) -> Result<Arc<
         None => name,
     };
     let qualifier = qualifier.or_else(|| named.split_once(':').map(|(_, qualifier)| qualifier));
-    let known = qualifier.is_none_or(|qualifier| matches!(qualifier, "live" | "$LATEST" | "1"));
+    let known =
+        qualifier.is_none_or(|qualifier| ALIASES.contains(&qualifier) || matches!(qualifier, "$LATEST" | VERSION));
     let function = platform.functions().find(name).filter(|_| known);
     function.ok_or_else(|| {
         let suffix = qualifier.map(|qualifier| format!(":{qualifier}")).unwrap_or_default();

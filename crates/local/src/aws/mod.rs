@@ -1,8 +1,9 @@
 //! The AWS APIs that are answered: the calls that this project makes. Every other call is refused by name.
 //!
-//! A call is known by its path (Lambda), by the `X-Amz-Target` header (DynamoDB, SQS, SSM, CloudWatch, Logs), by its protocol
+//! A call is known by its path (Lambda, AppSync), by the `X-Amz-Target` header (DynamoDB, SQS, SSM, Secrets Manager, CloudWatch, Logs), by its protocol
 //! (CloudWatch with CBOR), or by the service in its signature (Scheduler). [`gateway`] plays API Gateway.
 
+mod appsync;
 mod cbor;
 mod cloudwatch;
 pub(crate) mod dynamodb;
@@ -11,6 +12,7 @@ mod lambda;
 mod logs;
 mod protocol;
 mod scheduler;
+mod secretsmanager;
 mod sqs;
 mod ssm;
 
@@ -34,6 +36,7 @@ const MAX_CALL: usize = 16 * 1024 * 1024;
 pub(crate) fn routes() -> Router<Platform> {
     Router::new()
         .route("/", post(root))
+        .route("/v1/dataplane-evaluatecode", post(appsync::evaluate_code))
         .route("/2015-03-31/functions/{name}/invocations", post(lambda::invoke))
         .route("/2015-03-31/functions/{name}", get(lambda::function))
         .route("/2015-03-31/functions/{name}/configuration", get(lambda::configuration))
@@ -41,6 +44,8 @@ pub(crate) fn routes() -> Router<Platform> {
         .route("/2015-03-31/functions/{name}/aliases", get(lambda::aliases))
         .route("/2015-03-31/functions/{name}/aliases/{alias}", get(lambda::alias))
         .route("/2015-03-31/functions/{name}/invoke-async", put(lambda::refuse))
+        .route("/2017-10-31/functions/{name}/concurrency", put(lambda::reserve).delete(lambda::release))
+        .route("/2019-09-30/functions/{name}/concurrency", get(lambda::concurrency))
 }
 
 /// Answers a call at another path; `None` if it is not an AWS call.
@@ -86,6 +91,7 @@ async fn call(platform: &Platform, headers: &HeaderMap, body: Bytes) -> Response
     match service {
         "DynamoDB_20120810" => dynamodb::call(platform, operation, body).await,
         "AmazonSSM" => ssm::call(platform, operation, &body),
+        "secretsmanager" => secretsmanager::call(operation),
         "AmazonSQS" => sqs::call(platform, operation, &body),
         "GraniteServiceVersion20100801" => cloudwatch::call_json(platform, operation, &body),
         "Logs_20140328" => logs::call(platform, operation, &body),

@@ -1,8 +1,8 @@
-//! The calls of EventBridge Scheduler that the operator's tool makes: list, read, and change the state or the rate.
+//! The calls of EventBridge Scheduler that the operator's tool makes: list, read, and change the state, the rate or the target.
 //!
 //! As on AWS, `UpdateSchedule` replaces the whole schedule: a property that the request leaves out is removed. Properties that
-//! cannot change here, such as the target, must be sent unchanged. So a tool that forgets to read the schedule first fails
-//! here, before it does damage on AWS.
+//! cannot change here, such as the target's input, must be sent unchanged. So a tool that forgets to read the
+//! schedule first fails here, before it does damage on AWS.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,16 @@ use crate::platform::Platform;
 use crate::world::schedules::{Error, Schedule};
 
 /// Properties that an update must send unchanged, with Scheduler's default for those that a template leaves out.
-const FIXED: [(&str, Option<&str>); 6] = [
-    ("Target", None),
+const FIXED: [(&str, Option<&str>); 5] = [
     ("FlexibleTimeWindow", None),
     ("Description", None),
     ("ScheduleExpressionTimezone", Some("UTC")),
     ("KmsKeyArn", None),
     ("ActionAfterCompletion", Some("NONE")),
 ];
+
+/// The parts of a target that an update may change.
+const CHANGEABLE: [&str; 3] = ["Arn", "RetryPolicy", "DeadLetterConfig"];
 
 /// One call, by its method and path.
 pub(super) fn call(platform: &Platform, method: &Method, path: &str, query: &str, body: &[u8]) -> Response {
@@ -72,19 +74,37 @@ fn update(platform: &Platform, name: &str, body: &[u8]) -> Response {
         return invalid("ScheduleExpression is required, because an update replaces the whole schedule");
     };
     let before = shown(&schedule);
+    if !wanted["Target"]["Arn"].is_string() || fixed(&wanted["Target"]) != fixed(&before["Target"]) {
+        return changed_too_much("Target");
+    }
     for (name, default) in FIXED {
         let of = |value: &Value| if value.is_null() { default.map_or(Value::Null, Value::from) } else { value.clone() };
         if of(&wanted[name]) != of(&before[name]) {
-            return invalid(&format!(
-                "{name} is not as it was; an update replaces the whole schedule, and ichido-local can change only State and ScheduleExpression"
-            ));
+            return changed_too_much(name);
         }
     }
     let enabled = wanted["State"].as_str().unwrap_or("ENABLED") == "ENABLED";
-    match platform.schedules().change(&schedule.declared.name, Some(enabled), Some(expression)) {
-        Ok(changed) => answer(&json!({ "ScheduleArn": arn(&changed) })),
+    match platform.schedules().change(&schedule.declared.name, Some(enabled), Some(expression), Some(&wanted["Target"]))
+    {
+        Ok(changed) => answer(&json!({ "ScheduleArn": changed.arn() })),
         Err(error) => invalid(&error.to_string()),
     }
+}
+
+/// What of a target must be sent unchanged.
+fn fixed(target: &Value) -> Value {
+    let mut fixed = target.clone();
+    if let Value::Object(members) = &mut fixed {
+        members.retain(|name, value| !value.is_null() && !CHANGEABLE.contains(&name.as_str()));
+    }
+    fixed
+}
+
+fn changed_too_much(name: &str) -> Response {
+    invalid(&format!(
+        "{name} is not as it was; an update replaces the whole schedule, and ichido-local can change only State, ScheduleExpression, and {} of the target",
+        CHANGEABLE.join(", ")
+    ))
 }
 
 #[expect(clippy::result_large_err, reason = "the refusal is the response itself")]
@@ -103,15 +123,12 @@ fn state(schedule: &Schedule) -> &'static str {
     if schedule.enabled { "ENABLED" } else { "DISABLED" }
 }
 
-fn arn(schedule: &Schedule) -> String {
-    template::arn("scheduler", &format!("schedule/{}/{}", schedule.declared.group, schedule.declared.name))
-}
-
 /// What `GetSchedule` answers: the properties of the template, with the changes that were made since.
 fn shown(schedule: &Schedule) -> Value {
     let mut shown = schedule.declared.properties.clone();
     for (name, value) in [
-        ("Arn", Value::from(arn(schedule))),
+        ("Arn", Value::from(schedule.arn())),
+        ("Target", schedule.target.clone()),
         ("Name", Value::from(schedule.declared.name.as_str())),
         ("GroupName", Value::from(schedule.declared.group.as_str())),
         ("ScheduleExpression", Value::from(schedule.expression.as_str())),

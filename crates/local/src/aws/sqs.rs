@@ -42,7 +42,8 @@ pub(super) fn call(platform: &Platform, operation: &str, body: &[u8]) -> Respons
         "ReceiveMessage" => {
             let most = request["MaxNumberOfMessages"].as_u64().unwrap_or(1).clamp(1, MAX_BATCH);
             let received = queues.receive(queue, usize::try_from(most).unwrap_or(1), seconds("VisibilityTimeout"));
-            return protocol::answer(&json!({ "Messages": received.iter().map(shown).collect::<Vec<_>>() }));
+            let shown: Vec<Value> = received.iter().map(|message| shown(message, &request)).collect();
+            return protocol::answer(&json!({ "Messages": shown }));
         }
         "ChangeMessageVisibility" => {
             queues.hold(queue, receipt, seconds("VisibilityTimeout").unwrap_or_default());
@@ -51,7 +52,11 @@ pub(super) fn call(platform: &Platform, operation: &str, body: &[u8]) -> Respons
         "SendMessage" => {
             let body = request["MessageBody"].as_str().unwrap_or_default().to_owned();
             let digest = md5(body.as_bytes());
-            queues.send(queue, body).map(|id| json!({"MessageId": id, "MD5OfMessageBody": digest}))
+            let attributes = request["MessageAttributes"].as_object().into_iter().flatten();
+            let text =
+                |(name, value): (&String, &Value)| Some((name.clone(), value["StringValue"].as_str()?.to_owned()));
+            let attributes = attributes.filter_map(text).collect();
+            queues.send(queue, body, attributes).map(|id| json!({"MessageId": id, "MD5OfMessageBody": digest}))
         }
         "DeleteMessage" => queues.delete(queue, receipt).map(|()| json!({})),
         "PurgeQueue" => queues.purge(queue).map(|()| json!({})),
@@ -89,8 +94,8 @@ fn attributes(platform: &Platform, queue: &str) -> Value {
     })
 }
 
-fn shown(message: &Message) -> Value {
-    json!({
+fn shown(message: &Message, request: &Value) -> Value {
+    let mut shown = json!({
         "MessageId": message.id, "ReceiptHandle": message.receipt, "Body": message.body,
         "MD5OfBody": md5(message.body.as_bytes()),
         "Attributes": {
@@ -98,7 +103,18 @@ fn shown(message: &Message) -> Value {
             "ApproximateReceiveCount": message.received.to_string(),
             "ApproximateFirstReceiveTimestamp": message.first_received_ms.to_string(),
         },
-    })
+    });
+    // As in SQS, only the attributes that the reader asks for.
+    let asked: Vec<&str> =
+        request["MessageAttributeNames"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let asks = |name: &str| asked.iter().any(|asked| matches!(*asked, "All" | ".*") || *asked == name);
+    let attributes = message.attributes.iter().filter(|(name, _)| asks(name));
+    let attributes: serde_json::Map<String, Value> =
+        attributes.map(|(name, value)| (name.clone(), json!({"DataType": "String", "StringValue": value}))).collect();
+    if !attributes.is_empty() {
+        shown["MessageAttributes"] = Value::Object(attributes);
+    }
+    shown
 }
 
 /// MD5 (RFC 1321). Clients of SQS check it; nothing else here needs it.

@@ -54,8 +54,8 @@ pub(super) async fn schedule(
 ) -> Response {
     let done = match action.as_str() {
         "run" => platform.run_schedule(&name).await.map(|invoked| ran(&name, &invoked)),
-        "pause" => platform.schedules().change(&name, Some(false), None).map(|schedule| schedule.shown()),
-        "resume" => platform.schedules().change(&name, Some(true), None).map(|schedule| schedule.shown()),
+        "pause" => platform.schedules().change(&name, Some(false), None, None).map(|schedule| schedule.shown()),
+        "resume" => platform.schedules().change(&name, Some(true), None, None).map(|schedule| schedule.shown()),
         _ => return refused(StatusCode::NOT_FOUND, "unknown action; a schedule has the actions run, pause and resume"),
     };
     match done {

@@ -11,7 +11,7 @@ pub(crate) mod process;
 pub(crate) mod router;
 mod tls;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -28,9 +28,10 @@ use crate::standins::StandIns;
 use crate::tenants::{Ground, Panel, Tenant};
 use crate::world::alarms::{self, Alarms, State};
 use crate::world::faults::Faults;
-use crate::world::functions::{DoesNotStart, Functions, Invoked};
+use crate::world::functions::{DoesNotStart, Function, Functions, Invoked};
 use crate::world::invocations::{Invocations, Pending};
-use crate::world::live::Live;
+use crate::world::live::{LAMBDA_LOGS, Live};
+use crate::world::metric_filters::{self, MetricFilters};
 use crate::world::metrics::Metrics;
 use crate::world::outbox::Outbox;
 use crate::world::queues::Queues;
@@ -54,6 +55,8 @@ pub enum Error {
     Template { tenant: &'static str, source: template::Error },
     #[error(transparent)]
     Schedule(#[from] schedules::Error),
+    #[error(transparent)]
+    MetricFilter(#[from] metric_filters::Error),
     #[error(transparent)]
     Function(#[from] DoesNotStart),
 }
@@ -79,6 +82,9 @@ struct Inner {
     outbox: Outbox,
     live: Arc<Live>,
     metrics: Arc<Metrics>,
+    logs: Arc<Logs>,
+    /// The log groups that the templates name.
+    log_groups: BTreeSet<String>,
     parameters: BTreeMap<String, String>,
     config: Map<String, Value>,
     ready: OnceLock<Instant>,
@@ -105,8 +111,9 @@ impl Platform {
         let store = Store::open(&data)?;
         let live = Arc::new(Live::default());
         let metrics = Arc::new(Metrics::default());
-        let sink = sink(live.clone(), metrics.clone(), ground.options.verbose);
-        let mut functions = Functions::new(metrics.clone(), sink);
+        let logs = Arc::new(Logs { live: live.clone(), metrics: metrics.clone(), filters: OnceLock::new() });
+        let mut functions = Functions::new(metrics.clone(), sink(logs.clone(), ground.options.verbose));
+        let (mut filters, mut log_groups) = (Vec::new(), BTreeSet::new());
         let (mut routes, mut alarms, mut queues, mut scheduled) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (mut stand_ins, mut parameters, mut config) = (Vec::new(), BTreeMap::new(), Map::new());
         let aws =
@@ -134,7 +141,12 @@ impl Platform {
                 alarms.extend(template.alarms().map_err(of_tenant)?);
                 queues.extend(template.queues());
                 scheduled.extend(template.schedules().map_err(of_tenant)?);
+                filters.extend(template.metric_filters().map_err(of_tenant)?);
+                let named =
+                    template.of_kind("AWS::Logs::LogGroup").filter_map(|(_, group)| group["LogGroupName"].as_str());
+                log_groups.extend(named.map(str::to_owned));
             }
+            scheduled.extend(tenant.schedules(&ground));
             stand_ins.extend(tenant.stand_ins(&ground));
             parameters.extend(tenant.secrets(&ground));
             config.extend(tenant.config(&ground));
@@ -142,6 +154,7 @@ impl Platform {
         let of_shared = |source| Error::Template { tenant: "shared", source };
         let template = Template::read(shared, &BTreeMap::new()).map_err(of_shared)?;
         alarms.extend(template.alarms().map_err(of_shared)?);
+        let _ = logs.filters.set(MetricFilters::new(filters)?);
         let functions = Arc::new(functions);
         let queues = Arc::new(Queues::open(data.file("messages.jsonl").as_deref(), queues)?);
         let (invocations, pending) = Invocations::open(
@@ -154,7 +167,9 @@ impl Platform {
         let outbox = Outbox::open(data.file("outbox.jsonl").as_deref())?;
         let stand_ins = StandIns::new(stand_ins);
         stand_ins.restore(&outbox);
-        let faults = Faults::new(store.faulty().faults().clone(), stand_ins.names());
+        let mut breakable = stand_ins.names();
+        breakable.extend(tenants.iter().flat_map(|tenant| tenant.services()));
+        let faults = Faults::new(store.faulty().faults().clone(), breakable);
         let schedules = Schedules::new(scheduled, data.file("schedules.json"))?;
         Ok(Self(Arc::new(Inner {
             ground,
@@ -172,6 +187,8 @@ impl Platform {
             outbox,
             live,
             metrics,
+            logs,
+            log_groups,
             parameters,
             config,
             ready: OnceLock::new(),
@@ -199,7 +216,8 @@ impl Platform {
         Ok(())
     }
 
-    async fn until_stopped(self, work: impl Future<Output = ()>) {
+    /// Does background work until the platform stops.
+    pub(crate) async fn until_stopped(self, work: impl Future<Output = ()>) {
         let mut stopped = self.stopped();
         tokio::select! {
             () = work => {}
@@ -211,11 +229,11 @@ impl Platform {
         loop {
             for schedule in self.0.schedules.due().await {
                 let declared = &schedule.declared;
-                let Some(function) = self.0.functions.find(&declared.function) else { continue };
                 let id = uuid::Uuid::new_v4().to_string();
+                let Ok(function) = self.target_of(&schedule, &id) else { continue };
                 let trace = Trace::of_request(&id);
                 match self.0.invocations.accept(&function, declared.input.clone(), id, &trace) {
-                    Ok(()) => self.0.live.tell("schedule", json!({"name": declared.function, "by": "time"})),
+                    Ok(()) => self.0.live.tell("schedule", json!({"name": schedule.name(), "by": "time"})),
                     Err(error) => tracing::error!(
                         error = %error,
                         schedule = declared.name,
@@ -225,6 +243,28 @@ impl Platform {
                 }
             }
         }
+    }
+
+    /// The function that a schedule invokes. If there is none, the run goes to the dead-letter queue of the schedule.
+    fn target_of(&self, schedule: &Schedule, id: &str) -> Result<Arc<Function>, schedules::Error> {
+        let target = schedule.target["Arn"].as_str().unwrap_or_default();
+        let qualifier = target.split(":function:").nth(1).and_then(|name| name.split_once(':')).map(|(_, it)| it);
+        let known = qualifier.is_none_or(|qualifier| qualifier == "live");
+        if let Some(function) = self.0.functions.find(target).filter(|_| known) {
+            return Ok(function);
+        }
+        let name = &schedule.declared.name;
+        let why = format!("Function not found: {target}");
+        let sent = match schedule.dead_letter(id, "ResourceNotFoundException", &why) {
+            Some((queue, body, attributes)) if self.0.queues.has(&queue) => {
+                self.0.live.tell("dead-letter", json!({"queue": queue, "schedule": name, "requestId": id}));
+                self.0.queues.send(&queue, body, attributes).map_err(|error| error.to_string())
+            }
+            _ => Err("it has no dead-letter queue".to_owned()),
+        };
+        let lost = sent.err();
+        tracing::error!(schedule = name, error = why, lost, "schedule {name} could not start its function: {why}");
+        Err(schedules::Error::NoTarget(target.to_owned()))
     }
 
     async fn measure(self) {
@@ -246,7 +286,8 @@ impl Platform {
         self.measure_queues();
         let all = self.0.alarms.evaluate_all(&self.0.metrics, self.0.metrics.now_ms());
         for changed in &all {
-            if changed.state == State::Alarm || changed.was == Some(State::Alarm) {
+            let rang = changed.state == State::Alarm || changed.was == Some(State::Alarm);
+            if rang && changed.actions_enabled {
                 self.tell_alarm(changed);
             }
         }
@@ -267,20 +308,14 @@ impl Platform {
     /// Runs the function of a schedule now and waits for it.
     pub async fn run_schedule(&self, name: &str) -> Result<Invoked, schedules::Error> {
         let schedule: Schedule = self.0.schedules.find(name)?;
-        let function = self.0.functions.find(&schedule.declared.function);
-        let function = function.ok_or_else(|| schedules::Error::Unknown(name.to_owned()))?;
+        let function = self.target_of(&schedule, &uuid::Uuid::new_v4().to_string())?;
         self.0.schedules.ran(&schedule.declared.name);
-        self.0.live.tell("schedule", json!({"name": schedule.declared.function, "by": "hand"}));
+        self.0.live.tell("schedule", json!({"name": schedule.name(), "by": "hand"}));
         Ok(self.invoke(&function, schedule.declared.input.clone(), None).await)
     }
 
     /// Invokes a function and waits for it.
-    pub async fn invoke(
-        &self,
-        function: &Arc<crate::world::functions::Function>,
-        payload: Value,
-        trace: Option<Trace>,
-    ) -> Invoked {
+    pub async fn invoke(&self, function: &Arc<Function>, payload: Value, trace: Option<Trace>) -> Invoked {
         let id = uuid::Uuid::new_v4().to_string();
         let trace = trace.unwrap_or_else(|| Trace::of_request(&id));
         let invoked = self.0.functions.invoke(function, payload, id, Some(trace.clone())).await;
@@ -345,6 +380,10 @@ impl Platform {
         &self.0.schedules
     }
 
+    pub(crate) fn alarms(&self) -> &Alarms {
+        &self.0.alarms
+    }
+
     pub(crate) fn routes(&self) -> &[Route] {
         &self.0.routes
     }
@@ -369,6 +408,15 @@ impl Platform {
         &self.0.metrics
     }
 
+    /// Writes a line to a log group that is not a function's.
+    pub(crate) fn log(&self, group: &str, line: &str) {
+        self.0.logs.line(group, line, &Value::Null);
+    }
+
+    pub(crate) fn has_log_group(&self, group: &str) -> bool {
+        self.0.log_groups.contains(group)
+    }
+
     /// An SSM parameter.
     pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         self.0.parameters.get(name).map(String::as_str)
@@ -380,14 +428,32 @@ impl Platform {
     }
 }
 
+/// CloudWatch Logs: keeps lines, and finds metrics in them.
+struct Logs {
+    live: Arc<Live>,
+    metrics: Arc<Metrics>,
+    /// Set when all templates are read, before the first line.
+    filters: OnceLock<MetricFilters>,
+}
+
+impl Logs {
+    fn line(&self, group: &str, line: &str, read: &Value) {
+        self.live.line(group, line, read);
+        if let Some(filters) = self.filters.get() {
+            filters.line(group, line, &self.metrics);
+        }
+    }
+}
+
 /// Takes the lines that functions write: metrics go to the metrics, other lines to the log, and with `verbose` all of them
 /// also to the terminal.
-fn sink(live: Arc<Live>, metrics: Arc<Metrics>, verbose: bool) -> Sink {
+fn sink(logs: Arc<Logs>, verbose: bool) -> Sink {
     let terminal = telemetry::stdout();
     Arc::new(move |line| {
         let Ok(read) = serde_json::from_str::<Value>(line) else { return };
-        if !metrics.line(&read) {
-            live.line(line, &read);
+        if !logs.metrics.line(&read) {
+            let group = format!("{LAMBDA_LOGS}{}", read["function"].as_str().unwrap_or_default());
+            logs.line(&group, line, &read);
         }
         if verbose {
             terminal(line);

@@ -42,6 +42,9 @@ pub struct Options {
     /// Read this feed instead of the Hatena Bookmark sample
     #[arg(long, value_name = "URL")]
     pub hatebu_feed: Option<String>,
+    /// Read the feeds of this list too, instead of the sample list; crates/feeds/README.md describes it
+    #[arg(long, value_name = "FILE")]
+    pub feeds: Option<PathBuf>,
     /// Factor for the 1 and 2 minutes that Lambda waits before it retries an asynchronous invocation
     #[arg(long, value_name = "FACTOR", default_value_t = 0.02, value_parser = scale)]
     pub retry_scale: f64,

@@ -7,6 +7,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use feeds::list::{Destination, Listed};
+use feeds::outside::fetch::Policy;
 use function::Definition;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -34,6 +36,8 @@ pub(super) enum Error {
     Tls(#[from] tls::Error),
     #[error(transparent)]
     Platform(#[from] platform::Error),
+    #[error("the list of feeds {file} cannot be read: {reason}")]
+    Feeds { file: String, reason: String },
     #[error("the process could not set itself up: {0}")]
     Runtime(#[source] io::Error),
 }
@@ -128,8 +132,11 @@ async fn serve_until_stopped(tenants: Vec<Arc<dyn Tenant>>, options: Options) ->
     let certificate = data.file("cert.pem");
     let config = tls::config(data.directory())?;
     let address = |listener: &TcpListener| listener.local_addr().map_err(Error::Runtime);
+    let url = format!("http://{}", address(&main)?);
+    let listed = listed(&options, &url)?;
     let ground = Ground {
-        url: format!("http://{}", address(&main)?),
+        listed,
+        url,
         dynamodb_url: format!("http://{}", address(&dynamodb)?),
         tls_url: format!("https://{}", address(&over_tls)?),
         secrets: data.secrets(),
@@ -146,14 +153,35 @@ async fn serve_until_stopped(tenants: Vec<Arc<dyn Tenant>>, options: Options) ->
         tokio::spawn(listeners::listen(dynamodb, None, router::dynamodb(&platform), platform.stopped())),
     ];
     platform.start().await?;
+    // Before anybody is told that it runs: a signal that comes then stops it cleanly.
+    let signalled = signalled();
     announce(&platform, certificate.as_deref(), started.elapsed());
-    signalled().await;
+    signalled.await;
     let _ = writeln!(io::stdout(), "\nStopping.");
     platform.stop();
     for listener in listeners {
         let _ = listener.await;
     }
     Ok(())
+}
+
+/// The sample list, with feeds of two more formats. Its addresses are those of the default port.
+const SAMPLE_LIST: &str = include_str!("../../sample-feeds.json");
+const SAMPLE_URL: &str = "http://127.0.0.1:8787";
+
+/// The feeds that share functions: those of `--feeds`, else the samples, else none.
+fn listed(options: &Options, url: &str) -> Result<Vec<Listed>, Error> {
+    let (file, text) = match &options.feeds {
+        Some(path) => {
+            let file = path.display().to_string();
+            let read = std::fs::read_to_string(path);
+            (file.clone(), read.map_err(|error| Error::Feeds { file, reason: error.to_string() })?)
+        }
+        None if options.no_demo => return Ok(Vec::new()),
+        None => ("of samples".to_owned(), SAMPLE_LIST.replace(SAMPLE_URL, url)),
+    };
+    let read = feeds::list::read(&text, &Policy::local(), &Destination::ALL);
+    read.map_err(|error| Error::Feeds { file, reason: error.to_string() })
 }
 
 async fn bind(port: u16, option: &'static str) -> Result<TcpListener, Error> {
@@ -198,17 +226,20 @@ fn announce(platform: &Platform, certificate: Option<&std::path::Path>, took: st
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
+/// Listens for signals from the call on, not only while somebody waits.
 #[cfg(unix)]
-async fn signalled() {
+fn signalled() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        let _ = tokio::signal::ctrl_c().await;
-        return;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+    let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+    async move {
+        let (Ok(mut interrupt), Ok(mut terminate)) = signals else {
+            let _ = tokio::signal::ctrl_c().await;
+            return;
+        };
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod mastodon;
 pub(crate) mod pushover;
 pub(crate) mod sample_feeds;
 pub mod slack;
+pub(crate) mod webhook;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Two sample feeds that grow by one entry every few minutes: GitHub's in Atom, Hatena Bookmark's in RDF.
+//! Sample feeds that grow by one entry every few minutes: GitHub's in Atom, Hatena Bookmark's in RDF, news in RSS 2.0, and notes in JSON Feed.
 //!
 //! The entries of a feed follow from the time alone, so they are the same after a restart: entry `n` is published at `n` times
 //! the interval of the feed. Entries that a person adds (from the console) come on top, until the platform stops. With
@@ -24,6 +24,8 @@ const SHOWN: u64 = 30;
 const MAX_ADDED: usize = 200;
 /// How often GitHub's feed grows.
 const GITHUB_EVERY_MS: u64 = 2 * 60_000;
+/// How often the feeds of the sample list grow.
+const NEWS_EVERY_MS: u64 = 5 * 60_000;
 /// How often Hatena's feed grows.
 const HATEBU_EVERY_MS: u64 = 5 * 60_000;
 
@@ -51,6 +53,22 @@ const COMMENTS: [&str; 5] = [
 enum Kind {
     Github,
     Hatebu,
+    News,
+    Notes,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Github, Self::Hatebu, Self::News, Self::Notes];
+
+    /// The name to add an entry by, the file, and how often the feed grows.
+    fn described(self) -> (&'static str, &'static str, u64) {
+        match self {
+            Self::Github => ("github", "github.atom", GITHUB_EVERY_MS),
+            Self::Hatebu => ("hatebu", "hatebu.rdf", HATEBU_EVERY_MS),
+            Self::News => ("news", "news.rss", NEWS_EVERY_MS),
+            Self::Notes => ("notes", "notes.json", NEWS_EVERY_MS),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -89,17 +107,16 @@ impl SampleFeeds {
         Self { stopped_at: (!grow).then(now_ms), added: Arc::default() }
     }
 
-    /// `GET /feeds/sample/github.atom`, `GET /feeds/sample/hatebu.rdf`, and `POST /feeds/sample/{github,hatebu}` to add an entry.
+    /// `GET /feeds/sample/github.atom` and the others, and `POST /feeds/sample/{github,hatebu,news,notes}` to add an entry.
     pub(crate) fn router(self) -> Router {
-        Router::new()
-            .route(
-                "/feeds/sample/github.atom",
-                get(|State(feeds): State<Self>, headers: HeaderMap| async move { feeds.serve(Kind::Github, &headers) }),
-            )
-            .route(
-                "/feeds/sample/hatebu.rdf",
-                get(|State(feeds): State<Self>, headers: HeaderMap| async move { feeds.serve(Kind::Hatebu, &headers) }),
-            )
+        Kind::ALL
+            .into_iter()
+            .fold(Router::new(), |router, kind| {
+                let path = format!("/feeds/sample/{}", kind.described().1);
+                let serve =
+                    move |State(feeds): State<Self>, headers: HeaderMap| async move { feeds.serve(kind, &headers) };
+                router.route(&path, get(serve))
+            })
             .route("/feeds/sample/{feed}", post(add))
             .with_state(self)
     }
@@ -110,10 +127,7 @@ impl SampleFeeds {
 
     /// Newest first.
     fn entries(&self, kind: Kind) -> Vec<Entry> {
-        let every = match kind {
-            Kind::Github => GITHUB_EVERY_MS,
-            Kind::Hatebu => HATEBU_EVERY_MS,
-        };
+        let every = kind.described().2;
         let newest = self.now() / every;
         let made = (newest.saturating_sub(SHOWN)..=newest).map(|n| make(kind, n, n * every));
         let added = telemetry::lock(&self.added);
@@ -128,6 +142,8 @@ impl SampleFeeds {
         let (content_type, body) = match kind {
             Kind::Github => ("application/atom+xml; charset=utf-8", atom(&entries)),
             Kind::Hatebu => ("application/xml; charset=utf-8", rdf(&entries)),
+            Kind::News => ("application/rss+xml", rss(&entries)),
+            Kind::Notes => ("application/feed+json", json_feed(&entries)),
         };
         let etag = format!("W/\"{}\"", hex::encode(&Sha256::digest(body.as_bytes())[..8]));
         if headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()) == Some(etag.as_str()) {
@@ -159,10 +175,8 @@ impl SampleFeeds {
 }
 
 async fn add(State(feeds): State<SampleFeeds>, Path(feed): Path<String>, wanted: Option<Json<Added>>) -> Response {
-    let kind = match feed.as_str() {
-        "github" => Kind::Github,
-        "hatebu" => Kind::Hatebu,
-        _ => return StatusCode::NOT_FOUND.into_response(),
+    let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.described().0 == feed) else {
+        return StatusCode::NOT_FOUND.into_response();
     };
     let Entry { id, title, link, .. } = feeds.add(kind, wanted.map(|Json(wanted)| wanted).unwrap_or_default());
     (StatusCode::CREATED, Json(serde_json::json!({"id": id, "title": title, "link": link}))).into_response()
@@ -215,6 +229,22 @@ fn make(kind: Kind, n: u64, at_ms: u64) -> Entry {
             comment: pick(&COMMENTS, 4).to_owned(),
             at_ms,
         },
+        Kind::News => Entry {
+            id: format!("news-{n}"),
+            title: pick(&PAGES, 5).to_owned(),
+            link: format!("https://news.example.com/{n}"),
+            author: pick(&PEOPLE, 6).to_owned(),
+            comment: "serverless".to_owned(),
+            at_ms,
+        },
+        Kind::Notes => Entry {
+            id: n.to_string(),
+            title: format!("Note {n} by {}", pick(&PEOPLE, 7)),
+            link: format!("https://notes.example.com/{n}"),
+            author: pick(&PEOPLE, 7).to_owned(),
+            comment: format!("https://notes.example.com/{n}.mp3"),
+            at_ms,
+        },
     }
 }
 
@@ -263,6 +293,47 @@ fn rdf(entries: &[Entry]) -> String {
     xml
 }
 
+/// The comment is the category.
+fn rss(entries: &[Entry]) -> String {
+    let mut xml = String::from(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<rss version=\"2.0\"><channel><title>News</title><link>https://news.example.com/</link>\n",
+    );
+    for entry in entries {
+        let at = jiff::Timestamp::from_millisecond(i64::try_from(entry.at_ms).unwrap_or_default()).unwrap_or_default();
+        let _ = writeln!(
+            xml,
+            "<item><guid isPermaLink=\"false\">{}</guid><title>{}</title><link>{}</link><author>{}</author><category>{}</category><pubDate>{}</pubDate></item>",
+            escape(&entry.id),
+            escape(&escape(&entry.title)),
+            escape(&entry.link),
+            escape(&entry.author),
+            escape(&entry.comment),
+            at.strftime("%a, %d %b %Y %H:%M:%S +0000"),
+        );
+    }
+    xml.push_str("</channel></rss>\n");
+    xml
+}
+
+/// The comment is the address of a recording.
+fn json_feed(entries: &[Entry]) -> String {
+    let items: Vec<serde_json::Value> = entries
+        .iter()
+        .map(|entry| {
+            serde_json::json!({
+                "id": entry.id, "url": entry.link, "title": entry.title, "date_published": rfc3339(entry.at_ms),
+                "authors": [{"name": entry.author}], "content_text": entry.title,
+                "attachments": [{"url": entry.comment, "mime_type": "audio/mpeg"}],
+            })
+        })
+        .collect();
+    let home = "https://notes.example.com/";
+    serde_json::json!({
+        "version": "https://jsonfeed.org/version/1.1", "title": "Notes", "home_page_url": home, "items": items,
+    })
+    .to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use feeds::{entry::Source, parse};
@@ -270,20 +341,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_feeds_are_read_by_the_real_parser_entry_by_entry() {
+    fn all_feeds_are_read_by_the_real_parser_entry_by_entry() {
         let feeds = SampleFeeds::new(false);
         let url = "http://127.0.0.1/feed".parse().expect("a URL");
-        for (kind, source) in [(Kind::Github, Source::Github), (Kind::Hatebu, Source::Hatebu)] {
+        for (kind, source) in [
+            (Kind::Github, Source::Github),
+            (Kind::Hatebu, Source::Hatebu),
+            (Kind::News, Source::Listed),
+            (Kind::Notes, Source::Listed),
+        ] {
             let entries = feeds.entries(kind);
-            let body = if kind == Kind::Github { atom(&entries) } else { rdf(&entries) };
+            let body = match kind {
+                Kind::Github => atom(&entries),
+                Kind::Hatebu => rdf(&entries),
+                Kind::News => rss(&entries),
+                Kind::Notes => json_feed(&entries),
+            };
             let feed = parse::parse(source, body.as_bytes(), None, &url).expect("a feed");
             assert!(feed.problems.is_empty(), "{:?}", feed.problems);
             assert_eq!(feed.entries.len(), entries.len());
             for (read, shown) in feed.entries.iter().zip(&entries) {
                 assert_eq!((read.id.as_str(), &read.title, &read.link), (shown.id.as_str(), &shown.title, &shown.link));
-                if kind == Kind::Hatebu {
-                    assert_eq!(read.content.text(), shown.comment);
+                match kind {
+                    Kind::Hatebu => assert_eq!(read.content.text(), shown.comment),
+                    Kind::News => assert_eq!(read.categories, [shown.comment.as_str()]),
+                    Kind::Notes => assert_eq!(read.enclosure, shown.comment),
+                    Kind::Github => {}
                 }
+                assert_eq!(read.published.map(|at| at.as_second()), i64::try_from(shown.at_ms / 1_000).ok());
             }
         }
     }

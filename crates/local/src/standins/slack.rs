@@ -1,4 +1,4 @@
-//! Slack's Web API: `chat.postMessage`, `conversations.replies`, `files.info`, `auth.test`.
+//! Slack's Web API: `chat.postMessage`, `conversations.replies`, `conversations.history`, `files.info`, `auth.test`.
 //!
 //! Statuses, headers and errors are those of Slack. Almost every answer has status 200 and says `ok` in its body; a rate limit
 //! has status 429 and `Retry-After`. A caller gets the metadata of messages only if it asks for it.
@@ -130,6 +130,38 @@ impl Slack {
         Answer::json(200, body)
     }
 
+    /// The messages of a channel that are in no thread, newest first.
+    fn history(&self, request: &Request) -> Answer {
+        let Some(channel) = request.parameter("channel") else { return refused("invalid_arguments") };
+        let all_metadata =
+            request.parameter("include_all_metadata").is_some_and(|asked| asked == "true" || asked == "1");
+        let limit = request.parameter("limit").and_then(|limit| limit.parse().ok()).unwrap_or(100).clamp(1, PAGE);
+        let before = request.parameter("cursor").filter(|cursor| !cursor.is_empty());
+        let oldest = request.parameter("oldest").unwrap_or_default();
+        let state = self.lock();
+        let messages = state.channels.get(&channel).into_iter().flatten().rev().map(|(_, message)| message);
+        let wanted = messages.filter(|message| {
+            let ts = message["ts"].as_str().unwrap_or_default();
+            message["thread_ts"].is_null()
+                && ts >= oldest.as_str()
+                && before.as_deref().is_none_or(|before| ts < before)
+        });
+        let mut page: Vec<Value> = wanted.take(limit + 1).cloned().collect();
+        let more = page.len() > limit;
+        page.truncate(limit);
+        let last = page.last().and_then(|message| message["ts"].as_str()).unwrap_or_default().to_owned();
+        for message in &mut page {
+            if !all_metadata && let Some(members) = message.as_object_mut() {
+                members.remove("metadata");
+            }
+        }
+        let mut body = json!({"ok": true, "messages": page, "has_more": more});
+        if more {
+            body["response_metadata"] = json!({"next_cursor": last});
+        }
+        Answer::json(200, body)
+    }
+
     fn file(&self, request: &Request) -> Answer {
         match request.parameter("file") {
             Some(id) if id.starts_with('F') => Answer::json(
@@ -162,6 +194,7 @@ impl StandIn for Slack {
                 Some(_) => match request.path.as_str() {
                     "/api/chat.postMessage" => self.post(&request),
                     "/api/conversations.replies" => self.replies(&request),
+                    "/api/conversations.history" => self.history(&request),
                     "/api/files.info" => self.file(&request),
                     "/api/auth.test" => Answer::json(
                         200,
@@ -244,6 +277,26 @@ mod tests {
         assert_eq!(without["messages"][1].get("metadata"), None);
         let (_, other) = ask(&slack, "/api/conversations.replies", json!({"channel": "C1", "ts": "2.000000"})).await;
         assert_eq!(other["messages"].as_array().map(Vec::len), Some(1), "only the thread's own first message");
+    }
+
+    #[tokio::test]
+    async fn a_channel_shows_its_messages_newest_first_page_by_page() {
+        let slack = slack();
+        for n in 0..3 {
+            let metadata = json!({"event_type": "ichido", "event_payload": {"key": n}});
+            ask(&slack, "/api/chat.postMessage", json!({"channel": "C1", "text": "t", "metadata": metadata})).await;
+        }
+        ask(&slack, "/api/chat.postMessage", json!({"channel": "C1", "text": "in a thread", "thread_ts": "1.0"})).await;
+        let asked = json!({"channel": "C1", "limit": "2", "include_all_metadata": "true"});
+        let (_, page) = ask(&slack, "/api/conversations.history", asked).await;
+        let key = |page: &Value, n: usize| page["messages"][n]["metadata"]["event_payload"]["key"].clone();
+        assert_eq!((key(&page, 0), key(&page, 1)), (json!(2), json!(1)));
+        let cursor = page["response_metadata"]["next_cursor"].clone();
+        let (_, rest) = ask(&slack, "/api/conversations.history", json!({"channel": "C1", "cursor": cursor})).await;
+        assert_eq!(
+            (rest["messages"].as_array().map(Vec::len), &rest["messages"][0]["metadata"]),
+            (Some(1), &Value::Null)
+        );
     }
 
     #[tokio::test]

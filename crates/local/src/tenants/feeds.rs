@@ -1,4 +1,4 @@
-//! The feeds: four functions, two sample feeds that grow, and stand-ins for Mastodon and Pushover.
+//! The feeds: six functions, sample feeds that grow, the schedules of the list's feeds, and stand-ins for Mastodon, Pushover and a webhook.
 
 use std::sync::Arc;
 
@@ -6,14 +6,17 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use feeds::entry::EntryId;
+use feeds::list::{Address, Destination, Listed};
 use feeds::table::{Delivery, Marker};
 use function::{Aws, BoxFuture, Definition};
 use http::StatusCode;
 use serde_json::{Value, json};
+use template::Schedule;
 
 use crate::platform::Platform;
 use crate::standins::StandIn;
-use crate::standins::{mastodon, pushover, sample_feeds};
+use crate::standins::{mastodon, pushover, sample_feeds, webhook};
 use crate::tenants::{Ground, Panel, Tenant};
 
 /// The most entries of a feed in one answer.
@@ -42,6 +45,8 @@ impl Tenant for Feeds {
         vec![
             ("MastodonUrl", Value::from(ground.stand_in("mastodon"))),
             ("PushoverUrl", Value::from(ground.stand_in("pushover"))),
+            ("SlackApiUrl", Value::from(format!("{}/api", ground.stand_in("slack")))),
+            ("FurtherFeeds", Value::from(if ground.listed.is_empty() { "off" } else { "on" })),
         ]
     }
 
@@ -57,14 +62,58 @@ impl Tenant for Feeds {
         let name = |name: &str| format!("/ichido/local/feeds/{name}");
         let token = ground.secrets.get("mastodon-token");
         let options = &ground.options;
-        vec![
+        let listed = ground.listed.iter().flat_map(|feed| [Some(&feed.address), feed.webhook.as_ref()]).flatten();
+        let named = listed.filter_map(|address| match address {
+            // A secret of the list is a variable of the platform's own environment: FEED_SECRET_BLOG_HOOK.
+            Address::Secret(secret) => {
+                let variable = format!("FEED_SECRET_{}", secret.to_uppercase().replace('-', "_"));
+                Some((name(secret), std::env::var(variable).ok()?))
+            }
+            Address::Url(_) => None,
+        });
+        let named: Vec<(String, String)> = named.collect();
+        let own = vec![
+            (name("mastodon-token"), token.clone()),
+            (name("slack-bot-token"), ground.secrets.get("slack-bot-token")),
+            (name("webhook-key"), ground.secrets.get("webhook-key")),
             (name("github-url"), Self::url(options.github_feed.as_ref(), ground, "github.atom")),
             (name("hatebu-url"), Self::url(options.hatebu_feed.as_ref(), ground, "hatebu.rdf")),
             (name("github-mastodon-token"), token.clone()),
             (name("hatebu-mastodon-token"), token),
             (name("pushover-token"), ground.secrets.get("pushover-token")),
             (name("pushover-user"), ground.secrets.get("pushover-user")),
-        ]
+        ];
+        own.into_iter().chain(named).collect()
+    }
+
+    /// One schedule per feed of the list, as `infra/feeds.ts` makes them. Here a schedule has the feed's own period.
+    fn schedules(&self, ground: &Ground) -> Vec<Schedule> {
+        let arn = template::arn("lambda", &format!("function:{}:live", ::feeds::FEEDS_SUBSCRIBER.name));
+        let schedule = |feed: &Listed| {
+            let mut input = feed.event();
+            input["everyRunReads"] = json!(true);
+            let (name, expression) = (format!("feed-{}", feed.name), format!("rate({})", period(feed)));
+            let properties = json!({
+                "Name": name, "ScheduleExpression": expression, "FlexibleTimeWindow": {"Mode": "OFF"},
+                "State": if feed.paused { "DISABLED" } else { "ENABLED" },
+                "Target": {
+                    "Arn": arn, "Input": input.to_string(), "RetryPolicy": {"MaximumRetryAttempts": 2},
+                    "DeadLetterConfig": {"Arn": template::arn("sqs", "feeds-subscriber-failures")},
+                },
+            });
+            Schedule {
+                logical_id: name.clone(),
+                name,
+                group: "default".to_owned(),
+                expression,
+                time_zone: None,
+                enabled: !feed.paused,
+                function: ::feeds::FEEDS_SUBSCRIBER.name.to_owned(),
+                input,
+                properties,
+            }
+        };
+        ground.listed.iter().map(schedule).collect()
     }
 
     fn stand_ins(&self, ground: &Ground) -> Vec<Arc<dyn StandIn>> {
@@ -72,12 +121,16 @@ impl Tenant for Feeds {
         vec![
             Arc::new(mastodon::Mastodon::new(secret("mastodon-token"), ground.stand_in("mastodon"))),
             Arc::new(pushover::Pushover::new(secret("pushover-token"), secret("pushover-user"))),
+            Arc::new(webhook::Webhook::new(secret("webhook-key"))),
         ]
     }
 
     fn router(&self, platform: &Platform) -> Option<Router> {
         let samples = sample_feeds::SampleFeeds::new(!platform.ground().options.no_demo).router();
-        let entries = Router::new().route("/_local/feeds/{feed}", get(entries)).with_state(platform.clone());
+        let entries = Router::new()
+            .route("/_local/feeds", get(list))
+            .route("/_local/feeds/{feed}", get(entries))
+            .with_state(platform.clone());
         Some(samples.merge(entries))
     }
 
@@ -98,6 +151,15 @@ impl Tenant for Feeds {
                     tracing::warn!(error = %error, schedule = name, "could not read the sample feed of {name}; its schedule reads it later");
                 }
             }
+            if options.feeds.is_some() {
+                return;
+            }
+            for feed in &platform.ground().listed {
+                let name = feed.name.as_str();
+                if let Err(error) = platform.run_schedule(name).await {
+                    tracing::warn!(error = %error, schedule = name, "could not read the sample feed {name}; its schedule reads it later");
+                }
+            }
         })
     }
 
@@ -109,12 +171,39 @@ impl Tenant for Feeds {
     }
 }
 
+/// The period as the list writes it, or as it is without one.
+fn period(feed: &Listed) -> String {
+    feed.entry["period"].as_str().unwrap_or("15 minutes").to_owned()
+}
+
+/// All feeds, for the panel: the name, the name of the schedule, and whether a person can add an entry.
+async fn list(State(platform): State<Platform>) -> Json<Value> {
+    let ground = platform.ground();
+    let built_in = |name: &str, title: &str, destinations: &[&str], own: bool| {
+        json!({"name": name, "title": title, "schedule": format!("{name}-subscriber"), "function": format!("{name}-subscriber"),
+            "destinations": destinations, "sample": !own})
+    };
+    let mut all = vec![
+        built_in("github", "GitHub", &["mastodon", "pushover"], ground.options.github_feed.is_some()),
+        built_in("hatebu", "Hatena Bookmark", &["mastodon"], ground.options.hatebu_feed.is_some()),
+    ];
+    all.extend(ground.listed.iter().map(|feed| {
+        let destinations: Vec<&str> = feed.destinations.iter().copied().map(Destination::name).collect();
+        json!({"name": feed.name, "title": feed.name, "schedule": feed.name, "function": ::feeds::FEEDS_SUBSCRIBER.name,
+            "destinations": destinations, "sample": ground.options.feeds.is_none()})
+    }));
+    Json(Value::Array(all))
+}
+
 /// The state of every entry of a feed, newest first, for the panel. It scans the table, which the functions never do.
 async fn entries(State(platform): State<Platform>, Path(feed): Path<String>) -> Response {
     // The names are the defaults of the template.
-    let table = match feed.as_str() {
-        "github" => "masutaka-feed-github-state",
-        "hatebu" => "masutaka-feed-hatebu-state",
+    let (table, prefix) = match feed.as_str() {
+        "github" => ("masutaka-feed-github-state", String::new()),
+        "hatebu" => ("masutaka-feed-hatebu-state", String::new()),
+        name if platform.ground().listed.iter().any(|feed| feed.name.as_str() == name) => {
+            ("feeds-state", format!("{name}/"))
+        }
         _ => return StatusCode::NOT_FOUND.into_response(),
     };
     let dynamodb = Aws::at(&platform.ground().url).dynamodb();
@@ -122,8 +211,16 @@ async fn entries(State(platform): State<Platform>, Path(feed): Path<String>) -> 
     let mut markers: Vec<Marker> = Vec::new();
     while let Some(item) = items.next().await {
         match item {
-            // The other items of the table are no markers.
-            Ok(item) => markers.extend(Marker::from_item(&item)),
+            // The other items of the table are no markers, or belong to other feeds.
+            Ok(item) => {
+                let marker = Marker::from_item(&item).ok();
+                let own = |marker: &Marker| marker.entry.id.as_str().starts_with(&prefix);
+                markers.extend(marker.filter(own).map(|mut marker| {
+                    let id = marker.entry.id.as_str()[prefix.len()..].to_owned();
+                    marker.entry.id = EntryId::from_table(id);
+                    marker
+                }));
+            }
             Err(error) => {
                 let message = format!("could not read the table {table}: {}", telemetry::causes(&error));
                 return (StatusCode::INTERNAL_SERVER_ERROR, Json(json!({ "message": message }))).into_response();

@@ -1,28 +1,44 @@
 //! The mesh: the deployed schema and resolvers, run by the AppSync emulation of `crates/appsync`.
+//!
+//! What AppSync would tell CloudWatch is recorded here: metrics of requests and connections, and the API's log. `appsync` is
+//! also the name of a fault.
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use appsync::{Api, Builder, LambdaError};
 use axum::Router;
-use axum::extract::{ConnectInfo, Request};
-use axum::middleware::{Next, from_fn};
-use axum::response::IntoResponse;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use emulator::{Outside, dynamodb};
 use function::{Aws, Definition};
 use http::header::CONTENT_TYPE;
-use serde_json::{Map, Value};
+use http::{Method, StatusCode};
+use serde_json::{Map, Value, json};
 
 use crate::platform::Platform;
 use crate::platform::listeners::Peer;
+use crate::standins::LoseAnswer;
 use crate::tenants::{Ground, Panel, Tenant};
+use crate::world::faults::Mode;
 
 const TEMPLATE: &str = include_str!("../../../../infra/templates/mesh.yaml");
 /// The JavaScript client, which the console's panel imports.
 const CLIENT: &str = include_str!("../../../../clients/mesh/mesh.js");
 /// The directory of the schema and the resolvers.
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../infra/appsync");
+
+/// The service's name among the faults.
+const APPSYNC: &str = "appsync";
+/// The id of the API: what the template's `Fn::GetAtt` becomes here.
+const API_ID: &str = "MeshApi.ApiId";
+/// AppSync names the log group.
+const LOG_GROUP: &str = "/aws/appsync/apis/MeshApi.ApiId";
+/// AppSync counts its WebSockets once a minute.
+const COUNT_EVERY: Duration = Duration::from_secs(60);
 
 pub(super) struct Mesh;
 
@@ -36,10 +52,11 @@ fn api(platform: &Platform) -> Result<Api, Box<dyn std::error::Error>> {
     let aws = Aws::at(&platform.ground().url).with_dynamodb_http(dynamodb::http_client(store, Outside::new()));
     let files = template::file_parameters(TEMPLATE, Path::new(FILES))?;
     let parameters: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    let caller = platform.clone();
+    let (caller, logger) = (platform.clone(), platform.clone());
     let builder = overridden(Api::builder().template(TEMPLATE, &parameters), |name| std::env::var(name).ok())?;
     let api = builder
         .dynamodb(aws.dynamodb())
+        .log(move |line| logger.log(LOG_GROUP, line))
         .lambda("mesh-resolver", move |payload| {
             let platform = caller.clone();
             async move {
@@ -77,6 +94,43 @@ async fn introduce(mut request: Request, next: Next) -> impl IntoResponse {
     next.run(request).await
 }
 
+/// Answers a request as AppSync does today: with its fault, and with the metrics that AppSync sends of it.
+async fn observe(State(platform): State<Platform>, request: Request, next: Next) -> Response {
+    if request.method() != Method::POST {
+        return next.run(request).await;
+    }
+    let started = Instant::now();
+    let fault = platform.faults().strike(APPSYNC);
+    let response = match fault.as_ref().map(|fault| (fault.mode, fault)) {
+        Some((Mode::Refuse, fault)) => {
+            let status = StatusCode::from_u16(fault.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+            let body = json!({"errors": [{"errorType": "InternalFailure", "message": "refused by a fault switch"}]});
+            (status, axum::Json(body)).into_response()
+        }
+        Some((Mode::Hang, _)) => std::future::pending().await,
+        Some((Mode::Slow, fault)) => {
+            tokio::time::sleep(Duration::from_millis(fault.ms)).await;
+            next.run(request).await
+        }
+        Some((Mode::AcceptThenLose, _)) => {
+            let mut response = next.run(request).await;
+            response.extensions_mut().insert(LoseAnswer);
+            response
+        }
+        None => next.run(request).await,
+    };
+    platform.metrics().graphql(API_ID, response.status().as_u16(), started.elapsed());
+    response
+}
+
+/// Counts the WebSockets and subscriptions, as AppSync does.
+async fn count(platform: Platform, api: Api) {
+    loop {
+        platform.metrics().realtime(API_ID, api.connections(), api.subscriptions());
+        tokio::time::sleep(COUNT_EVERY).await;
+    }
+}
+
 impl Tenant for Mesh {
     fn name(&self) -> &'static str {
         "mesh"
@@ -94,11 +148,19 @@ impl Tenant for Mesh {
         Map::from_iter([("apiKey".to_owned(), Value::from(api_key(ground)))])
     }
 
+    fn services(&self) -> Vec<&'static str> {
+        vec![APPSYNC]
+    }
+
     fn router(&self, platform: &Platform) -> Option<Router> {
         let client = get(|| async { ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], CLIENT) });
         let router = Router::new().route("/clients/mesh.js", client);
         match api(platform) {
-            Ok(api) => Some(router.merge(api.router().layer(from_fn(introduce)))),
+            Ok(api) => {
+                tokio::spawn(platform.clone().until_stopped(count(platform.clone(), api.clone())));
+                let served = api.router().layer(from_fn_with_state(platform.clone(), observe));
+                Some(router.merge(served.layer(from_fn(introduce))))
+            }
             Err(error) => {
                 tracing::error!(error = %error, "the mesh has no GraphQL API: its schema or a resolver cannot be used");
                 Some(router)

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use axum::Router;
 use function::{BoxFuture, Definition};
 use serde_json::{Map, Value};
+use template::Schedule;
 
 use crate::platform::Platform;
 use crate::platform::data::Secrets;
@@ -32,6 +33,8 @@ pub struct Ground {
     /// The secrets of this data directory; they are the same after a restart.
     pub secrets: Secrets,
     pub options: Options,
+    /// The feeds of the list (`--feeds`), or of the sample list.
+    pub listed: Vec<::feeds::list::Listed>,
 }
 
 impl Ground {
@@ -80,6 +83,11 @@ pub trait Tenant: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Schedules that no template has, because they depend on a list.
+    fn schedules(&self, _ground: &Ground) -> Vec<Schedule> {
+        Vec::new()
+    }
+
     /// Members of `/_local/config`: what clients need to know.
     fn config(&self, _ground: &Ground) -> Map<String, Value> {
         Map::new()
@@ -87,6 +95,11 @@ pub trait Tenant: Send + Sync + 'static {
 
     /// Stand-ins for the outside APIs that it calls.
     fn stand_ins(&self, _ground: &Ground) -> Vec<Arc<dyn StandIn>> {
+        Vec::new()
+    }
+
+    /// Services of AWS that it serves itself, by the names that they have among the faults.
+    fn services(&self) -> Vec<&'static str> {
         Vec::new()
     }
 

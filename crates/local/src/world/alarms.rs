@@ -13,7 +13,7 @@
 //! than the evaluation periods, as in its own examples. And the current minute counts, so that a person sees an alarm ring
 //! at once; windows move by the minute.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
 use serde_json::{Value, json};
@@ -180,6 +180,8 @@ pub struct Status {
     pub datapoints: Vec<Option<f64>>,
     /// The previous state, if this evaluation changed it.
     pub was: Option<State>,
+    /// Whether a change of state is told to anybody.
+    pub actions_enabled: bool,
 }
 
 /// All alarms, with the state of each.
@@ -188,16 +190,31 @@ pub struct Alarms {
     alarms: Vec<Alarm>,
     /// State and start of the state, by name. Locked during an evaluation, so that each change is reported once.
     states: Mutex<BTreeMap<String, (State, u64)>>,
+    /// The alarms whose actions are disabled.
+    silent: Mutex<BTreeSet<String>>,
 }
 
 impl Alarms {
     pub fn new(alarms: Vec<Alarm>) -> Self {
-        Self { alarms, states: Mutex::default() }
+        let silent = alarms.iter().filter(|alarm| alarm.properties["ActionsEnabled"] == false);
+        let silent = Mutex::new(silent.map(|alarm| alarm.name.clone()).collect());
+        Self { alarms, states: Mutex::default(), silent }
+    }
+
+    /// Enables or disables the actions of an alarm. An unknown name is not an error, as in CloudWatch.
+    pub fn enable_actions(&self, name: &str, enabled: bool) {
+        let mut silent = telemetry::lock(&self.silent);
+        if enabled {
+            silent.remove(name);
+        } else {
+            silent.insert(name.to_owned());
+        }
     }
 
     /// Evaluates all alarms at `now_ms` and remembers their states.
     pub fn evaluate_all(&self, metrics: &Metrics, now_ms: u64) -> Vec<Status> {
         let mut states = self.lock();
+        let silent = telemetry::lock(&self.silent);
         let evaluate_one = |alarm: &Alarm| {
             let datapoints = datapoints(alarm, metrics, now_ms);
             // As on AWS, a new alarm begins without data.
@@ -207,7 +224,8 @@ impl Alarms {
             let since_ms = known.filter(|_| state == before).map_or(now_ms, |(_, since)| since);
             let was = (state != before).then_some(before);
             states.insert(alarm.name.clone(), (state, since_ms));
-            Status { alarm: alarm.clone(), state, since_ms, datapoints, was }
+            let actions_enabled = !silent.contains(&alarm.name);
+            Status { alarm: alarm.clone(), state, since_ms, datapoints, was, actions_enabled }
         };
         self.alarms.iter().map(evaluate_one).collect()
     }
@@ -249,7 +267,7 @@ impl Status {
             "statistic": alarm.statistic, "periodSeconds": alarm.period.as_secs(),
             "evaluationPeriods": alarm.evaluation_periods, "datapointsToAlarm": alarm.datapoints_to_alarm,
             "comparison": alarm.comparison, "threshold": alarm.threshold, "treatMissingData": alarm.missing_data,
-            "datapoints": self.datapoints,
+            "datapoints": self.datapoints, "actionsEnabled": self.actions_enabled,
         })
     }
 }

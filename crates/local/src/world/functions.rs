@@ -33,6 +33,24 @@ pub struct Function {
     /// The running instance. A panic or a timeout removes it, as on AWS, and the next invocation starts a new one.
     instance: Mutex<Option<Handler>>,
     config: Arc<lambda_runtime::Config>,
+    concurrency: std::sync::Mutex<Concurrency>,
+}
+
+/// How many invocations of a function run, and how many may.
+#[derive(Debug, Default)]
+struct Concurrency {
+    running: u32,
+    /// `None`: any number.
+    reserved: Option<u32>,
+}
+
+/// The right to run once; given back when it is dropped.
+struct Slot(Arc<Function>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        telemetry::lock(&self.0.concurrency).running -= 1;
+    }
 }
 
 impl std::fmt::Debug for Function {
@@ -76,6 +94,15 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// Lambda refused to run the function, because its concurrency is used up.
+    fn throttled() -> Self {
+        Self { kind: "TooManyRequestsException".to_owned(), message: "Rate Exceeded.".to_owned() }
+    }
+
+    pub(crate) fn is_throttled(&self) -> bool {
+        *self == Self::throttled()
+    }
+
     /// The body of the answer.
     pub fn body(&self) -> Value {
         json!({"errorType": self.kind, "errorMessage": self.message})
@@ -104,8 +131,15 @@ impl Functions {
             log_stream: "local".to_owned(),
             log_group: format!("/aws/lambda/{}", declared.name),
         };
-        let function =
-            Function { definition, env, aws, instance: Mutex::default(), config: Arc::new(config), declared };
+        let function = Function {
+            definition,
+            env,
+            aws,
+            instance: Mutex::default(),
+            config: Arc::new(config),
+            declared,
+            concurrency: std::sync::Mutex::default(),
+        };
         self.by_name.insert(function.declared.name.clone(), Arc::new(function));
     }
 
@@ -136,11 +170,16 @@ impl Functions {
         request_id: String,
         trace: Option<Trace>,
     ) -> Invoked {
+        let Some(slot) = function.enter() else {
+            self.metrics.throttle(&function.declared.name);
+            return Invoked { request_id, duration: Duration::ZERO, outcome: Err(Failure::throttled()) };
+        };
         let started = Instant::now();
         let trace = trace.unwrap_or_else(|| Trace::of_request(&request_id));
         let (sink, metrics) = (self.sink.0.clone(), self.metrics.clone());
         let (running, id) = (function.clone(), request_id.clone());
         let task = tokio::spawn(async move {
+            let _slot = slot;
             let work = telemetry::scoped(sink, running.run(payload, id.clone(), trace));
             let outcome = match tokio::time::timeout(running.declared.timeout, work).await {
                 Ok(outcome) => outcome,
@@ -167,6 +206,25 @@ impl Functions {
 }
 
 impl Function {
+    /// How many invocations may run at once; `None` for any number.
+    pub(crate) fn reserved(&self) -> Option<u32> {
+        telemetry::lock(&self.concurrency).reserved
+    }
+
+    /// Bounds the invocations that run at once. With 0 none may.
+    pub(crate) fn reserve(&self, reserved: Option<u32>) {
+        telemetry::lock(&self.concurrency).reserved = reserved;
+    }
+
+    fn enter(self: &Arc<Self>) -> Option<Slot> {
+        let mut concurrency = telemetry::lock(&self.concurrency);
+        if concurrency.reserved.is_some_and(|reserved| concurrency.running >= reserved) {
+            return None;
+        }
+        concurrency.running += 1;
+        Some(Slot(self.clone()))
+    }
+
     async fn instance(&self) -> Result<Handler, function::Error> {
         let mut instance = self.instance.lock().await;
         if let Some(handler) = &*instance {

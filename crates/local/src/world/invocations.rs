@@ -34,6 +34,8 @@ const AT_ONCE: usize = 100;
 /// How long after the deadline of an attempt its lease has ended for everybody. Leases are a little longer than the
 /// deadline, and clocks may differ by the library's bound.
 const GRACE: Duration = Duration::from_secs(2 * ichido::MAX_CLOCK_SKEW.as_secs() + 1);
+/// The shortest wait after a throttle: any number of them may follow each other.
+const THROTTLED: Duration = Duration::from_millis(100);
 /// The kind of failure that says that another invocation is working on the event.
 const IN_FLIGHT: &str = "InFlight";
 
@@ -192,7 +194,10 @@ impl Invocations {
                 // Not counted: on AWS the claim of the interrupted attempt would have ended before this attempt.
                 Some(until) => accepted.due_ms = until.saturating_add(ichido::whole_millis(GRACE)),
                 None => {
-                    accepted.failed += 1;
+                    // An event that was throttled goes back to Lambda's queue; only its age ends it.
+                    if !failure.is_throttled() {
+                        accepted.failed += 1;
+                    }
                     let age = Duration::from_millis(now_ms().saturating_sub(accepted.at_ms));
                     let exhausted = accepted.failed > function.declared.retries;
                     if exhausted || age > function.declared.event_age {
@@ -248,7 +253,7 @@ impl Invocations {
         });
         let queue = destination.rsplit(':').next().unwrap_or_default();
         if destination.contains(":sqs:") && self.0.queues.has(queue) {
-            self.0.queues.send(queue, record.to_string())?;
+            self.0.queues.send(queue, record.to_string(), BTreeMap::new())?;
             self.0.live.tell(
                 "dead-letter",
                 json!({"queue": queue, "function": accepted.function, "requestId": accepted.id, "error": failure.kind}),
@@ -274,6 +279,9 @@ impl Invocations {
 fn wait(failed: u32, failure: &Failure, timeout: Duration, scale: f64) -> Duration {
     let lambda = WAITS[usize::try_from(failed.saturating_sub(1)).unwrap_or(usize::MAX).min(WAITS.len() - 1)];
     let scaled = lambda.mul_f64(scale);
+    if failure.is_throttled() {
+        return scaled.max(THROTTLED);
+    }
     if failure.kind == IN_FLIGHT { scaled.max(timeout.min(lambda) + GRACE) } else { scaled }
 }
 

@@ -1,4 +1,4 @@
-//! What is happening now: the console's stream of events, and the last log lines of the functions.
+//! What is happening now: the console's stream of events, and the last log lines of the functions and of the mesh API.
 //!
 //! Both are bounded. A reader of the stream that falls too far behind misses the oldest events, and the stream says how many.
 
@@ -47,14 +47,17 @@ struct Kept {
     line_bytes: usize,
 }
 
-/// A log line of a function.
+/// The log group of a function is this and its name.
+pub(crate) const LAMBDA_LOGS: &str = "/aws/lambda/";
+
+/// A log line.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// Its number, from 1.
     pub id: u64,
     /// When it was written, in epoch milliseconds.
     pub at_ms: u64,
-    pub function: Option<String>,
+    pub group: String,
     pub text: String,
 }
 
@@ -87,15 +90,14 @@ impl Live {
         (past, self.sender.subscribe())
     }
 
-    /// Keeps a log line of a function. Decisions of the library, warnings and errors also become events.
-    pub fn line(&self, line: &str, read: &Value) {
+    /// Keeps a log line of a group. Decisions of the library, warnings and errors of functions also become events.
+    pub fn line(&self, group: &str, line: &str, read: &Value) {
         {
             let mut kept = self.lock();
             kept.line_bytes += line.len();
             kept.next_line += 1;
             let id = kept.next_line;
-            let function = read["function"].as_str().map(str::to_owned);
-            kept.lines.push_back(Line { id, at_ms: now_ms(), function, text: line.to_owned() });
+            kept.lines.push_back(Line { id, at_ms: now_ms(), group: group.to_owned(), text: line.to_owned() });
             while kept.line_bytes > KEPT_LOG_BYTES {
                 let Some(oldest) = kept.lines.pop_front() else { break };
                 kept.line_bytes -= oldest.text.len();

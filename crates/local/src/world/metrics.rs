@@ -82,11 +82,14 @@ impl Metrics {
         at_ms.saturating_add(self.ahead_ms.load(Ordering::Relaxed))
     }
 
-    /// Takes a line if it is an EMF line; returns false if it is not.
+    /// Takes a line with the numbers of an invocation; returns false if it is another line. As in CloudWatch, only the numbers
+    /// that the line declares as metrics become metrics.
     pub fn line(&self, line: &Value) -> bool {
-        let Some(directives) = line["_aws"]["CloudWatchMetrics"].as_array() else { return false };
+        if line.get("FunctionName").is_none() {
+            return false;
+        }
         let at_ms = self.moved(line["_aws"]["Timestamp"].as_u64().unwrap_or_else(now_ms));
-        for directive in directives {
+        for directive in line["_aws"]["CloudWatchMetrics"].as_array().into_iter().flatten() {
             let namespace = directive["Namespace"].as_str().unwrap_or_default();
             for names in directive["Dimensions"].as_array().into_iter().flatten() {
                 let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -128,6 +131,37 @@ impl Metrics {
             self.put(&id("Errors"), "Count", at_ms, Some(f64::from(u8::from(failed))));
             self.put(&id("Duration"), "Milliseconds", at_ms, Some(took.as_secs_f64() * 1e3));
         }
+    }
+
+    /// Records what Lambda reports about an invocation that it refused, because the function's concurrency is used up.
+    pub fn throttle(&self, function: &str) {
+        let name = ("FunctionName".to_owned(), function.to_owned());
+        let alias = ("Resource".to_owned(), format!("{function}:live"));
+        for dimensions in [BTreeMap::from([name.clone()]), BTreeMap::from([name.clone(), alias])] {
+            let id = Id { namespace: "AWS/Lambda".into(), name: "Throttles".into(), dimensions };
+            self.put(&id, "Count", self.now_ms(), Some(1.0));
+        }
+    }
+
+    /// Records what AppSync reports about a request. An answer with GraphQL errors has the status 200.
+    pub fn graphql(&self, api: &str, status: u16, took: Duration) {
+        let count = |holds: bool| f64::from(u8::from(holds));
+        self.appsync(api, "Requests", "Count", 1.0);
+        self.appsync(api, "4XXError", "Count", count((400..500).contains(&status)));
+        self.appsync(api, "5XXError", "Count", count(status >= 500));
+        self.appsync(api, "Latency", "Milliseconds", took.as_secs_f64() * 1e3);
+    }
+
+    /// Records what AppSync reports about its WebSockets, once a minute.
+    pub fn realtime(&self, api: &str, connections: usize, subscriptions: usize) {
+        self.appsync(api, "ActiveConnections", "Count", connections as f64);
+        self.appsync(api, "ActiveSubscriptions", "Count", subscriptions as f64);
+    }
+
+    fn appsync(&self, api: &str, name: &str, unit: &str, value: f64) {
+        let dimensions = BTreeMap::from([("GraphQLAPIId".to_owned(), api.to_owned())]);
+        let id = Id { namespace: "AWS/AppSync".into(), name: name.into(), dimensions };
+        self.put(&id, unit, self.now_ms(), Some(value));
     }
 
     /// Records what API Gateway reports about a request.
@@ -267,6 +301,10 @@ mod tests {
         assert!(metrics.line(&line(60_000, json!([1, 2]))));
         assert!(metrics.line(&line(120_000, json!(3))));
         assert!(!metrics.line(&json!({"level": "INFO"})));
+        assert!(
+            metrics.line(&json!({"FunctionName": "github-notifier", "DeliveryFailures": 1})),
+            "numbers of the log alone"
+        );
         let shown = metrics.shown();
         let shown = shown.as_array().expect("a list");
         assert_eq!(shown.len(), 2);

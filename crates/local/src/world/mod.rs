@@ -7,8 +7,8 @@
 //! | `store` | DynamoDB, with faults for handlers and without for tools |
 //! | `queues` | SQS |
 //! | `schedules` | EventBridge Scheduler |
-//! | [`metrics`], [`alarms`] | CloudWatch |
-//! | `live` | events for the console, and the functions' log lines |
+//! | [`metrics`], `metric_filters`, [`alarms`] | CloudWatch |
+//! | `live`, `pattern` | events for the console, and log lines |
 //! | `faults` | what is broken on purpose |
 //! | `outbox` | requests with an effect that stand-ins received |
 
@@ -17,8 +17,10 @@ pub(crate) mod faults;
 pub(crate) mod functions;
 pub(crate) mod invocations;
 pub(crate) mod live;
+pub(crate) mod metric_filters;
 pub mod metrics;
 pub(crate) mod outbox;
+pub(crate) mod pattern;
 pub(crate) mod queues;
 pub(crate) mod schedules;
 pub(crate) mod store;

@@ -22,6 +22,9 @@ pub(crate) struct Message {
     pub queue: String,
     pub id: String,
     pub body: String,
+    /// What the sender says about the body, by name.
+    #[serde(default)]
+    pub attributes: BTreeMap<String, String>,
     pub sent_ms: u64,
     #[serde(skip)]
     pub received: u32,
@@ -78,12 +81,18 @@ impl Queues {
     }
 
     /// Adds a message. When this has returned, the message is kept.
-    pub(crate) fn send(&self, queue: &str, body: String) -> Result<String, journal::Error> {
+    pub(crate) fn send(
+        &self,
+        queue: &str,
+        body: String,
+        attributes: BTreeMap<String, String>,
+    ) -> Result<String, journal::Error> {
         let id = uuid::Uuid::new_v4().to_string();
         let message = Message {
             queue: queue.to_owned(),
             id: id.clone(),
             body,
+            attributes,
             sent_ms: now_ms(),
             received: 0,
             first_received_ms: 0,
@@ -184,8 +193,8 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("messages.jsonl");
         let messages = Queues::open(Some(&path), [queue()]).expect("queues");
-        messages.send("q", "one".into()).expect("sent");
-        messages.send("q", "two".into()).expect("sent");
+        messages.send("q", "one".into(), BTreeMap::new()).expect("sent");
+        messages.send("q", "two".into(), BTreeMap::new()).expect("sent");
         let held = messages.receive("q", 1, None);
         assert_eq!(held[0].body, "one");
         assert_eq!(messages.count("q"), (1, 1));
@@ -198,7 +207,7 @@ mod tests {
     #[test]
     fn a_held_message_is_free_again_after_its_time_with_another_receipt() {
         let messages = Queues::open(None, [queue()]).expect("queues");
-        messages.send("q", "one".into()).expect("sent");
+        messages.send("q", "one".into(), BTreeMap::new()).expect("sent");
         let first = messages.receive("q", 1, Some(Duration::ZERO));
         let again = messages.receive("q", 1, Some(Duration::from_secs(60)));
         assert_eq!(again[0].received, 2);

@@ -1,7 +1,9 @@
 //! The schedules of the templates. They invoke their functions, and can be listed, paused, changed and run at once.
 //!
 //! A schedule invokes its function asynchronously, as EventBridge Scheduler does. So the invocation is retried, and a failed
-//! one goes to the function's on-failure queue. A change (pause, another rate) survives a restart.
+//! one goes to the function's on-failure queue. A run that cannot be handed to Lambda at all goes to the dead-letter queue of
+//! the schedule ([`Schedule::dead_letter`]), here at once: Scheduler would try again first, as the retry policy says. A change
+//! (pause, another rate, another target) survives a restart.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,12 +16,17 @@ use template::Schedule as Declared;
 
 use crate::platform::clock::{now_ms, rfc3339};
 
+/// How often Scheduler tries again unless the schedule says otherwise.
+const DEFAULT_RETRIES: u64 = 185;
+
 /// A schedule and its present state.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
     pub declared: Declared,
     pub expression: String,
     pub enabled: bool,
+    /// What it invokes, and what becomes of a run that cannot be started.
+    pub target: Value,
     pub next_ms: Option<u64>,
     pub last_ms: Option<u64>,
 }
@@ -29,6 +36,8 @@ pub(crate) struct Schedule {
 struct Change {
     expression: String,
     enabled: bool,
+    #[serde(default)]
+    target: Option<Value>,
 }
 
 /// All schedules.
@@ -49,6 +58,8 @@ pub enum Error {
     Expression(String),
     #[error("there is no schedule {0:?}")]
     Unknown(String),
+    #[error("there is no function {0}; the run is in the dead-letter queue of the schedule, if it has one")]
+    NoTarget(String),
 }
 
 impl Schedules {
@@ -65,9 +76,11 @@ impl Schedules {
             let change = changes.get(&declared.name);
             let expression = change.map_or(&declared.expression, |change| &change.expression).clone();
             let enabled = change.map_or(declared.enabled, |change| change.enabled);
+            let target = change.and_then(|change| change.target.clone());
+            let target = target.unwrap_or_else(|| declared.properties["Target"].clone());
             let rate = rate(&expression)?;
             let next_ms = enabled.then(|| now + ichido::whole_millis(rate));
-            list.push(Schedule { declared, expression, enabled, next_ms, last_ms: None });
+            list.push(Schedule { declared, expression, enabled, target, next_ms, last_ms: None });
         }
         Ok(Self { path, list: Mutex::new(list), changed: tokio::sync::Notify::new() })
     }
@@ -77,10 +90,10 @@ impl Schedules {
         self.lock().clone()
     }
 
-    /// Finds a schedule by its function's name or by its own.
+    /// Finds a schedule by the name that people know it by, or by its own.
     pub(crate) fn find(&self, name: &str) -> Result<Schedule, Error> {
         let list = self.lock();
-        let found = list.iter().find(|schedule| schedule.declared.function == name || schedule.declared.name == name);
+        let found = list.iter().find(|schedule| schedule.name() == name || schedule.declared.name == name);
         found.cloned().ok_or_else(|| Error::Unknown(name.to_owned()))
     }
 
@@ -90,14 +103,17 @@ impl Schedules {
         name: &str,
         enabled: Option<bool>,
         expression: Option<&str>,
+        target: Option<&Value>,
     ) -> Result<Schedule, Error> {
         let mut list = self.lock();
-        let found =
-            list.iter_mut().find(|schedule| schedule.declared.function == name || schedule.declared.name == name);
+        let found = list.iter_mut().find(|schedule| schedule.name() == name || schedule.declared.name == name);
         let schedule = found.ok_or_else(|| Error::Unknown(name.to_owned()))?;
         let every = rate(expression.unwrap_or(&schedule.expression))?;
         if let Some(expression) = expression {
             expression.clone_into(&mut schedule.expression);
+        }
+        if let Some(target) = target {
+            schedule.target = target.clone();
         }
         schedule.enabled = enabled.unwrap_or(schedule.enabled);
         schedule.next_ms = schedule.enabled.then(|| now_ms() + ichido::whole_millis(every));
@@ -113,10 +129,14 @@ impl Schedules {
         let changes: BTreeMap<&str, Change> = list
             .iter()
             .filter(|schedule| {
-                schedule.enabled != schedule.declared.enabled || schedule.expression != schedule.declared.expression
+                let Schedule { declared, .. } = schedule;
+                schedule.enabled != declared.enabled
+                    || schedule.expression != declared.expression
+                    || schedule.target != declared.properties["Target"]
             })
             .map(|schedule| {
-                let change = Change { expression: schedule.expression.clone(), enabled: schedule.enabled };
+                let Schedule { expression, enabled, target, .. } = schedule.clone();
+                let change = Change { expression, enabled, target: Some(target) };
                 (schedule.declared.name.as_str(), change)
             })
             .collect();
@@ -169,10 +189,44 @@ impl Schedules {
 }
 
 impl Schedule {
+    /// The name that people know it by: that of the feed that its event is about, else that of its function.
+    pub(crate) fn name(&self) -> &str {
+        self.declared.input["feed"]["name"].as_str().unwrap_or(&self.declared.function)
+    }
+
+    /// What Scheduler sends to the schedule's dead-letter queue when Lambda did not take a run: the name of the queue, the body and
+    /// the attributes. `None` if the schedule has no such queue; then the run is dropped.
+    pub(crate) fn dead_letter(
+        &self,
+        id: &str,
+        code: &str,
+        message: &str,
+    ) -> Option<(String, String, BTreeMap<String, String>)> {
+        let queue = self.target["DeadLetterConfig"]["Arn"].as_str()?.rsplit(':').next()?.to_owned();
+        let retries = self.target["RetryPolicy"]["MaximumRetryAttempts"].as_u64().unwrap_or(DEFAULT_RETRIES);
+        let attributes = [
+            ("ERROR_CODE", code.to_owned()),
+            ("ERROR_MESSAGE", message.to_owned()),
+            ("EXECUTION_ID", id.to_owned()),
+            ("EXHAUSTED_RETRY_CONDITION", "MaximumRetryAttempts".to_owned()),
+            ("IS_PAYLOAD_TRUNCATED", "false".to_owned()),
+            ("RETRY_ATTEMPTS", retries.to_string()),
+            ("SCHEDULED_TIME", rfc3339(self.last_ms.unwrap_or_default())),
+            ("SCHEDULE_ARN", self.arn()),
+            ("TARGET_ARN", self.target["Arn"].as_str().unwrap_or_default().to_owned()),
+        ];
+        let attributes = attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        Some((queue, self.declared.input.to_string(), attributes))
+    }
+
+    pub(crate) fn arn(&self) -> String {
+        template::arn("scheduler", &format!("schedule/{}/{}", self.declared.group, self.declared.name))
+    }
+
     /// What `/_local/schedules` shows.
     pub(crate) fn shown(&self) -> Value {
         json!({
-            "name": self.declared.function, "schedule": self.declared.name, "expression": self.expression,
+            "name": self.name(), "schedule": self.declared.name, "expression": self.expression,
             "state": if self.enabled { "ENABLED" } else { "DISABLED" }, "enabled": self.enabled,
             "next": self.next_ms.map(rfc3339), "last": self.last_ms.map(rfc3339),
         })
@@ -210,7 +264,11 @@ mod tests {
             enabled: true,
             function: "github-subscriber".into(),
             input: json!({}),
-            properties: json!({}),
+            properties: json!({"Target": {
+                "Arn": "arn:aws:lambda:ap-northeast-1:000000000000:function:github-subscriber:live",
+                "RetryPolicy": {"MaximumRetryAttempts": 2},
+                "DeadLetterConfig": {"Arn": "arn:aws:sqs:ap-northeast-1:000000000000:github-subscriber-failures"},
+            }}),
         }
     }
 
@@ -228,13 +286,30 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("schedules.json");
         let schedules = Schedules::new(vec![declared()], Some(path.clone())).expect("schedules");
-        schedules.change("github-subscriber", Some(false), None).expect("paused");
+        schedules.change("github-subscriber", Some(false), None, None).expect("paused");
         let schedules = Schedules::new(vec![declared()], Some(path.clone())).expect("schedules");
         assert!(!schedules.list()[0].enabled);
         assert_eq!(schedules.list()[0].next_ms, None);
-        schedules.change("github-feed-subscriber-schedule", Some(true), Some("rate(1 minute)")).expect("resumed");
+        let elsewhere = json!({"Arn": "elsewhere"});
+        let change =
+            schedules.change("github-feed-subscriber-schedule", Some(true), Some("rate(1 minute)"), Some(&elsewhere));
+        change.expect("resumed");
         let schedules = Schedules::new(vec![declared()], Some(path)).expect("schedules");
         assert_eq!((schedules.list()[0].enabled, schedules.list()[0].expression.as_str()), (true, "rate(1 minute)"));
+        assert_eq!(schedules.list()[0].target, elsewhere);
+    }
+
+    #[test]
+    fn a_run_that_lambda_did_not_take_is_a_dead_letter_with_the_attributes_of_scheduler() {
+        let schedules = Schedules::new(vec![declared()], None).expect("schedules");
+        let run = schedules.list().remove(0);
+        let (queue, body, attributes) = run.dead_letter("run-1", "ResourceNotFoundException", "gone").expect("a queue");
+        assert_eq!((queue.as_str(), body.as_str()), ("github-subscriber-failures", "{}"));
+        let of = |name: &str| attributes[name].as_str();
+        assert_eq!((of("ERROR_CODE"), of("RETRY_ATTEMPTS")), ("ResourceNotFoundException", "2"));
+        assert!(of("SCHEDULE_ARN").ends_with(":schedule/default/github-feed-subscriber-schedule"), "{attributes:?}");
+        let without = Schedule { target: json!({"Arn": "x"}), ..run };
+        assert_eq!(without.dead_letter("run-1", "c", "m"), None);
     }
 
     #[test]

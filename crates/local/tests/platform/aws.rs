@@ -4,7 +4,7 @@ use std::process::Command;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use reqwest::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::lambda::sqs;
 use crate::support::client::{answer, aws, http};
@@ -32,6 +32,31 @@ async fn secrets_are_parameters() {
     assert_eq!(local.get("/_local/config").await["workshopToken"], secret.expose());
     let missing = aws.secret("/ichido/local/nothing").await.expect_err("no such parameter");
     assert!(missing.to_string().contains("/ichido/local/nothing"), "{missing}");
+}
+
+#[tokio::test]
+async fn a_description_of_a_secret_says_that_it_is_there_and_holds_no_value() {
+    let local = Local::start();
+    let describe = |filters: Value| {
+        let target = http().post(&local.url).header("x-amz-target", "AmazonSSM.DescribeParameters");
+        answer(target.body(json!({"ParameterFilters": filters}).to_string()))
+    };
+    let names = ["/ichido/local/workshop/token", "/ichido/local/nothing"];
+    let (status, found) = describe(json!([{"Key": "Name", "Option": "Equals", "Values": names}])).await;
+    assert_eq!((status, found["Parameters"].as_array().map(Vec::len)), (StatusCode::OK, Some(1)), "{found}");
+    let parameter = &found["Parameters"][0];
+    assert_eq!((&parameter["Name"], &parameter["Type"]), (&names[0].into(), &"SecureString".into()));
+    assert!(parameter.get("Value").is_none(), "{parameter}");
+    for others in [
+        json!([]),
+        json!([{"Key": "Path", "Values": ["/ichido"]}]),
+        json!([{"Key": "Name", "Option": "BeginsWith", "Values": ["/"]}]),
+    ] {
+        assert_eq!(describe(others).await.0, StatusCode::NOT_IMPLEMENTED, "only what the project asks for is answered");
+    }
+    let secret = http().post(&local.url).header("x-amz-target", "secretsmanager.DescribeSecret");
+    let (status, error) = answer(secret.body(r#"{"SecretId": "slack-bot"}"#)).await;
+    assert_eq!((status, &error["__type"]), (StatusCode::BAD_REQUEST, &"ResourceNotFoundException".into()));
 }
 
 #[tokio::test]
@@ -83,6 +108,27 @@ async fn an_update_replaces_the_whole_schedule_and_fails_if_the_schedule_was_not
     assert_eq!(answer(put(&paused)).await.0, StatusCode::BAD_REQUEST);
     let missing = http().get(format!("{}/schedules/nothing", local.url)).header("authorization", signed("scheduler"));
     assert_eq!(answer(missing).await.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_resolver_is_evaluated_without_being_deployed() {
+    let local = Local::start();
+    let code = "export function request(ctx) { return { id: ctx.args.id } }\nexport function response(ctx) { return ctx.result }";
+    let evaluate = |body: Value| {
+        let url = format!("{}/v1/dataplane-evaluatecode", local.url);
+        answer(http().post(url).header("authorization", signed("appsync")).body(body.to_string()))
+    };
+    let runtime = serde_json::json!({"name": "APPSYNC_JS", "runtimeVersion": "1.0.0"});
+    let mut request = serde_json::json!({"code": code, "context": r#"{"arguments":{"id":1}}"#, "function": "request", "runtime": runtime});
+    let (status, body) = evaluate(request.clone()).await;
+    assert_eq!((status, &body["evaluationResult"]), (StatusCode::OK, &r#"{"id":1}"#.into()), "{body}");
+    request["code"] = "const a = [2, 1].sort((b, c) => b - c)".into();
+    let (status, body) = evaluate(request.clone()).await;
+    let value = &body["error"]["codeErrors"][0]["value"];
+    assert_eq!((status, value), (StatusCode::OK, &"Functions can not be passed as an argument".into()), "{body}");
+    request["context"] = "1".into();
+    let (status, body) = evaluate(request).await;
+    assert_eq!((status, &body["__type"]), (StatusCode::BAD_REQUEST, &"BadRequestException".into()), "{body}");
 }
 
 #[tokio::test]
@@ -177,6 +223,12 @@ async fn the_aws_cli_is_one_of_the_clients() {
         lines["events"][0]["message"].as_str().is_some_and(|line| line.contains("checked from the CLI: new")),
         "{lines}"
     );
+    let code =
+        "export function request(ctx) { return ctx.args.id }\nexport function response(ctx) { return ctx.result }";
+    let runtime = "name=APPSYNC_JS,runtimeVersion=1.0.0";
+    let evaluate = ["appsync", "evaluate-code", "--code", code, "--function", "request", "--runtime", runtime];
+    let evaluated = cli(&[&evaluate[..], &["--context", r#"{"arguments":{"id":1}}"#, "--output", "json"]].concat());
+    assert_eq!(evaluated["evaluationResult"], "1");
     let state = ["lambda", "get-function-configuration", "--function-name", "workshop-note:live", "--output", "json"];
     assert_eq!(cli(&state)["State"], "Active");
 }

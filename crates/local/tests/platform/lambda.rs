@@ -134,6 +134,32 @@ async fn an_asynchronous_invocation_is_accepted_and_carried_out() {
 }
 
 #[tokio::test]
+async fn a_function_whose_concurrency_is_used_up_is_refused_and_its_events_wait() {
+    let local = Local::with(&["--memory", "--no-demo", "--retry-scale=0"]);
+    let sdk = aws(&local.url).lambda();
+    let stop = sdk.put_function_concurrency().function_name("workshop-note").reserved_concurrent_executions(0);
+    stop.send().await.expect("stopped");
+    let (status, error, _) = local.invoke("workshop-note", "RequestResponse", json!({"id": "now"})).await;
+    assert_eq!((status, error), (StatusCode::TOO_MANY_REQUESTS, None), "not an error of the function");
+    assert_eq!(local.invoke("workshop-note", "Event", json!({"id": "waiting"})).await.0, StatusCode::ACCEPTED);
+    // More often than Lambda repeats an event that failed.
+    eventually("five throttles", || async {
+        let metrics = local.get("/_local/metrics").await;
+        let of_alias = |each: &&Value| each["name"] == "Throttles" && each["dimensions"].get("Resource").is_some();
+        let throttles = metrics.as_array()?.iter().find(of_alias)?["sum"].as_f64()?;
+        (throttles >= 5.0).then_some(())
+    })
+    .await;
+    sdk.delete_function_concurrency().function_name("workshop-note").send().await.expect("started again");
+    eventually("the note", || async {
+        let lines = local.get("/_local/log?text=waiting").await;
+        lines.as_array().is_some_and(|lines| !lines.is_empty()).then_some(())
+    })
+    .await;
+    assert_eq!(local.note("now").await, json!({"result": "new"}), "what was refused did not run");
+}
+
+#[tokio::test]
 async fn an_event_that_keeps_failing_is_tried_three_times_and_then_in_the_queue_with_its_history() {
     let local = Local::with(&["--memory", "--no-demo", "--retry-scale=0.001"]);
     let (status, _, _) = local.invoke("workshop-mischief", "Event", json!({"do": "fail", "id": 7})).await;

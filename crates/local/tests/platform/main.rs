@@ -4,6 +4,7 @@
 //! workshop misbehave on purpose. `start` tests the real binary.
 
 mod aws;
+mod feeds;
 mod gateway;
 mod kill;
 mod lambda;

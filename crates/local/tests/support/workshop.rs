@@ -58,7 +58,8 @@ async fn note(env: Env, aws: Aws) -> Result<Handler, Error> {
                     other => return Err(Error::failed("Store", other)),
                 },
             };
-            telemetry::metric::NEW_KEYS.add(u64::from(result == "new"));
+            telemetry::metric::FALLBACK_ADMISSIONS.add(u64::from(result == "new"));
+            telemetry::metric::NEW_KEYS.add(1);
             tracing::info!(target: "local::workshop", event_key = id, result, "checked {id}: {result}");
             Ok(json!({ "result": result }))
         }

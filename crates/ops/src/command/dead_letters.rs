@@ -180,7 +180,9 @@ impl Chosen {
         let wanted = |letter: &&Letter| self.ids.is_empty() || self.ids.contains(&letter.id);
         let mut chosen: Vec<&Letter> = all.iter().filter(wanted).collect();
         // One entry may be a dead letter for two destinations. Its function resends and drops it as one.
-        chosen.dedup_by(|a, b| a.message.is_none() && b.message.is_none() && a.id == b.id);
+        chosen.dedup_by(|a, b| {
+            a.message.is_none() && b.message.is_none() && a.id == b.id && a.payload["feed"] == b.payload["feed"]
+        });
         let done = match self.ids.iter().find(|id| !all.iter().any(|letter| letter.id == **id)) {
             Some(missing) => Err(unknown(self.application, missing)),
             None => change_all(context, self.application, &chosen, change).await,

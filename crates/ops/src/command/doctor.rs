@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use crate::context::{Context, Ended, Error};
 use crate::doctor::{Finding, Places, line, look};
 use crate::infra::Described;
-use crate::outside::error::NO_CREDENTIALS;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -16,8 +15,8 @@ use crate::outside::error::NO_CREDENTIALS;
   ichidoctl doctor --env prod --bad                           only the problems
   ichidoctl doctor --env local --endpoint-url http://127.0.0.1:4599 --json
 
-It prints one line per table, index, TTL, schedule, alias, alarm, secret, role and permission. Exit code 1 if something
-differs from the templates, or cannot be checked.")]
+It prints one line per table, index, TTL, schedule, alias, reserved concurrency, log group, alarm, secret, role and
+permission. Exit code 1 if something differs from the templates, or cannot be checked. `ichidoctl mend` sets it back.")]
 pub struct Doctor {
     /// Show only the problems
     #[arg(long)]
@@ -30,11 +29,7 @@ pub struct Doctor {
 impl Doctor {
     pub async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
         let described = Described::of(context, self.settings.as_deref()).await?;
-        let found = look(&Places::of(context, !described.on_local_platform()), &described, Timestamp::now()).await;
-        // Without credentials nothing was asked, so nothing is known about what is deployed.
-        if found.iter().any(|finding| finding.notes.iter().any(|note| note == NO_CREDENTIALS)) {
-            return Err(Error::Refused(NO_CREDENTIALS.to_owned()));
-        }
+        let found = look(&Places::of(context, &described), &described, Timestamp::now()).await?;
         self.report(context, &described, &found)
     }
 
@@ -48,12 +43,14 @@ impl Doctor {
                 context.line(line(finding))?;
             }
             if described.on_local_platform() {
-                context.line("roles and permissions were not checked: the local platform has no IAM")?;
+                context.line(
+                    "roles, permissions, reserved concurrency and log groups are not checked on the local platform",
+                )?;
             }
             match bad {
                 0 => context.line(format!("all {} checks agree with the templates", found.len()))?,
                 _ => context.line(format!(
-                    "{bad} of {} checks failed; make deploy ENV={} deploys what is new in the templates, and what was changed by hand is changed back by hand",
+                    "{bad} of {} checks failed; make deploy ENV={} deploys what is new in the templates, and `ichidoctl mend` sets back what was changed by hand",
                     found.len(),
                     described.settings.name
                 ))?,

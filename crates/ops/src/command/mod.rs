@@ -5,7 +5,10 @@
 pub mod cost;
 pub mod dead_letters;
 pub mod doctor;
+pub mod feeds;
 pub mod keys;
+pub mod mend;
+pub mod restore;
 pub mod rollback;
 pub mod rollout;
 pub mod schedules;
@@ -48,6 +51,10 @@ pub enum Command {
     Rollback(rollback::Rollback),
     /// Compare what is deployed with the templates
     Doctor(doctor::Doctor),
+    /// Set back, from the templates, what somebody changed by hand
+    Mend(mend::Mend),
+    /// Copy into a table what it lost, from a copy that shows an earlier time
+    Restore(restore::Restore),
     /// Show what one month costs
     Cost(cost::Cost),
     /// Show one key, list keys, release a claim
@@ -59,6 +66,9 @@ pub enum Command {
     /// List schedules, pause or resume one, change its rate, run it now
     #[command(subcommand)]
     Schedules(schedules::Schedules),
+    /// Make entries of feeds owed again, show what would be posted of a feed
+    #[command(subcommand)]
+    Feeds(feeds::Feeds),
     /// Show what happened to one event, from its request to its effect, across functions
     Trace(trace::Trace),
     /// Verify the ledger, freeze an account, reverse a transfer
@@ -72,10 +82,13 @@ impl Command {
             Command::Rollout(rollout) => rollout.run(context).await,
             Command::Rollback(rollback) => rollback.run(context).await,
             Command::Doctor(doctor) => doctor.run(context).await,
+            Command::Mend(mend) => mend.run(context).await,
+            Command::Restore(restore) => restore.run(context).await,
             Command::Cost(cost) => cost.run(context).await,
             Command::Keys(keys) => keys.run(context).await,
             Command::DeadLetters(letters) => letters.run(context).await,
             Command::Schedules(schedules) => schedules.run(context).await,
+            Command::Feeds(feeds) => feeds.run(context).await,
             Command::Trace(trace) => trace.run(context).await,
             Command::Tokens(tokens) => tokens.run(context).await,
         }

@@ -55,7 +55,8 @@ impl Rollback {
             return show(context, &items, to);
         }
         let pace = Pace { steps: vec![ALL], bake: Duration::ZERO, stretch: false, tick: RETRY };
-        move_all(context, &items, &pace, |_| Goal::Rollback(to)).await
+        let items = items.into_iter().map(|item| (item, Goal::Rollback(to))).collect();
+        move_all(context, items, &pace).await
     }
 }
 
@@ -122,7 +123,7 @@ mod tests {
             description: change.note.to_string(),
             revision: String::new(),
         };
-        Item::new(function, &alias, Version(9), Watch::default())
+        Item::new(function, &alias, Some(Version(9)), Watch::default())
     }
 
     #[test]

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::context::{Context, Ended, Environment, Error, failed};
 use crate::infra::Described;
-use crate::rollout::alias::{Standing, Version};
+use crate::rollout::alias::{DEPLOYED, Standing, Version};
 use crate::rollout::machine::Goal;
 use crate::rollout::plan::{self, Item, Pace, TICK, Watch};
 use crate::rollout::together::{choose, item, move_all};
@@ -89,26 +89,39 @@ impl Rollout {
         }
         if self.abort {
             let moving = |item: &&Item| !functions.is_empty() || !matches!(item.standing, Standing::Settled { .. });
-            let items: Vec<&Item> = items.iter().filter(moving).collect();
+            let items: Vec<_> = items.iter().filter(moving).map(|item| (item, Goal::Abort)).collect();
             if items.is_empty() && !context.json() {
                 context.line("no rollout is under way")?;
             }
-            return move_all(context, &items, &pace, |_| Goal::Abort).await;
+            return move_all(context, items, &pace).await;
         }
+        refuse_unfinished(&items)?;
         if !local {
             refuse_short_bake(&items, &pace)?;
         }
         if self.plan {
             return show(context, &items, &pace);
         }
-        let items: Vec<&Item> = items.iter().filter(|item| item.target().is_some()).collect();
+        let forward = |item| Item::target(item).map(|to| (item, Goal::Forward(to)));
+        let items: Vec<_> = items.iter().filter_map(forward).collect();
         if items.is_empty() {
             if !context.json() {
-                context.line("nothing to do: the newest version of every function has all traffic")?;
+                context.line("nothing to do: what was deployed last has all traffic")?;
             }
             return Ok(Ended::Well);
         }
-        move_all(context, &items, &pace, |item| Goal::Forward(item.target().unwrap_or(item.newest))).await
+        move_all(context, items, &pace).await
+    }
+}
+
+/// What a deployment that did not finish has left is not what was meant to be rolled out.
+fn refuse_unfinished(items: &[Item]) -> Result<(), Error> {
+    let unfinished = |item: &&Item| item.deployed.is_none() && matches!(item.standing, Standing::Settled { .. });
+    match items.iter().find(unfinished) {
+        Some(Item { function, .. }) => Err(Error::Refused(format!(
+            "{function} has no alias {DEPLOYED}, so no deployment of it has finished: repeat make deploy, or choose a version with --function and --to"
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -132,4 +145,22 @@ fn show(context: &mut Context<'_>, items: &[Item], pace: &Pace) -> Result<Ended,
         context.write(&view::plan(items, pace))?;
     }
     Ok(Ended::Well)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rollout::alias::Alias;
+
+    #[test]
+    fn without_a_finished_deployment_there_is_nothing_to_roll_out() {
+        let item = |other, deployed| {
+            let alias = Alias { version: Version(1), other, description: String::new(), revision: String::new() };
+            [Item::new("slack-events", &alias, deployed, Watch::default())]
+        };
+        let refused = refuse_unfinished(&item(None, None)).unwrap_err().to_string();
+        assert!(refused.contains("slack-events has no alias deployed"), "{refused}");
+        assert!(refuse_unfinished(&item(None, Some(Version(2)))).is_ok());
+        assert!(refuse_unfinished(&item(Some((Version(2), 10)), None)).is_ok(), "what is under way can end");
+    }
 }

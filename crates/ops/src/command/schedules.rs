@@ -1,7 +1,11 @@
 //! `ichidoctl schedules`: lists schedules, pauses and resumes one, changes its rate, or runs it now.
 //!
 //! An update replaces the whole schedule. So the schedule is read first and written back as it was, except for the one
-//! value that changes. A deployment that changes the schedule in the template puts the template's values back.
+//! value that changes. A deployment does not notice the change: `ichidoctl mend` puts the template's values back.
+//!
+//! While a schedule is paused, its function does not run, and the alarms that watch the function could ring only because of
+//! that. So pausing a schedule disables the actions of these alarms, and resuming it enables them again. The alarms of a
+//! function that something else invokes too are left alone.
 
 use aws_sdk_scheduler::operation::get_schedule::GetScheduleOutput;
 use aws_sdk_scheduler::types::ScheduleState;
@@ -10,7 +14,10 @@ use serde_json::{Value, json};
 
 use crate::applications::Application;
 use crate::context::{Context, Ended, Error, failed};
+use crate::infra;
+use crate::outside::alarms::{self, Watching};
 use crate::outside::invoke;
+use crate::outside::schedule::unchanged;
 use crate::show;
 
 /// How many pages of the account's schedules are read.
@@ -25,7 +32,8 @@ pub enum Schedules {
     List,
     /// Stop a schedule until it is resumed
     #[command(
-        after_help = "The feed is not read while the schedule is paused. After three periods its alarm for silence rings.
+        after_help = "The feed is not read while the schedule is paused. The alarms that watch its function page nobody until it is
+resumed, unless something else invokes the function too.
 
 Example:
   ichidoctl schedules pause github-feed-subscriber-schedule --env prod"
@@ -71,7 +79,7 @@ impl Schedules {
 }
 
 /// Our schedules: those that invoke one of our functions in this environment, whatever their names are.
-async fn ours(context: &Context<'_>) -> Result<Vec<GetScheduleOutput>, Error> {
+pub(super) async fn ours(context: &Context<'_>) -> Result<Vec<GetScheduleOutput>, Error> {
     let suffix = context.suffix()?;
     let functions: Vec<String> = Application::ALL
         .iter()
@@ -156,22 +164,12 @@ impl One {
         expression: Option<String>,
     ) -> Result<Ended, Error> {
         let before = self.find(context).await?;
+        let enabled = state_wanted.as_ref().map(|state| *state == ScheduleState::Enabled);
         let name = before.name().unwrap_or_default().to_owned();
         let client = context.scheduler();
-        client
-            .update_schedule()
-            .name(&name)
-            .set_group_name(before.group_name.clone())
+        unchanged(&client, &before)
             .set_schedule_expression(expression.or_else(|| before.schedule_expression.clone()))
-            .set_schedule_expression_timezone(before.schedule_expression_timezone.clone())
-            .set_start_date(before.start_date)
-            .set_end_date(before.end_date)
-            .set_description(before.description.clone())
             .set_state(state_wanted.or_else(|| before.state.clone()))
-            .set_kms_key_arn(before.kms_key_arn.clone())
-            .set_target(before.target.clone())
-            .set_flexible_time_window(before.flexible_time_window.clone())
-            .set_action_after_completion(before.action_after_completion.clone())
             .send()
             .await
             .map_err(|error| {
@@ -187,14 +185,38 @@ impl One {
             "level": "INFO", "message": format!("changed the schedule {name} by hand"), "schedule": name,
             "before": as_json(&before), "after": as_json(&after),
         }))?;
-        if context.json() {
-            context.value(&as_json(&after))?;
-        } else {
-            let rate = after.schedule_expression().unwrap_or_default();
+        let rate = after.schedule_expression().unwrap_or_default();
+        if !context.json() {
             context.line(format_args!(
-                "{name} is {}, {rate}; it stays so until a deployment changes the schedule",
+                "{name} is {}, {rate}; `ichidoctl mend` sets it back to what the template says",
                 state(&after)
             ))?;
+        }
+        let function = function(&after);
+        let mut only_scheduled = infra::is_only_scheduled(&infra::with_suffix(context.suffix()?)?, &function);
+        if enabled == Some(false) && only_scheduled {
+            // The feeds of the list share a function, and its alarm watches those that still run.
+            let others = ours(context).await?;
+            only_scheduled = !others.iter().any(|other| {
+                other.name() != after.name() && self::function(other) == function && state(other) != "DISABLED"
+            });
+        }
+        let watching = match enabled {
+            Some(enabled) if only_scheduled => alarms::page(context, &function, enabled).await?,
+            _ => Watching::default(),
+        };
+        if context.json() {
+            let mut shown = as_json(&after);
+            if enabled.is_some() {
+                shown["alarms"] = json!(watching.names);
+            }
+            context.value(&shown)?;
+        } else if let Some(enabled) = enabled {
+            if only_scheduled {
+                tell(context, &watching, enabled)?;
+            } else {
+                context.line(format_args!("{function} has other callers too, so its alarms page as before"))?;
+            }
         }
         Ok(Ended::Well)
     }
@@ -204,7 +226,18 @@ impl One {
         let input = schedule.target().and_then(|target| target.input());
         let input: Value = input.and_then(|input| serde_json::from_str(input).ok()).unwrap_or_else(|| json!({}));
         let function = function(&schedule);
-        let answer = invoke::ask(context, &function, &input).await?;
+        let answer = match invoke::ask(context, &function, &input).await {
+            // It ran. What it says is for somebody to look at.
+            Err(Error::Refused(said)) => {
+                if context.json() {
+                    context.value(&json!({ "function": function, "error": said }))?;
+                } else {
+                    context.line(said)?;
+                }
+                return Ok(Ended::NeedsAttention);
+            }
+            answer => answer?,
+        };
         if context.json() {
             context.value(&json!({ "function": function, "answer": answer }))?;
         } else {
@@ -214,11 +247,29 @@ impl One {
     }
 }
 
-fn state(schedule: &GetScheduleOutput) -> &str {
+/// Says which alarms page again, or do not page.
+fn tell(context: &mut Context<'_>, watching: &Watching, enabled: bool) -> Result<(), Error> {
+    let names = watching.names.join(", ");
+    match (watching.names.is_empty(), enabled) {
+        (true, _) => context.line("no alarm watches its function"),
+        (false, false) => context.line(format_args!("until it is resumed, these alarms page nobody: {names}")),
+        (false, true) => {
+            context.line(format_args!("these alarms page again: {names}"))?;
+            if !watching.ringing.is_empty() {
+                // CloudWatch tells only about changes, so an alarm that rang during the pause stays silent until it has ended.
+                let ringing = watching.ringing.join(", ");
+                context.line(format_args!("these alarms still ring; CloudWatch reports them again only after they have been OK: {ringing}. `ichidoctl schedules run` may end them sooner"))?;
+            }
+            Ok(())
+        }
+    }
+}
+
+pub(super) fn state(schedule: &GetScheduleOutput) -> &str {
     schedule.state().map_or("ENABLED", ScheduleState::as_str)
 }
 
-fn function(schedule: &GetScheduleOutput) -> String {
+pub(super) fn function(schedule: &GetScheduleOutput) -> String {
     let arn = schedule.target().map(|target| target.arn().to_owned()).unwrap_or_default();
     template::function_name(&Value::from(arn))
 }

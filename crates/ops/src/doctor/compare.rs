@@ -60,6 +60,20 @@ pub(super) fn place_independent(text: &str) -> String {
     parts.join(":")
 }
 
+/// An ARN of a template with the partition, the region and the account of `like`, an ARN of the environment.
+pub(super) fn placed(arn: &str, like: &str) -> String {
+    let (mut parts, like): (Vec<&str>, Vec<&str>) = (arn.splitn(6, ':').collect(), like.splitn(6, ':').collect());
+    if parts.len() < 6 || like.len() < 6 || parts[0] != "arn" {
+        return arn.to_owned();
+    }
+    for place in [1, 3, 4] {
+        if !parts[place].is_empty() {
+            parts[place] = like[place];
+        }
+    }
+    parts.join(":")
+}
+
 /// Whether a text fits a pattern with `*`.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
@@ -128,6 +142,14 @@ mod tests {
         let there = "arn:aws-cn:sqs:cn-north-1:123456789012:slack-files-failures";
         assert_eq!(place_independent(there), "arn:aws:sqs:ap-northeast-1:000000000000:slack-files-failures");
         assert_eq!(place_independent("slack-events:live"), "slack-events:live");
+    }
+
+    #[test]
+    fn an_arn_of_a_template_is_placed_in_the_account_of_another() {
+        let like = "arn:aws-cn:lambda:cn-north-1:123456789012:function:slack-files:live";
+        let wanted = "arn:aws-cn:sqs:cn-north-1:123456789012:slack-files-failures";
+        assert_eq!(placed("arn:aws:sqs:ap-northeast-1:000000000000:slack-files-failures", like), wanted);
+        assert_eq!(placed("slack-files-failures", like), "slack-files-failures");
     }
 
     #[test]

@@ -2,24 +2,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use aws_sdk_cloudwatch::types::MetricAlarm;
 use aws_sdk_dynamodb::types::{AttributeDefinition, KeySchemaElement};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use template::Template;
 
 use super::compare::{ANYTHING, differences, statement, unknowns_are_anything};
+use super::mend::Mend;
+use super::secrets::secret_findings;
 use super::{Finding, KEY_WARNING_DAYS};
-use crate::context::Context;
+use crate::context::{Context, Error};
 use crate::infra::Described;
-use crate::outside::error::message;
-use crate::rollout::alias::{LIVE, Standing};
+use crate::outside::error::{NO_CREDENTIALS, message};
+use crate::rollout::alias::{DEPLOYED, LIVE, Standing};
 use crate::rollout::cloud::Cloud;
 
-/// How many names SSM and CloudWatch are asked for per call.
+/// How many names CloudWatch is asked for per call.
 const NAMES_PER_CALL: usize = 10;
-/// The statement that a deployment adds to a role that reads a secret of Secrets Manager.
-const ADDED: &str = "SecretsManager";
+/// The statements that a deployment adds to a role: for a secret in Secrets Manager, and for a secret that the environment's own key encrypts.
+const ADDED: [&str; 2] = ["SecretsManager", "SecretsKey"];
 const SECONDS_PER_DAY: i64 = 86_400;
+/// What one call can change of a table.
+const SETTABLE: [&str; 2] = ["DeletionProtectionEnabled", "BillingMode"];
 
 /// The clients of the services that are asked.
 #[derive(Debug)]
@@ -29,28 +34,38 @@ pub(crate) struct Places {
     pub cloudwatch: aws_sdk_cloudwatch::Client,
     pub scheduler: aws_sdk_scheduler::Client,
     pub ssm: aws_sdk_ssm::Client,
-    /// `None` on the local platform, which has no IAM.
-    pub iam: Option<aws_sdk_iam::Client>,
+    pub secretsmanager: aws_sdk_secretsmanager::Client,
+    /// What the local platform does not have; `None` there.
+    pub account: Option<OfAccount>,
+}
+
+/// The clients of the services that only an account has.
+#[derive(Debug)]
+pub(crate) struct OfAccount {
+    pub iam: aws_sdk_iam::Client,
+    pub logs: aws_sdk_cloudwatchlogs::Client,
 }
 
 impl Places {
-    pub(crate) fn of(context: &Context<'_>, with_iam: bool) -> Self {
+    pub(crate) fn of(context: &Context<'_>, described: &Described) -> Self {
         Places {
             dynamodb: context.aws.dynamodb(),
             lambda: context.aws.lambda(),
             cloudwatch: context.cloudwatch(),
             scheduler: context.scheduler(),
             ssm: context.aws.ssm(),
-            iam: with_iam.then(|| aws_sdk_iam::Client::new(context.aws.config())),
+            secretsmanager: aws_sdk_secretsmanager::Client::new(context.aws.config()),
+            account: (!described.on_local_platform())
+                .then(|| OfAccount { iam: aws_sdk_iam::Client::new(context.aws.config()), logs: context.logs() }),
         }
     }
 }
 
 /// Checks everything, in the order of the templates.
-pub(crate) async fn look(places: &Places, described: &Described, now: Timestamp) -> Vec<Finding> {
+pub(crate) async fn look(places: &Places, described: &Described, now: Timestamp) -> Result<Vec<Finding>, Error> {
     let mut found = Vec::new();
-    let roles = match &places.iam {
-        Some(iam) => Some(roles(iam, &format!("ichido-{}-", described.settings.name)).await),
+    let roles = match &places.account {
+        Some(OfAccount { iam, .. }) => Some(roles(iam, &format!("ichido-{}-", described.settings.name)).await),
         None => None,
     };
     // The outputs of shared.yaml are parameters of the other templates. Only AWS knows their values.
@@ -67,8 +82,18 @@ pub(crate) async fn look(places: &Places, described: &Described, now: Timestamp)
             found.push(alias_finding(places, &function.name).await);
         }
         found.extend(alarm_findings(places, template, &outputs).await);
-        found.extend(secret_findings(places, template).await);
-        if let Some(iam) = &places.iam {
+        found.extend(secret_findings(&places.ssm, &places.secretsmanager, template).await);
+        if let Some(OfAccount { iam, logs }) = &places.account {
+            for function in template.functions() {
+                found.push(concurrency_finding(places, described, &function.name).await);
+            }
+            for (_, group) in template.of_kind("AWS::Logs::LogGroup") {
+                // The name of one group has an id in it that only AWS knows.
+                let unknown = |name: &str| template.resources.keys().any(|id| name.contains(&format!("{id}.")));
+                if !group["LogGroupName"].as_str().is_none_or(unknown) {
+                    found.extend(retention_finding(logs, group).await);
+                }
+            }
             for (id, role) in template.of_kind("AWS::IAM::Role") {
                 found.push(role_finding(iam, roles.as_ref(), id, &anything(template, &outputs, role)).await);
             }
@@ -78,7 +103,11 @@ pub(crate) async fn look(places: &Places, described: &Described, now: Timestamp)
         }
         found.extend(key_finding(template, now));
     }
-    found
+    // Without credentials nothing was asked, so nothing is known about what is deployed.
+    if found.iter().any(|finding| finding.notes.iter().any(|note| note == NO_CREDENTIALS)) {
+        return Err(Error::Refused(NO_CREDENTIALS.to_owned()));
+    }
+    Ok(found)
 }
 
 /// The properties of a resource, with [`ANYTHING`] for the values that only AWS knows.
@@ -126,7 +155,19 @@ async fn table_findings(places: &Places, properties: &Value) -> Vec<Finding> {
         "DeletionProtectionEnabled": table.deletion_protection_enabled().unwrap_or(false),
         "BillingMode": billing.map(|billing| billing.as_str()),
     });
-    found.push(Finding::of("table", name, differences(&expected, &actual)));
+    let (settable, fixed): (Vec<String>, Vec<String>) = differences(&expected, &actual)
+        .into_iter()
+        .partition(|said| SETTABLE.iter().any(|property| said.starts_with(&format!("{property} "))));
+    if settable.is_empty() || !fixed.is_empty() {
+        found.push(Finding::of("table", name, fixed));
+    }
+    if !settable.is_empty() {
+        found.push(Finding::of("table", name, settable).mended_by(Mend::Table {
+            name: name.to_owned(),
+            protection,
+            billing: properties["BillingMode"].as_str().map(str::to_owned),
+        }));
+    }
 
     let wanted = properties["GlobalSecondaryIndexes"].as_array().cloned().unwrap_or_default();
     for index in &wanted {
@@ -181,7 +222,8 @@ async fn ttl_finding(places: &Places, table: &str, attribute: &str) -> Finding {
                 "AttributeName": there.and_then(|ttl| ttl.attribute_name()),
                 "Status": if on { "ENABLED" } else { status },
             });
-            Finding::of("ttl", table, differences(&expected, &actual))
+            let mend = Mend::Ttl { table: table.to_owned(), attribute: attribute.to_owned() };
+            Finding::of("ttl", table, differences(&expected, &actual)).mended_by(mend)
         }
     }
 }
@@ -195,7 +237,9 @@ async fn recovery_finding(places: &Places, table: &str) -> Finding {
                 .and_then(|backups| backups.point_in_time_recovery_description())
                 .and_then(|recovery| recovery.point_in_time_recovery_status());
             let actual = json!({"PointInTimeRecovery": recovery.map_or("DISABLED", |status| status.as_str())});
-            Finding::of("recovery", table, differences(&json!({"PointInTimeRecovery": "ENABLED"}), &actual))
+            let expected = json!({"PointInTimeRecovery": "ENABLED"});
+            let mend = Mend::Recovery { table: table.to_owned() };
+            Finding::of("recovery", table, differences(&expected, &actual)).mended_by(mend)
         }
     }
 }
@@ -224,10 +268,13 @@ async fn schedule_finding(places: &Places, properties: &Value) -> Finding {
     let mut expected = json!({
         "ScheduleExpression": properties["ScheduleExpression"],
         "State": state,
-        "Target": {"Arn": target["Arn"]},
+        "EndDate": "none",
+        "Target": {"Arn": target["Arn"], "Input": target["Input"].as_str().unwrap_or_default()},
     });
-    if let Some(policy) = target.get("RetryPolicy") {
-        expected["Target"]["RetryPolicy"] = policy.clone();
+    for part in ["RetryPolicy", "DeadLetterConfig"] {
+        if let Some(wanted) = target.get(part) {
+            expected["Target"][part] = wanted.clone();
+        }
     }
     if let Some(zone) = properties.get("ScheduleExpressionTimezone") {
         expected["ScheduleExpressionTimezone"] = zone.clone();
@@ -238,15 +285,50 @@ async fn schedule_finding(places: &Places, properties: &Value) -> Finding {
         "ScheduleExpression": answer.schedule_expression(),
         "ScheduleExpressionTimezone": answer.schedule_expression_timezone(),
         "State": answer.state().map(|state| state.as_str()),
+        "EndDate": answer.end_date().map_or_else(|| "none".to_owned(), ToString::to_string),
         "Target": {
             "Arn": there.map(|target| target.arn()),
+            "Input": there.and_then(|target| target.input()).unwrap_or_default(),
             "RetryPolicy": {
                 "MaximumRetryAttempts": retry.and_then(|retry| retry.maximum_retry_attempts()),
                 "MaximumEventAgeInSeconds": retry.and_then(|retry| retry.maximum_event_age_in_seconds()),
             },
+            "DeadLetterConfig": {"Arn": there.and_then(|target| target.dead_letter_config()?.arn())},
         },
     });
-    Finding::of("schedule", name, differences(&expected, &actual))
+    Finding::of("schedule", name, differences(&expected, &actual)).mended_by(Mend::Schedule(properties.clone()))
+}
+
+async fn concurrency_finding(places: &Places, described: &Described, function: &str) -> Finding {
+    let short = function.strip_suffix(described.settings.suffix.as_str()).unwrap_or(function);
+    let reserved = described.settings.reserved_concurrency.get(short).copied();
+    match places.lambda.get_function_concurrency().function_name(function).send().await {
+        Err(error) => Finding::wrong("concurrency", function, message(&error)),
+        Ok(answer) => {
+            let said = |reserved: Option<i32>| reserved.map_or_else(|| "not reserved".to_owned(), |n| n.to_string());
+            let expected = json!({"reserved concurrency": said(reserved)});
+            let actual = json!({"reserved concurrency": said(answer.reserved_concurrent_executions())});
+            let mend = Mend::Concurrency { function: function.to_owned(), reserved };
+            Finding::of("concurrency", function, differences(&expected, &actual)).mended_by(mend)
+        }
+    }
+}
+
+async fn retention_finding(logs: &aws_sdk_cloudwatchlogs::Client, properties: &Value) -> Option<Finding> {
+    let name = properties["LogGroupName"].as_str()?;
+    let days =
+        properties["RetentionInDays"].as_i64().or_else(|| properties["RetentionInDays"].as_str()?.parse().ok())?;
+    Some(match logs.describe_log_groups().log_group_name_prefix(name).send().await {
+        Err(error) => Finding::wrong("logs", name, message(&error)),
+        Ok(answer) => match answer.log_groups().iter().find(|group| group.log_group_name() == Some(name)) {
+            None => Finding::wrong("logs", name, "it does not exist"),
+            Some(group) => {
+                let actual = json!({"RetentionInDays": group.retention_in_days()});
+                let mend = Mend::Retention { group: name.to_owned(), days: i32::try_from(days).ok()? };
+                Finding::of("logs", name, differences(&json!({"RetentionInDays": days}), &actual)).mended_by(mend)
+            }
+        },
+    })
 }
 
 async fn alias_finding(places: &Places, function: &str) -> Finding {
@@ -258,19 +340,20 @@ async fn alias_finding(places: &Places, function: &str) -> Finding {
         tick: std::time::Duration::ZERO,
     };
     let name = format!("{function}:{LIVE}");
-    let (alias, newest) = futures::join!(cloud.alias(), cloud.newest());
-    let (alias, newest) = match (alias, newest) {
-        (Ok(Some(alias)), Ok(newest)) => (alias, newest),
+    let (alias, deployed) = futures::join!(cloud.alias(), cloud.deployed());
+    let (alias, deployed) = match (alias, deployed) {
+        (Ok(Some(alias)), Ok(Some(deployed))) => (alias, deployed),
+        (Ok(Some(_)), Ok(None)) => {
+            let unfinished = format!("there is no alias {DEPLOYED}, so no deployment has finished; repeat make deploy");
+            return Finding::wrong("alias", name, unfinished);
+        }
         (Ok(None), _) => return Finding::wrong("alias", name, "it does not exist"),
         (Err(error), _) | (_, Err(error)) => return Finding::wrong("alias", name, error.to_string()),
     };
     match Standing::of(&alias) {
         Standing::Settled { live, .. } => {
             let found = Finding::well("alias", name).noted(format!("version {live}"));
-            match newest {
-                Some(newest) if newest > live => found.noted(format!("version {newest} waits for a rollout")),
-                _ => found,
-            }
+            if deployed == live { found } else { found.noted(format!("version {deployed} waits for a rollout")) }
         }
         Standing::Moving { old, new, percent, .. } => Finding::wrong(
             "alias",
@@ -307,7 +390,7 @@ async fn alarm_findings(places: &Places, template: &Template, outputs: &BTreeSet
         for (alarm, name) in some.iter().zip(names) {
             let there = answer.metric_alarms().iter().find(|there| there.alarm_name() == Some(&name));
             found.push(match there {
-                None => Finding::wrong("alarm", name, "it does not exist"),
+                None => Finding::wrong("alarm", name, "it does not exist").mended_by(Mend::Alarm(alarm.clone())),
                 Some(there) => alarm_finding(alarm, name, there),
             });
         }
@@ -315,7 +398,15 @@ async fn alarm_findings(places: &Places, template: &Template, outputs: &BTreeSet
     found
 }
 
-fn alarm_finding(wanted: &Value, name: String, there: &aws_sdk_cloudwatch::types::MetricAlarm) -> Finding {
+fn alarm_finding(wanted: &Value, name: String, there: &MetricAlarm) -> Finding {
+    let found = Finding::of("alarm", name, alarm_differences(wanted, there)).mended_by(Mend::Alarm(wanted.clone()));
+    // A ringing alarm is not a difference from the template.
+    let rings = there.state_value().is_some_and(|state| state.as_str() == "ALARM");
+    if rings { found.noted("it is RINGING") } else { found }
+}
+
+/// What an alarm has that its template does not say.
+pub(super) fn alarm_differences(wanted: &Value, there: &MetricAlarm) -> Vec<String> {
     const COMPARED: [&str; 11] = [
         "Namespace",
         "MetricName",
@@ -333,6 +424,7 @@ fn alarm_finding(wanted: &Value, name: String, there: &aws_sdk_cloudwatch::types
         .iter()
         .filter_map(|property| wanted.get(*property).map(|value| ((*property).to_owned(), value.clone())))
         .collect();
+    expected.insert("ActionsEnabled".to_owned(), Value::from(wanted["ActionsEnabled"] != false));
     // Only AWS knows whom an alarm notifies. Whether it notifies anybody can be compared.
     let notifies = |actions: &Value| actions.as_array().is_some_and(|actions| !actions.is_empty());
     expected.insert("notifies somebody".to_owned(), Value::from(notifies(&wanted["AlarmActions"])));
@@ -349,53 +441,13 @@ fn alarm_finding(wanted: &Value, name: String, there: &aws_sdk_cloudwatch::types
         "ComparisonOperator": there.comparison_operator().map(|operator| operator.as_str()),
         "Threshold": there.threshold(),
         "TreatMissingData": there.treat_missing_data(),
-        "notifies somebody": there.actions_enabled().unwrap_or(true) && !there.alarm_actions().is_empty(),
+        "ActionsEnabled": there.actions_enabled().unwrap_or(true),
+        "notifies somebody": !there.alarm_actions().is_empty(),
     });
-    let found = Finding::of("alarm", name, differences(&Value::Object(expected), &actual));
-    // A ringing alarm is not a difference from the template.
-    let rings = there.state_value().is_some_and(|state| state.as_str() == "ALARM");
-    if rings { found.noted("it is RINGING") } else { found }
+    differences(&Value::Object(expected), &actual)
 }
 
-// ------------------------------------------------------------------------------------------------------- secrets, permissions
-
-async fn secret_findings(places: &Places, template: &Template) -> Vec<Finding> {
-    let names: BTreeSet<&str> = template
-        .parameters
-        .iter()
-        .filter(|(parameter, _)| parameter.ends_with("Parameter"))
-        .filter_map(|(_, name)| name.as_str())
-        .collect();
-    let names: Vec<&str> = names.into_iter().collect();
-    let mut found = Vec::new();
-    for some in names.chunks(NAMES_PER_CALL) {
-        let asked = some.iter().map(|name| (*name).to_owned()).collect();
-        // Without decryption: only whether it exists is asked.
-        let answer = places.ssm.get_parameters().set_names(Some(asked)).with_decryption(false).send().await;
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => {
-                found.extend(some.iter().map(|name| Finding::wrong("secret", *name, message(&error))));
-                continue;
-            }
-        };
-        for name in some {
-            let short = name.strip_prefix(function::aws::SECRETS_MANAGER);
-            let there = answer.parameters().iter().find(|there| there.name() == Some(name) || there.name() == short);
-            let kind = there.and_then(|there| there.r#type()).map(|kind| kind.as_str());
-            found.push(match (there, kind) {
-                (None, _) => Finding::wrong("secret", *name, "it does not exist; `make secrets` sets it"),
-                (Some(_), Some("SecureString") | None) => Finding::well("secret", *name),
-                (Some(_), Some(kind)) => Finding::wrong(
-                    "secret",
-                    *name,
-                    format!("it is stored in plain text, as a {kind}; set it again with `make secrets`"),
-                ),
-            });
-        }
-    }
-    found
-}
+// ---------------------------------------------------------------------------------------------------------------- permissions
 
 /// The names of this environment's roles, or why they cannot be listed.
 async fn roles(iam: &aws_sdk_iam::Client, prefix: &str) -> Result<Vec<String>, String> {
@@ -436,7 +488,11 @@ async fn role_finding(
                 let document: Value =
                     serde_json::from_str(&function::http::decode(answer.policy_document(), false)).unwrap_or_default();
                 let there = document["Statement"].as_array().cloned().unwrap_or_default();
-                let there = there.iter().filter(|each| each["Sid"] != ADDED).map(statement).collect::<Vec<_>>();
+                let there = there
+                    .iter()
+                    .filter(|each| !ADDED.iter().any(|added| each["Sid"] == *added))
+                    .map(statement)
+                    .collect::<Vec<_>>();
                 let statements = statements.as_array().into_iter().flatten().map(statement).collect::<Vec<_>>();
                 problems.extend(differences(&json!({*name: statements}), &json!({*name: there})));
             }

@@ -15,7 +15,7 @@ pub(crate) const MOST_LINES: usize = 1_000;
 const MOST_PAGES: usize = 50;
 
 /// Fields that a line for people leaves out: it shows them already, or they tell an operator nothing.
-const LEFT_OUT: [&str; 11] = [
+const LEFT_OUT: [&str; 10] = [
     "timestamp",
     "level",
     "message",
@@ -26,7 +26,6 @@ const LEFT_OUT: [&str; 11] = [
     "strength",
     "dynamodbLatency",
     "fallbackMode",
-    "storeLatency",
 ];
 
 /// A log line.
@@ -110,7 +109,7 @@ async fn of_group(context: &Context<'_>, group: &str, pattern: &str, start: Time
         };
         for event in page.events.unwrap_or_default() {
             let fields: Value = event.message().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-            if fields.is_object() && fields.get("_aws").is_none() {
+            if fields.is_object() && fields.get("FunctionName").is_none() {
                 let at =
                     Timestamp::from_millis(event.timestamp().and_then(|at| at.try_into().ok()).unwrap_or_default());
                 lines.push(Line { at, fields });

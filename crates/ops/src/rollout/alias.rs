@@ -12,6 +12,9 @@ use serde::Serialize;
 
 /// The alias that everything calls.
 pub const LIVE: &str = "live";
+/// The alias that names what the last successful deployment published: what a rollout moves `live` to. Only `make deploy`
+/// writes it (infra/cli/publish.ts).
+pub const DEPLOYED: &str = "deployed";
 /// All traffic, in percent.
 pub const ALL: u8 = 100;
 /// How long a description may be in Lambda.

@@ -15,7 +15,7 @@ use aws_sdk_lambda::types::AliasRoutingConfiguration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::alias::{Alias, Change, LIVE, Version};
+use super::alias::{Alias, Change, DEPLOYED, LIVE, Version};
 use super::drive::{AlarmState, Hands, Sight};
 use super::machine::{Looked, Observation};
 use crate::outside::error::message;
@@ -47,7 +47,16 @@ pub(crate) struct Cloud {
 impl Cloud {
     /// The alias `live`; `None` if there is no such function or alias.
     pub(crate) async fn alias(&self) -> Result<Option<Alias>, Error> {
-        match self.get_alias().await {
+        self.find_alias(LIVE).await
+    }
+
+    /// The version that the last deployment published; `None` if no deployment has finished.
+    pub(crate) async fn deployed(&self) -> Result<Option<Version>, Error> {
+        Ok(self.find_alias(DEPLOYED).await?.map(|alias| alias.version))
+    }
+
+    async fn find_alias(&self, name: &str) -> Result<Option<Alias>, Error> {
+        match self.get_alias(name).await {
             Ok(alias) => Ok(Some(alias)),
             Err(Failure::Missing) => Ok(None),
             Err(Failure::Never(error) | Failure::Unclear(error)) => Err(Error(error)),
@@ -55,21 +64,8 @@ impl Cloud {
         }
     }
 
-    /// The newest published version.
-    pub(crate) async fn newest(&self) -> Result<Option<Version>, Error> {
-        let mut newest = None;
-        let mut pages =
-            self.lambda.list_versions_by_function().function_name(&self.function).into_paginator().items().send();
-        while let Some(version) = pages.next().await {
-            let version = version.map_err(|error| Error(message(&error)))?;
-            // `$LATEST` is not a version and does not parse.
-            newest = newest.max(version.version().and_then(|text| text.parse().ok()));
-        }
-        Ok(newest)
-    }
-
-    async fn get_alias(&self) -> Result<Alias, Failure> {
-        let call = self.lambda.get_alias().function_name(&self.function).name(LIVE).send();
+    async fn get_alias(&self, name: &str) -> Result<Alias, Failure> {
+        let call = self.lambda.get_alias().function_name(&self.function).name(name).send();
         let answer = limited(CALL_TIMEOUT, call).await?;
         of_get(&answer)
     }
@@ -130,7 +126,7 @@ impl Hands for Cloud {
     }
 
     async fn read(&self) -> Observation {
-        match self.get_alias().await {
+        match self.get_alias(LIVE).await {
             Ok(alias) => Observation::Alias(alias),
             Err(failure) => failure.seen(),
         }
@@ -276,7 +272,7 @@ fn alias(
     revision: Option<&str>,
 ) -> Result<Alias, Failure> {
     let parse = |text: &str| {
-        let unpublished = |_| Failure::Never(format!("{LIVE} points at {text}, which is not a published version"));
+        let unpublished = |_| Failure::Never(format!("the alias points at {text}, which is not a published version"));
         text.parse::<Version>().map_err(unpublished)
     };
     let weights = routing.and_then(|routing| routing.additional_version_weights());

@@ -47,31 +47,25 @@ pub(crate) async fn item(
     to: Option<Version>,
 ) -> Result<Item, Error> {
     let cloud = cloud(&context.aws, context.cloudwatch(), function, &watch, tick);
-    let (alias, newest) = futures::join!(cloud.alias(), cloud.newest());
+    let (alias, deployed) = futures::join!(cloud.alias(), cloud.deployed());
     let unreadable = |error| {
-        failed(
-            format!(
-                "the versions of {function} could not be read; check the permissions lambda:GetAlias and lambda:ListVersionsByFunction"
-            ),
-            error,
-        )
+        failed(format!("the aliases of {function} could not be read; check the permission lambda:GetAlias"), error)
     };
     let missing = || Error::Refused(format!("{function} has no alias {LIVE}: deploy it first (make deploy)"));
     let alias = alias.map_err(unreadable)?.ok_or_else(missing)?;
-    let newest = newest.map_err(unreadable)?.ok_or_else(missing)?;
-    Ok(Item::new(function, &alias, to.unwrap_or(newest), watch))
+    let deployed = deployed.map_err(unreadable)?;
+    Ok(Item::new(function, &alias, to.or(deployed), watch))
 }
 
 /// Runs one machine per function, all at once, and shows what happens.
 pub(crate) async fn move_all(
     context: &mut Context<'_>,
-    items: &[&Item],
+    items: Vec<(&Item, Goal)>,
     pace: &Pace,
-    goal: impl Fn(&Item) -> Goal,
 ) -> Result<Ended, Error> {
-    let work = items.iter().map(|item| {
+    let work = items.into_iter().map(|(item, goal)| {
         let hands = cloud(&context.aws, context.cloudwatch(), &item.function, &item.watch, pace.tick);
-        let machine = (goal(item), pace.settings(&item.watch));
+        let machine = (goal, pace.settings(&item.watch));
         (item.function.clone(), machine, hands)
     });
     let work = work.collect();

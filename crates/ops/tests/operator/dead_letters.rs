@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::support::client::{answer, eventually, http};
+use crate::support::client::{answer, aws, eventually, http};
 use crate::support::ctl::{ctl, platform, tidy};
 use crate::support::process::Local;
 use crate::support::{given_up, slack};
@@ -93,14 +93,21 @@ async fn a_reply_whose_answer_was_lost_is_not_made_again_by_a_redrive() {
 #[tokio::test]
 async fn a_function_that_is_down_does_not_hide_what_its_queue_holds() {
     let local = platform(&[]);
+    let record = json!({
+        "version": "1.0", "timestamp": "2026-11-17T04:00:00.000Z",
+        "requestContext": {
+            "requestId": "11111111-2222-3333-4444-555555555555", "condition": "EventAgeExceeded", "approximateInvokeCount": 0,
+            "functionArn": "arn:aws:lambda:ap-northeast-1:000000000000:function:github-subscriber:live",
+        },
+        "requestPayload": {},
+    });
+    let sqs = aws_sdk_sqs::Client::new(aws(&local.url).config());
+    let url = sqs.get_queue_url().queue_name("github-subscriber-failures").send().await.expect("a queue");
+    let send = sqs.send_message().queue_url(url.queue_url().expect("a URL")).message_body(record.to_string());
+    send.send().await.expect("sent");
     local.put_faults(json!({"dynamodb": {"mode": "down"}})).await;
-    local.invoke("github-subscriber", "Event", json!({})).await;
-    let listed = eventually("the failed run", || async {
-        let listed = ctl(&local, &["dead-letters", "list", "github"]);
-        listed.out.contains("RetriesExhausted").then_some(listed)
-    })
-    .await;
-    assert_eq!(listed.code, Some(1));
+    let listed = ctl(&local, &["dead-letters", "list", "github"]);
+    assert_eq!((listed.code, listed.out.contains("EventAgeExceeded")), (Some(1), true), "{listed:?}");
     assert!(
         listed.out.contains("there may be more dead letters: github-subscriber answered DeadLetters"),
         "{listed:?}"
@@ -137,7 +144,8 @@ async fn refused_entry(local: &Local) -> String {
     let (status, _) = answer(http().post(format!("{}/feeds/sample/github", local.url))).await;
     assert!(status.is_success());
     local.put_faults(json!({"mastodon": {"mode": "refuse", "status": 422}})).await;
-    assert_eq!(ctl(local, &["schedules", "run", "github-subscriber"]).code, Some(0));
+    let ran = ctl(local, &["schedules", "run", "github-subscriber"]);
+    assert_eq!((ran.code, ran.out.contains("answered DeadLetters")), (Some(1), true), "{ran:?}");
     let all = ids(local, "github");
     assert_eq!(all.len(), 1, "{all:?}");
     all[0].clone()

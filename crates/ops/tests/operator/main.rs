@@ -2,10 +2,14 @@
 //! same AWS calls as AWS. What is printed is kept as snapshots; times, ages and made-up ids are replaced first.
 
 mod dead_letters;
+mod feeds;
 mod keys;
+mod mend;
+mod restore;
 mod rollouts;
 mod runbooks;
 mod schedules;
+mod secrets;
 #[path = "../support/mod.rs"]
 mod support;
 mod trace;

@@ -17,15 +17,15 @@ async fn the_doctor_finds_the_platform_as_the_templates_say_and_names_what_is_no
     let well = ctl(&local, &["doctor"]);
     assert_eq!(well.code, Some(0), "{well:?}");
     assert_snapshot!(uncounted(&ctl(&local, &["doctor", "--bad"])), @r"
-    roles and permissions were not checked: the local platform has no IAM
+    roles, permissions, reserved concurrency and log groups are not checked on the local platform
     all [n] checks agree with the templates
     exit code 0
     ");
-    assert_eq!(ctl(&local, &["schedules", "pause", "github-feed-subscriber-schedule"]).code, Some(0));
+    assert_eq!(ctl(&local, &["schedules", "rate", "github-feed-subscriber-schedule", "1 hour"]).code, Some(0));
     assert_snapshot!(uncounted(&ctl(&local, &["doctor", "--bad"])), @r"
-    BAD schedule  github-feed-subscriber-schedule  State is DISABLED, the template says ENABLED
-    roles and permissions were not checked: the local platform has no IAM
-    1 of [n] checks failed; make deploy ENV=local deploys what is new in the templates, and what was changed by hand is changed back by hand
+    BAD schedule  github-feed-subscriber-schedule  ScheduleExpression is rate(1 hour), the template says rate(5 minutes)
+    roles, permissions, reserved concurrency and log groups are not checked on the local platform
+    1 of [n] checks failed; make deploy ENV=local deploys what is new in the templates, and `ichidoctl mend` sets back what was changed by hand
     exit code 1
     ");
     assert_snapshot!(ctl(&local, &["doctor", "--bad", "--json"]).tidy(), @r#"
@@ -35,7 +35,7 @@ async fn the_doctor_finds_the_platform_as_the_templates_say_and_names_what_is_no
       "name": "github-feed-subscriber-schedule",
       "ok": false,
       "notes": [
-      "State is DISABLED, the template says ENABLED"
+      "ScheduleExpression is rate(1 hour), the template says rate(5 minutes)"
       ]
       }
     ]
@@ -51,7 +51,7 @@ async fn on_the_platform_there_is_nothing_to_roll_out() {
     exit code 0
     ");
     assert_snapshot!(ctl(&local, &["rollout"]).tidy(), @r"
-    nothing to do: the newest version of every function has all traffic
+    nothing to do: what was deployed last has all traffic
     exit code 0
     ");
     assert_snapshot!(ctl(&local, &["rollout", "--abort"]).tidy(), @r"
@@ -64,5 +64,5 @@ async fn on_the_platform_there_is_nothing_to_roll_out() {
     assert_eq!(back.code, Some(2));
     assert_snapshot!(back.err, @"ichidoctl: found no rollout to roll back; choose a version yourself with --function NAME --to VERSION");
     let unknown = ctl(&local, &["rollback", "--function", "slack"]);
-    assert_snapshot!(unknown.err, @"ichidoctl: there is no function slack; the functions are slack-events, slack-files, github-notifier, github-subscriber, hatebu-notifier, hatebu-subscriber, tokens-api, mesh-resolver");
+    assert_snapshot!(unknown.err, @"ichidoctl: there is no function slack; the functions are slack-events, slack-files, feeds-notifier, feeds-subscriber, github-notifier, github-subscriber, hatebu-notifier, hatebu-subscriber, tokens-api, mesh-resolver");
 }

@@ -106,16 +106,15 @@ async fn later(local: &Local, minutes: u64) {
     assert_eq!(answer(request).await.0, StatusCode::OK);
 }
 
-/// The newest datapoint of an alarm.
-async fn newest(local: &Local, alarm: &str) -> f64 {
+/// The datapoints of an alarm, newest first.
+async fn datapoints(local: &Local, alarm: &str) -> Vec<f64> {
     let alarms = local.get("/_local/alarms").await;
-    let found =
-        alarms.as_array().expect("alarms").iter().find(|each| each["name"] == alarm).expect("the alarm").clone();
-    found["datapoints"][0].as_f64().unwrap_or(0.0)
+    let found = alarms.as_array().expect("alarms").iter().find(|each| each["name"] == alarm).expect("the alarm");
+    found["datapoints"].as_array().expect("datapoints").iter().map(|value| value.as_f64().unwrap_or(0.0)).collect()
 }
 
 #[tokio::test]
-async fn store_down() {
+async fn a_store_that_is_down_rings_until_it_is_back_as_its_page_says() {
     let local = platform(&[]);
     let alarm = "slack-fallback-active";
     assert_eq!(state(&local, alarm).await, StateValue::Ok);
@@ -140,7 +139,7 @@ async fn store_down() {
 }
 
 #[tokio::test]
-async fn destination_refusing_and_the_dead_letters_that_follow() {
+async fn a_destination_that_refuses_and_its_dead_letters_ring_until_the_page_is_carried_out() {
     let local = platform(&[]);
     let (errors, dead_letters) = ("slack-files-errors", "slack-files-dead-letters");
     local.put_faults(json!({"slack": {"mode": "refuse", "status": 503}})).await;
@@ -172,30 +171,33 @@ async fn destination_refusing_and_the_dead_letters_that_follow() {
 }
 
 #[tokio::test]
-async fn dead_letters_of_a_feed() {
+async fn dead_letters_of_a_feed_ring_until_the_page_is_carried_out() {
     let local = platform(&[("GITHUB_SUBSCRIBER__DEAD_AFTER", "1")]);
-    let (alarm, page, feed) = ("github-feed-dead-letters", "feed-dead-letters", ("FEED", "github"));
+    let (alarm, page, feed) = ("github-feed-subscriber-errors", "feed-subscriber-errors", ("FEED", "github"));
     let run = || ctl(&local, &["schedules", "run", "github-subscriber"]);
     assert_eq!(run().code, Some(0), "the first read posts nothing");
     assert!(answer(http().post(format!("{}/feeds/sample/github", local.url))).await.0.is_success());
     local.put_faults(json!({"mastodon": {"mode": "refuse", "status": 422}})).await;
-    assert_eq!(run().code, Some(0));
+    for period in 0..3 {
+        assert_ne!(state(&local, alarm).await, StateValue::Alarm, "{period} failed runs page nobody");
+        later(&local, 5).await;
+        assert_eq!(run().code, Some(1), "the run did its work, and somebody has to look");
+    }
     assert_eq!(state(&local, alarm).await, StateValue::Alarm);
-    carry_out(&local, page, "How to look", &[feed]);
-    let letters = ctl(&local, &["dead-letters", "list", "github", "--json"]).json();
-    let id = letters["deadLetters"][0]["id"].as_str().expect("an id").to_owned();
+    let looked = carry_out(&local, page, "How to look", &[feed]);
+    assert!(looked[0].out.contains("DeadLetters"), "the page leads to the cause: {looked:?}");
     local.put_faults(json!({})).await;
-    carry_out(&local, page, "What to do", &[feed, ("ID", &id)]);
+    carry_out(&local, page, "What to do", &[feed]);
     let posts = local.get("/_local/outbox?sink=mastodon").await;
     assert_eq!(posts.as_array().map(Vec::len), Some(1), "{posts}");
     let over = carry_out(&local, page, "How to know it is over", &[feed]);
     assert_eq!(over[0].code, Some(0), "{over:?}");
-    later(&local, 15).await;
+    later(&local, 30).await;
     assert_eq!(state(&local, alarm).await, StateValue::Ok);
 }
 
 #[tokio::test]
-async fn silence() {
+async fn a_feed_that_nothing_reads_rings_until_its_page_starts_it() {
     let local = platform(&[]);
     let (alarm, page, feed) = ("github-feed-silence", "feed-silence", ("FEED", "github"));
     assert_eq!(ctl(&local, &["schedules", "run", "github-subscriber"]).code, Some(0));
@@ -212,15 +214,13 @@ async fn silence() {
 }
 
 #[tokio::test]
-async fn processor_failing() {
+async fn a_subscriber_that_fails_rings_until_its_page_is_carried_out() {
     let local = platform(&[]);
     let (alarm, page, feed) = ("github-feed-subscriber-errors", "feed-subscriber-errors", ("FEED", "github"));
     local.put_faults(json!({"dynamodb": {"mode": "down"}})).await;
     for period in 0..3 {
         assert_ne!(state(&local, alarm).await, StateValue::Alarm, "{period} failed runs page nobody");
-        // As the schedule does it.
-        local.invoke("github-subscriber", "Event", json!({})).await;
-        given_up(&local, "github-subscriber-failures", period + 1).await;
+        assert_eq!(ctl(&local, &["schedules", "run", "github-subscriber"]).code, Some(1));
         if period < 2 {
             later(&local, 5).await;
         }
@@ -230,13 +230,12 @@ async fn processor_failing() {
     assert!(looked[0].out.contains("Store"), "the page leads to the cause: {looked:?}");
     local.put_faults(json!({})).await;
     carry_out(&local, page, "What to do", &[feed]);
-    given_up(&local, "github-subscriber-failures", 0).await;
     later(&local, 30).await;
     assert_eq!(state(&local, alarm).await, StateValue::Ok);
 }
 
 #[tokio::test]
-async fn conflict_storm() {
+async fn a_storm_of_conflicts_rings_until_its_page_says_that_it_is_over() {
     const THRESHOLD: f64 = 100.0;
     /// Bounds; a handful of minutes with a few rounds each are enough.
     const MINUTES: usize = 20;
@@ -252,9 +251,9 @@ async fn conflict_storm() {
     }
     local.put_faults(json!({"dynamodb": {"mode": "conflict", "rate": 0.5}})).await;
     let (client, mut key) = (http(), 0);
-    for minute in 0..MINUTES {
+    for _ in 0..MINUTES {
         for _ in 0..ROUNDS {
-            if newest(&local, alarm).await >= THRESHOLD {
+            if datapoints(&local, alarm).await.first().is_some_and(|newest| *newest >= THRESHOLD) {
                 break;
             }
             let transfers = (0..64).map(|_| {
@@ -269,7 +268,9 @@ async fn conflict_storm() {
             futures::future::join_all(transfers).await;
         }
         if state(&local, alarm).await == StateValue::Alarm {
-            assert!(minute >= 2, "two minutes page nobody");
+            // On a slow machine a round of transfers takes minutes of its own, so the minutes are counted where the alarm looks.
+            let storms = datapoints(&local, alarm).await.into_iter().filter(|value| *value >= THRESHOLD).count();
+            assert!(storms >= 3, "two minutes page nobody");
             break;
         }
         later(&local, 1).await;
@@ -325,7 +326,8 @@ fn every_command_in_the_documentation_is_one_that_exists() {
             count += 1;
             let words = words(&command).into_iter().map(|word| match word.as_str() {
                 "ENV" => "dev".to_owned(),
-                "FEED" => "github".to_owned(),
+                "FEED" | "APPLICATION" => "github".to_owned(),
+                "TIME" => "2026-01-31T12:00:00Z".to_owned(),
                 _ => word,
             });
             if let Err(error) = ops::command::Cli::try_parse_from(words) {

@@ -7,6 +7,7 @@ pub(crate) mod ctl;
 #[allow(dead_code, reason = "shared with the platform's own tests, which use all of it")]
 #[path = "../../../local/tests/support/process.rs"]
 pub(crate) mod process;
+#[path = "../../../local/tests/support/slack.rs"]
 pub(crate) mod slack;
 
 use client::eventually;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Document, MAX_DEPTH};
+use super::{Depth, Document};
 use crate::Error;
 use crate::json::{number, plain};
 
@@ -16,24 +16,22 @@ pub(super) fn intrinsic(object: &Map<String, Value>) -> Option<(&str, &Value)> {
 
 impl Document {
     /// A value with all intrinsic functions in it resolved. `None` is `AWS::NoValue`.
-    pub(crate) fn value(&self, value: &Value, at: &str, depth: u32) -> Result<Option<Value>, Error> {
-        if depth > MAX_DEPTH {
-            return Err(Error::not_understood(at, "a circle of references"));
-        }
+    pub(crate) fn value(&self, value: &Value, at: &str, depth: Depth<'_>) -> Result<Option<Value>, Error> {
+        depth.spend(at, 1)?;
         match value {
             Value::Array(items) => {
                 let mut resolved = Vec::with_capacity(items.len());
                 for item in items {
-                    resolved.extend(self.value(item, at, depth + 1)?);
+                    resolved.extend(self.value(item, at, depth.deeper())?);
                 }
                 Ok(Some(Value::Array(resolved)))
             }
             Value::Object(object) => match intrinsic(object) {
-                Some((name, argument)) => self.intrinsic(name, argument, at, depth + 1),
+                Some((name, argument)) => self.intrinsic(name, argument, at, depth.deeper()),
                 None => {
                     let mut resolved = Map::new();
                     for (name, member) in object {
-                        if let Some(member) = self.value(member, at, depth + 1)? {
+                        if let Some(member) = self.value(member, at, depth.deeper())? {
                             resolved.insert(name.clone(), member);
                         }
                     }
@@ -44,7 +42,7 @@ impl Document {
         }
     }
 
-    fn intrinsic(&self, name: &str, argument: &Value, at: &str, depth: u32) -> Result<Option<Value>, Error> {
+    fn intrinsic(&self, name: &str, argument: &Value, at: &str, depth: Depth<'_>) -> Result<Option<Value>, Error> {
         let not_understood = || Error::not_understood(at, format!("{name}: {argument}"));
         match (name, argument) {
             ("Ref", Value::String(id)) if id == "AWS::NoValue" => Ok(None),
@@ -66,7 +64,9 @@ impl Document {
                 [Value::String(between), list] => {
                     let list = self.value(list, at, depth)?;
                     let list = list.as_ref().and_then(Value::as_array).ok_or_else(not_understood)?;
-                    Ok(Some(Value::from(list.iter().map(plain).collect::<Vec<_>>().join(between))))
+                    let joined = list.iter().map(plain).collect::<Vec<_>>().join(between);
+                    depth.spend(at, joined.len())?;
+                    Ok(Some(Value::from(joined)))
                 }
                 _ => Err(not_understood()),
             },
@@ -108,7 +108,7 @@ impl Document {
         }
     }
 
-    fn substitute(&self, text: &str, names: &Map<String, Value>, at: &str, depth: u32) -> Result<Value, Error> {
+    fn substitute(&self, text: &str, names: &Map<String, Value>, at: &str, depth: Depth<'_>) -> Result<Value, Error> {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${") {
@@ -122,6 +122,7 @@ impl Document {
                 out.push('}');
                 continue;
             }
+            let before_value = out.len();
             let value = match names.get(name) {
                 Some(given) => self.value(given, at, depth)?.unwrap_or_default(),
                 None => match name.split_once('.') {
@@ -130,6 +131,7 @@ impl Document {
                 },
             };
             out.push_str(&plain(&value));
+            depth.spend(at, out.len() - before_value)?;
         }
         out.push_str(rest);
         Ok(Value::from(out))

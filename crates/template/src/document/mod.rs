@@ -5,6 +5,7 @@ mod condition;
 mod intrinsic;
 mod reference;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -14,6 +15,39 @@ use crate::{Error, function_name};
 
 /// References nest. Resolving stops at this depth, so that references in a circle end in an error.
 const MAX_DEPTH: u32 = 64;
+/// Resolving one part stops after so many values and bytes of text. Without this, a template of a few lines, each of which refers to the
+/// next one twice, would take hours.
+const MAX_WORK: usize = 256 * 1024;
+
+/// How deep the references are that are being resolved, and what resolving them has taken so far.
+#[derive(Clone, Copy)]
+pub(crate) struct Depth<'a> {
+    depth: u32,
+    work: &'a Cell<usize>,
+}
+
+impl<'a> Depth<'a> {
+    /// The depth of a part of the template that somebody asks for.
+    pub(crate) fn zero(work: &'a Cell<usize>) -> Self {
+        work.set(0);
+        Self { depth: 0, work }
+    }
+
+    fn deeper(self) -> Self {
+        Self { depth: self.depth + 1, ..self }
+    }
+
+    fn spend(self, at: &str, work: usize) -> Result<(), Error> {
+        self.work.set(self.work.get().saturating_add(work));
+        if self.depth > MAX_DEPTH {
+            return Err(Error::not_understood(at, "a circle of references"));
+        }
+        if self.work.get() > MAX_WORK {
+            return Err(Error::not_understood(at, "so many references"));
+        }
+        Ok(())
+    }
+}
 
 /// A template of which only the parts that somebody asks for are resolved.
 #[derive(Clone, Debug)]
@@ -58,7 +92,10 @@ impl Document {
     /// When something in them cannot be resolved.
     pub fn properties(&self, id: &str) -> Result<Value, Error> {
         let properties = &self.text["Resources"][id]["Properties"];
-        Ok(self.value(properties, id, 0)?.filter(|value| !value.is_null()).unwrap_or_else(|| json!({})))
+        Ok(self
+            .value(properties, id, Depth::zero(&Cell::default()))?
+            .filter(|value| !value.is_null())
+            .unwrap_or_else(|| json!({})))
     }
 
     /// Every name that the template has for the function that `reference` (a name or an ARN) refers to: its own name, its
@@ -71,7 +108,7 @@ impl Document {
         let mut names = vec![name.clone()];
         for kind in ["AWS::Lambda::Function", "AWS::Lambda::Alias"] {
             for id in self.of_kind(kind)? {
-                if function_name(&Value::from(self.name(&id, "FunctionName", 0)?)) == name {
+                if function_name(&Value::from(self.name(&id, "FunctionName", Depth::zero(&Cell::default()))?)) == name {
                     names.push(id);
                 }
             }
@@ -82,7 +119,7 @@ impl Document {
     /// Whether the condition of a resource or an output holds.
     pub(crate) fn is_there(&self, id: &str, resource: &Value) -> Result<bool, Error> {
         match resource["Condition"].as_str() {
-            Some(condition) => self.condition(condition, id, 0),
+            Some(condition) => self.condition(condition, id, Depth::zero(&Cell::default())),
             None => Ok(true),
         }
     }
@@ -92,9 +129,9 @@ impl Document {
     }
 
     /// The property that names a resource, or its logical id if it has no such property.
-    fn name(&self, id: &str, property: &str, depth: u32) -> Result<String, Error> {
+    fn name(&self, id: &str, property: &str, depth: Depth<'_>) -> Result<String, Error> {
         let declared = &self.text["Resources"][id]["Properties"][property];
-        let resolved = self.value(declared, id, depth + 1)?;
+        let resolved = self.value(declared, id, depth.deeper())?;
         Ok(resolved.as_ref().and_then(text_of).unwrap_or_else(|| id.to_owned()))
     }
 }

@@ -5,11 +5,11 @@
 
 use serde_json::Value;
 
-use super::Document;
+use super::{Depth, Document};
 use crate::{ACCOUNT, Error, REGION, arn, function_name};
 
 impl Document {
-    pub(crate) fn reference(&self, id: &str, at: &str, depth: u32) -> Result<Value, Error> {
+    pub(crate) fn reference(&self, id: &str, at: &str, depth: Depth<'_>) -> Result<Value, Error> {
         if let Some(value) = self.parameters.get(id) {
             return Ok(value.clone());
         }
@@ -46,7 +46,7 @@ impl Document {
         Ok(Value::from(value))
     }
 
-    pub(crate) fn attribute(&self, id: &str, attribute: &str, at: &str, depth: u32) -> Result<Value, Error> {
+    pub(crate) fn attribute(&self, id: &str, attribute: &str, at: &str, depth: Depth<'_>) -> Result<Value, Error> {
         let value = match (self.kind(id, at)?, attribute) {
             ("AWS::DynamoDB::Table" | "AWS::DynamoDB::GlobalTable", "Arn") => {
                 arn("dynamodb", &format!("table/{}", self.name(id, "TableName", depth)?))
@@ -74,7 +74,7 @@ impl Document {
         Ok(Value::from(value))
     }
 
-    fn alias_arn(&self, id: &str, depth: u32) -> Result<String, Error> {
+    fn alias_arn(&self, id: &str, depth: Depth<'_>) -> Result<String, Error> {
         let function = function_name(&Value::from(self.name(id, "FunctionName", depth)?));
         Ok(format!("{}:{}", function_arn(&function), self.name(id, "Name", depth)?))
     }

@@ -4,6 +4,7 @@
 
 mod alarm;
 mod function;
+mod metric_filter;
 mod queue;
 mod route;
 mod schedule;
@@ -11,6 +12,7 @@ mod table;
 
 pub use alarm::Alarm;
 pub use function::Function;
+pub use metric_filter::MetricFilter;
 pub use queue::Queue;
 pub use route::Route;
 pub use schedule::Schedule;

@@ -2,9 +2,9 @@
 import { el, fill, get, post, on, announce, clock, faults, faultSwitch, trial } from './kit.js';
 
 const SHOWN = 200;
-const STORE_FAULTS = [['', 'healthy'], ['down', 'down'], ['throttle', 'throttled'], ['slow', 'slow'], ['lose_answers', 'loses answers'], ['conflict', 'conflicts']];
+const STORE_FAULTS = [['', 'healthy'], ['down', 'down'], ['throttle', 'throttled'], ['slow', 'slow'], ['lose_answers', 'loses answers'], ['conflict', 'conflicts'], ['denied', 'denies access']];
 const OUTSIDE_FAULTS = [['', 'healthy'], ['refuse', 'refuses'], ['ratelimit', 'rate-limits'], ['hang', 'hangs'], ['accept_then_lose', 'accepts, loses the answer']];
-const NAMES = { dynamodb: 'Store (DynamoDB)', slack: 'Slack', mastodon: 'Mastodon', pushover: 'Pushover', bigquery: 'BigQuery' };
+const NAMES = { dynamodb: 'Store (DynamoDB)', slack: 'Slack', mastodon: 'Mastodon', pushover: 'Pushover', bigquery: 'BigQuery', appsync: 'AppSync' };
 
 export function overview(root, frame) {
   const counters = {};

@@ -1,6 +1,8 @@
 // Feeds: add an entry to a sample feed, read the feed, break and heal a destination, and see every entry arrive once.
 
-const FEEDS = [['github', 'GitHub', 'Mastodon and Pushover'], ['hatebu', 'Hatena Bookmark', 'Mastodon']];
+/** Name, title, schedule, function, destinations, and whether a person can add an entry: the two that are always there, and those of the list. */
+const FEEDS = (await (await fetch('/_local/feeds')).json()).map((feed) => [feed.name, feed.title, feed.destinations.join(', '), feed]);
+const SINKS = ['mastodon', 'pushover', 'slack', 'webhook'];
 const DESTINATION = [['', 'healthy'], ['refuse', 'refuses (503)'], ['reject', 'rejects permanently (422)'], ['accept_then_lose', 'accepts, loses the answer']];
 const STORE = [['', 'healthy'], ['down', 'down'], ['throttle', 'throttled'], ['lose_answers', 'loses answers']];
 const SHOWN = 30;
@@ -22,9 +24,12 @@ export function mount(root, kit) {
   const noPosts = el('p', { class: 'empty' }, 'Nothing was posted yet. Add an entry and read the feed.');
   const lists = new Map();
 
-  const actions = FEEDS.map(([name, title, destinations]) => {
+  const slack = faultSwitch('Slack', 'feeds-slack', 'slack', DESTINATION, attempt);
+  const webhook = faultSwitch('Webhooks', 'feeds-webhook', 'webhook', DESTINATION, attempt);
+
+  const actions = FEEDS.map(([name, title, destinations, { schedule, sample }]) => {
     const last = el('p', { class: 'soft', role: 'status', id: `feeds-${name}-last` });
-    const read = el('button', { id: `feeds-${name}-run`, class: 'primary', onclick: () => run(name, last) }, 'Read the feed now');
+    const read = el('button', { id: `feeds-${name}-run`, class: 'primary', onclick: () => run(schedule, last) }, 'Read the feed now');
     const grow = el('button', {
       id: `feeds-${name}-grow`,
       onclick: () => attempt(async () => {
@@ -33,7 +38,7 @@ export function mount(root, kit) {
         announce(last.textContent);
       }),
     }, 'Add an entry to the sample feed');
-    return el('div', {}, el('h3', {}, title), el('p', { class: 'soft' }, `posts to ${destinations}`), el('div', { class: 'row' }, grow, read), last);
+    return el('div', {}, el('h3', {}, title), el('p', { class: 'soft' }, `posts to ${destinations}`), el('div', { class: 'row' }, sample ? grow : undefined, read), last);
   });
 
   root.append(
@@ -45,7 +50,7 @@ export function mount(root, kit) {
       el('section', { class: 'card', 'aria-labelledby': 'feeds-break-title' },
         el('h2', { id: 'feeds-break-title' }, 'Break a destination'),
         el('p', { class: 'soft' }, 'An entry that cannot be delivered stays owed, and every run tries it again. An entry that the destination refuses permanently becomes a dead letter.'),
-        mastodon, pushover, store)),
+        mastodon, pushover, slack, webhook, store)),
     el('section', { class: 'card', 'aria-labelledby': 'feeds-timeline-title' },
       el('h2', { id: 'feeds-timeline-title' }, 'Posts'), noPosts, timeline),
     ...FEEDS.map(([name, title]) => {
@@ -58,11 +63,11 @@ export function mount(root, kit) {
           el('thead', {}, el('tr', {}, ['entry', 'state', 'deliveries', ''].map((column) => el('th', { scope: 'col' }, column)))), rows)));
     }));
 
-  async function run(name, last) {
+  async function run(schedule, last) {
     await attempt(async () => {
       last.textContent = 'Reading…';
       try {
-        const ran = await post(`/_local/schedules/${name}-subscriber/run`);
+        const ran = await post(`/_local/schedules/${schedule}/run`);
         const report = ran.result;
         last.textContent = !ran.ok
           ? `The run failed: ${ran.error?.errorMessage ?? 'no reason was given'}`
@@ -83,11 +88,11 @@ export function mount(root, kit) {
     return el('li', { 'data-destination': one.destination, 'data-state': one.state }, `${one.destination}: `, badge(one.state), el('span', { class: 'soft' }, `${when}${why}`));
   }
 
-  function resend(name, entry) {
+  function resend({ name, function: subscriber }, entry) {
     if (entry.state !== 'dead') return undefined;
     return el('button', {
       onclick: () => attempt(async () => {
-        await post(`/2015-03-31/functions/${name}-subscriber/invocations`, { command: 'resend', entryId: entry.id });
+        await post(`/2015-03-31/functions/${subscriber}/invocations`, { command: 'resend', entryId: entry.id, feed: subscriber === 'feeds-subscriber' ? { name } : undefined });
         announce('The entry is owed again. The next run delivers it.');
         await refresh();
       }),
@@ -95,7 +100,7 @@ export function mount(root, kit) {
     }, 'Send again');
   }
 
-  async function entries(name) {
+  async function entries(name, feed) {
     const { rows, total } = lists.get(name);
     const answer = await get(`/_local/feeds/${name}`);
     total.textContent = `(${answer.total})`;
@@ -103,16 +108,18 @@ export function mount(root, kit) {
       el('th', { scope: 'row' }, entry.title || entry.id, el('br'), el('code', { class: 'soft' }, entry.id)),
       el('td', {}, badge(entry.state), entry.inFeed ? undefined : el('span', { class: 'soft' }, ' no longer in the feed'), entry.reason ? el('span', { class: 'soft' }, ` ${entry.reason}`) : undefined),
       el('td', {}, el('ul', { class: 'plain' }, entry.deliveries.map(delivery))),
-      el('td', {}, resend(name, entry)))));
+      el('td', {}, resend(feed, entry)))));
   }
 
   async function posts() {
-    const all = (await Promise.all(['mastodon', 'pushover'].map((sink) => get(`/_local/outbox?sink=${sink}`)))).flat();
-    all.sort((a, b) => b.id - a.id);
-    noPosts.hidden = all.length > 0;
-    fill(timeline, all.slice(0, SHOWN).map(({ id, at, sink, request }) => el('li', { 'data-sink': sink, 'data-id': String(id) },
+    const all = (await Promise.all(SINKS.map((sink) => get(`/_local/outbox?sink=${sink}`)))).flat();
+    // Slack's other messages are those of the Slack application.
+    const posted = all.filter(({ sink, request }) => sink !== 'slack' || request.metadata?.event_type === 'ichido_feed_entry');
+    posted.sort((a, b) => b.id - a.id);
+    noPosts.hidden = posted.length > 0;
+    fill(timeline, posted.slice(0, SHOWN).map(({ id, at, sink, request }) => el('li', { 'data-sink': sink, 'data-id': String(id) },
       el('time', { datetime: at }, clock(at)), ' ', el('span', { class: 'badge' }, sink), ' ',
-      sink === 'mastodon' ? request.status ?? '' : `${request.message ?? ''} ${request.url ?? ''}`)));
+      sink === 'mastodon' ? request.status ?? '' : sink === 'pushover' ? `${request.message ?? ''} ${request.url ?? ''}` : request.text ?? '')));
   }
 
   // One refresh runs at a time. Events that come meanwhile cause one more.
@@ -123,12 +130,12 @@ export function mount(root, kit) {
     running = (async () => {
       do {
         again = false;
-        await Promise.all([posts(), ...FEEDS.map(([name]) => entries(name))]);
+        await Promise.all([posts(), ...FEEDS.map(([name, , , feed]) => entries(name, feed))]);
       } while (again);
     })().catch(() => undefined).finally(() => { running = undefined; });
     return running;
   }
-  on('outbox', ({ sink }) => { if (sink === 'mastodon' || sink === 'pushover') setTimeout(refresh, 100); });
+  on('outbox', ({ sink }) => { if (SINKS.includes(sink)) setTimeout(refresh, 100); });
   on('schedule', () => setTimeout(refresh, 200));
   on('invocation', (event) => { if (String(event.function ?? '').endsWith('-subscriber')) setTimeout(refresh, 200); });
   refresh();

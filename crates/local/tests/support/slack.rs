@@ -3,8 +3,8 @@
 use reqwest::StatusCode;
 use serde_json::json;
 
-use crate::support::client::http;
-use crate::support::process::Local;
+use super::client::http;
+use super::process::Local;
 
 /// Sends one file event, `Ev{name}` with the file `F{name}`, as Slack would.
 pub(crate) async fn upload(local: &Local, name: &str) -> StatusCode {
@@ -19,7 +19,7 @@ pub(crate) async fn upload(local: &Local, name: &str) -> StatusCode {
         },
     })
     .to_string();
-    let signature = slack::signature::sign(&secret, now, body.as_bytes());
+    let signature = ::slack::signature::sign(&secret, now, body.as_bytes());
     let request = http()
         .post(format!("{}/slack/events", local.url))
         .header("content-type", "application/json")
