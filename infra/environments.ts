@@ -2,6 +2,7 @@
 //
 // To deploy your own: set `account` and the parameters that the templates need (Metadata.Needed; `make deploy` names
 // those that are missing). Secrets are not here: `make secrets ENV=…` stores them in SSM.
+import { BUILT_IN, further, type Feed, type Feeds } from './feeds.ts';
 
 export type Name = 'local' | 'dev' | 'staging' | 'prod';
 
@@ -17,7 +18,7 @@ export interface Environment {
   logLevel: 'debug' | 'info' | 'warn' | 'error';
   logRetentionDays: number;
   tracing: 'Active' | 'PassThrough';
-  /** Whom alarms notify; nobody if absent. */
+  /** Whom alarms notify; nobody if absent. staging and prod are not deployed without it. */
   alarms?: { protocol: 'email' | 'https' | 'sqs'; endpoint: string };
   /** US dollars per month; absent where nothing costs anything. */
   budgets?: { environment: number; feeds: number };
@@ -30,6 +31,15 @@ export interface Environment {
    * further back than that, the step is watched for as long as the alarm looks back.
    */
   rollout: { steps: number[]; bakeSeconds: number; alarms: string[] };
+  /**
+   * The ARN of the KMS key that encrypts secrets; absent, SSM's own key, which everybody in the account who may read the parameter can use.
+   * An alias will not do: IAM takes only a key's own ARN in the permission to decrypt.
+   */
+  secretsKey?: string;
+  /** The name of a managed policy that every role of the environment gets as its permissions boundary; none if absent. */
+  permissionsBoundary?: string;
+  /** The feeds that are read. The first two are always there; docs/deployment.md says how to add others. */
+  feeds: Feeds;
   /** Any parameter of any template, by its name; overrides everything above. */
   parameters: Record<string, string | number>;
 }
@@ -47,7 +57,7 @@ const dev: Environment = {
   logLevel: 'debug',
   logRetentionDays: 7,
   tracing: 'Active',
-  budgets: { environment: 80, feeds: 1 }, // make cost ENV=… prints about 60, half of it observability; a test compares
+  budgets: { environment: 60, feeds: 1 }, // make cost ENV=… prints about 40, of which observability at most 8; a test compares
   throttling: {
     slack: { requestsPerSecond: 20, burst: 40 },
     transfers: { requestsPerSecond: 20, burst: 40 },
@@ -56,6 +66,7 @@ const dev: Environment = {
   },
   reservedConcurrency: {},
   rollout: { steps: [100], bakeSeconds: 0, alarms: [] },
+  feeds: [...BUILT_IN],
   parameters: { ...quickMesh },
 };
 
@@ -63,12 +74,15 @@ export const environments: Record<Name, Environment> = {
   dev,
 
   // The same stack on a local AWS (`make deploy ENV=local`). Nothing there is worth keeping. LOCAL_PARAMETERS (JSON) turns
-  // it towards stand-ins: LOCAL_PARAMETERS='{"SlackApiUrl": "http://127.0.0.1:8787/…"}'.
+  // it towards stand-ins: LOCAL_PARAMETERS='{"SlackApiUrl": "http://127.0.0.1:8787/…"}'. LOCAL_FEEDS (JSON) is a list of further feeds. LOCAL_REMOVAL=retain
+  // keeps and protects what staging and prod keep and protect, for the deployment test.
   local: {
     ...dev,
     name: 'local',
     suffix: '-local',
+    removal: process.env.LOCAL_REMOVAL === 'retain' ? 'retain' : 'destroy',
     budgets: undefined,
+    feeds: [...BUILT_IN, ...(JSON.parse(process.env.LOCAL_FEEDS ?? '[]') as Feed[])],
     parameters: { ...dev.parameters, ...(JSON.parse(process.env.LOCAL_PARAMETERS ?? '{}') as Record<string, string>) },
   },
 
@@ -107,6 +121,7 @@ export function environment(name: string | undefined): Environment {
   if (found === undefined) {
     throw new Error(`ENV is one of ${Object.keys(environments).join(', ')}; it is ${name ? `"${name}"` : 'not set'}`);
   }
+  further(found); // throws if the list of feeds is wrong
   return found;
 }
 

@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import * as cdk from 'aws-cdk-lib';
 import { type Environment } from './environments.ts';
-import { addStacks } from './service.ts';
+import { addStacks, type Options } from './service.ts';
 import { root } from './template.ts';
 
 export interface Resource {
@@ -25,10 +25,10 @@ export interface Synthesized {
 }
 
 /** `prepare` registers plug-ins. Without it, the CDK's own validation is skipped too, which takes longer than everything else. */
-export function synthesize(environment: Environment, prepare?: (app: cdk.App) => void): Synthesized {
+export function synthesize(environment: Environment, prepare?: (app: cdk.App) => void, options: Partial<Options> = {}): Synthesized {
   const outdir = path.join(root, 'target', 'synthesized', `${environment.name}-${process.pid}`);
   const app = new cdk.App({ outdir });
-  const stacks = addStacks(app, environment, { architecture: 'arm64' });
+  const stacks = addStacks(app, environment, { architecture: 'arm64', ...options });
   prepare?.(app);
   const { exitCode } = process;
   const { CDK_VALIDATION } = process.env;

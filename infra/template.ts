@@ -32,6 +32,10 @@ export interface Template {
     Application?: string;
     /** Parameters that an environment has to set. */
     Needed?: string[];
+    /** Secrets that an environment may do without: parameter -> the parameter that it sets to "" for that. */
+    Optional?: Record<string, string>;
+    /** Secrets that are needed only while a further feed has a destination: parameter -> destination. */
+    Destinations?: Record<string, string>;
     /** Findings of cdk-nag that are so on purpose: logical id -> rule -> reason. */
     Accepted?: Record<string, Record<string, string>>;
   };
@@ -51,8 +55,29 @@ export function readTemplate(name: string, dir = path.join(infra, 'templates')):
   return parse(fs.readFileSync(path.join(dir, `${name}.yaml`), 'utf8')) as Template;
 }
 
+/** Whether a condition holds: one that compares two of the parameters' values. */
+function holds(condition: string, template: Template, values: Record<string, unknown>): boolean {
+  const compared = (template.Conditions?.[condition] as { 'Fn::Equals': any[] })['Fn::Equals'];
+  const [a, b] = compared.map((side) => (side?.Ref === undefined ? side : values[side.Ref] ?? template.Parameters?.[side.Ref]?.Default));
+  return a === b;
+}
+
+/** A property as the values of parameters decide it: `Fn::If` on a condition. */
+export function decided(property: any, template: Template, values: Record<string, unknown>): unknown {
+  const [condition, yes, no] = property?.['Fn::If'] ?? [];
+  if (condition === undefined) return property;
+  return holds(condition, template, values) ? yes : no;
+}
+
+/** The tables that the template makes with these values of its parameters. */
+export function tablesOf(template: Template, values: Record<string, unknown>): { name: string; properties: Record<string, any> }[] {
+  return Object.values(template.Resources)
+    .filter(({ Type, Condition }) => Type === 'AWS::DynamoDB::Table' && (Condition === undefined || holds(Condition, template, values)))
+    .map(({ Properties: properties = {} }) => ({ name: String(values[properties.TableName.Ref]), properties }));
+}
+
 /** `SlackEventsFunction` -> `SlackEvents`; what all of a function's logical ids and parameters begin with. */
-export function functionPrefix(logicalId: string): string {
+function functionPrefix(logicalId: string): string {
   if (!logicalId.endsWith('Function')) throw new Error(`${logicalId}: the logical id of a function ends in Function`);
   return logicalId.slice(0, -'Function'.length);
 }

@@ -5,7 +5,9 @@
 //   USAGE=file        the usage to count with, instead of infra/cost/usage.json
 import fs from 'node:fs';
 import { classLines } from '../class.ts';
-import { cost, pricesOf, read, estimates, sum, type Line, type EstimateRow, type Usage } from '../cost.ts';
+import { cost, pricesOf, read, estimates, sum, totals, type Line, type EstimateRow, type Usage } from '../cost.ts';
+import { further } from '../feeds.ts';
+import { manyFeedsLines } from '../many-feeds.ts';
 import { synthesize } from '../synthesize.ts';
 import { readTemplate, templateNames } from '../template.ts';
 import { environment, Refusal, run } from './world.ts';
@@ -33,11 +35,15 @@ run(async () => {
   print('observability (alarms, metrics, dashboard, logs, traces, secrets)', compact(watching));
   const safety = lines.filter((l) => l.part === 'protection');
   if (safety.length > 0) print('protection (point-in-time recovery)', safety);
-  const service = lines.filter((l) => l.part === 'service');
   console.log(`${'everything'.padEnd(78)}${dollars(sum(lines))}   of which observability ${sum(watching).toFixed(2)}, protection ${sum(safety).toFixed(2)}`);
-  const feeds = sum(service.filter((l) => l.application === 'feeds'));
-  if (feeds > 0) console.log(`${'feeds alone'.padEnd(78)}${dollars(feeds)}   ${feeds <= 1 ? 'within' : 'ABOVE'} the limit of 1.00`);
+  // Others rely on the words `service` and `all-in`.
+  console.log(`\n${'per application'.padEnd(58)}${'service'.padStart(20)}${'all-in'.padStart(10)}`);
+  for (const { application, service, allIn } of totals(lines)) {
+    const limit = application === 'feeds' && further(env).length === 0 ? `   ${allIn <= 1 ? 'within' : 'ABOVE'} the limit of 1.00` : '';
+    console.log(`  ${application.padEnd(66)}${dollars(service)}${dollars(allIn)}${limit}`);
+  }
 
+  console.log(`\n${manyFeedsLines(env, usage).join('\n')}`);
   console.log(`\n${classLines(pricesOf(env.region)).join('\n')}`);
   const { checked } = read<{ checked: Record<string, string> }>('prices.json');
   console.log(`\nPrices: infra/cost/prices.json, last checked on ${checked.on}. ${env.region}: ${checked[env.region]}.`);

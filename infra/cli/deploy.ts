@@ -1,16 +1,21 @@
-// make deploy: shows what will change, asks before touching prod, deploys both stacks, prints the outputs. Safe to repeat.
+// make deploy: shows what will change, asks before touching prod, deploys both stacks, publishes versions, prints the outputs. Safe to repeat.
 //
 //   ENV=…            the environment
 //   STACK=data       only what holds data; STACK=service only the rest
 //   YES=1            does not ask (pipelines)
+//   FAIL=service     lets this stack (or data) fail at its end, to see that a failed deployment does no harm; not in prod
+//   NOTE=text        is added to the description of every function, so that each is published again
 //   --check          only checks whether the deployment would be refused
 import fs from 'node:fs';
 import readline from 'node:readline/promises';
-import { LambdaClient, paginateListVersionsByFunction } from '@aws-sdk/client-lambda';
-import { account, binaries, bootstrap, cdk, described, environment, live, missingSecrets, outputsFile, Refusal, run, stacks, useEnvironment, type Live } from './world.ts';
+import { account, binaries, bootstrap, cdk, described, environment, live, outputsFile, Refusal, run, stacks, useEnvironment } from './world.ts';
 import type { Environment } from '../environments.ts';
-import { setTimeToLive } from './mend.ts';
+import { setTimeToLive } from './time-to-live.ts';
+import { obstacles } from './obstacles.ts';
+import { protect, protectedStacks } from './protect.ts';
+import { publish } from './publish.ts';
 import { seedLocalSecrets } from './secrets.ts';
+import { missing } from './stored.ts';
 
 run(async () => {
   const env = environment();
@@ -18,6 +23,7 @@ run(async () => {
   const owner = await account(env);
   if (env.name === 'local') await seedLocalSecrets(env);
   await refuseUnlessComplete(env);
+  const fail = rehearsed(env);
 
   const before = await live(env);
   const moving = before.filter((l) => l.moving).map((l) => l.function);
@@ -40,30 +46,35 @@ run(async () => {
   }
 
   const outputs = outputsFile(env);
-  const service = `ichido-${env.name}`;
-  const parameters = stacks(env).includes(service) ? before.flatMap((l) => ['--parameters', `${service}:${l.prefix}Live=${l.version}`]) : [];
-  await ok(env, ['deploy', ...stacks(env), '--exclusively', '--require-approval', 'never', '--outputs-file', outputs, '--progress', 'events', '--ci', ...parameters], 'cdk deploy');
+  const guarded = env.removal === 'retain' ? await protectedStacks(env) : []; // elsewhere the CDK removes what somebody protected
+  await ok(env, [
+    'deploy', ...stacks(env), '--exclusively', '--require-approval', 'never', '--outputs-file', outputs, '--progress', 'events', '--ci',
+    ...(guarded.length > 0 ? ['-c', `protected=${guarded.join(',')}`] : []), ...(fail ? ['-c', `fail=${fail}`] : []),
+  ], 'cdk deploy');
   if (env.name === 'local' && stacks(env).includes(`ichido-data-${env.name}`)) await setTimeToLive(env);
+  if (stacks(env).includes(`ichido-${env.name}`)) await publish(env);
+  await protect(env);
   await print(outputs, env);
 });
 
-/** Width of the column of names. */
-const WIDTH = 42;
-
 async function refuseUnlessComplete(env: Environment) {
-  const { secrets, needed } = described(env);
-  const missing = await missingSecrets(secrets.map((s) => s.name));
-  const problems = [
-    ...needed.map((n) => `  setting  ${n.parameter.padEnd(WIDTH)} ${n.description}`),
-    ...secrets.filter((s) => missing.includes(s.name)).map((s) => `  secret   ${s.name.padEnd(WIDTH)} ${s.description}`),
-  ];
-  if (problems.length === 0) return;
-  throw new Refusal(`${env.name} cannot be deployed yet. Missing:\n${problems.join('\n')}\n\nSet settings in the parameters of ${env.name} in infra/environments.ts, and secrets with make secrets ENV=${env.name}.`);
+  const found = obstacles(env, await missing(described(env).secrets.map((s) => s.name)), new Date());
+  if (found.length === 0) return;
+  throw new Refusal(`${env.name} cannot be deployed yet:\n${found.join('\n')}\n\nSet settings in infra/environments.ts (alarms of ${env.name}, all others in its parameters), and secrets with make secrets ENV=${env.name}.`);
+}
+
+/** The stack that FAIL names. */
+function rehearsed(env: Environment): string | undefined {
+  const fail = process.env.FAIL;
+  if (!fail) return undefined;
+  if (fail !== 'data' && fail !== 'service') throw new Refusal(`FAIL must be data or service, not "${fail}"`);
+  if (env.name === 'prod') throw new Refusal('FAIL is not for prod');
+  return fail;
 }
 
 /** cdk bootstrap stores its version in SSM. */
 async function isBootstrapped(): Promise<boolean> {
-  return (await missingSecrets(['/cdk-bootstrap/hnb659fds/version'])).length === 0;
+  return (await missing(['/cdk-bootstrap/hnb659fds/version'])).length === 0;
 }
 
 async function ask(env: Environment) {
@@ -88,19 +99,6 @@ async function print(file: string, env: Environment) {
       if (!name.startsWith('ExportsOutput')) console.log(`  ${name.padEnd(24)} ${value}`);
     }
   }
-  const waiting = (await waitingVersions(await live(env))).map((w) => `  ${w.function}: version ${w.newest}, live is ${w.version}`);
+  const waiting = (await live(env)).filter((l) => l.waiting !== undefined).map((l) => `  ${l.function}: version ${l.waiting}, live is ${l.version}`);
   if (waiting.length > 0) console.log(`\nNew versions get no traffic yet (make rollout ENV=${env.name}):\n${waiting.join('\n')}`);
-}
-
-/** Functions whose newest version is not the one that is live. */
-async function waitingVersions(now: Live[]) {
-  const lambda = new LambdaClient({});
-  const all = await Promise.all(now.map(async (l) => {
-    let newest = 0;
-    for await (const page of paginateListVersionsByFunction({ client: lambda }, { FunctionName: l.function })) {
-      for (const { Version } of page.Versions ?? []) newest = Math.max(newest, Number(Version) || 0);
-    }
-    return { ...l, newest: String(newest) };
-  }));
-  return all.filter((l) => l.newest !== l.version);
 }

@@ -15,7 +15,10 @@ run(async () => {
     useEnvironment(env);
     const code = await cdk(env, 'diff', ...stacks(env), '--method', 'template');
     if (code !== 0) throw new Refusal('cdk diff failed');
-    for (const l of (await live(env)).filter((l) => l.version !== '')) console.log(`live  ${l.function}: version ${l.version}${l.moving ? ' (a rollout is in progress)' : ''}`);
+    for (const l of (await live(env)).filter((l) => l.version !== '')) {
+      const note = l.moving ? ' (a rollout is in progress)' : l.waiting ? ` (version ${l.waiting} waits for a rollout)` : '';
+      console.log(`live  ${l.function}: version ${l.version}${note}`);
+    }
   } else {
     throw new Refusal('usage: show.ts synth|diff');
   }

@@ -1,6 +1,7 @@
 // make smoke: calls every deployed function through `live` with the health payload, which has no effect, and the HTTP API.
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import fs from 'node:fs';
+import { request } from '../accept/http.ts';
 import { described, environment, outputsFile, Refusal, run, useEnvironment } from './world.ts';
 
 run(async () => {
@@ -31,26 +32,8 @@ async function httpApi(file: string): Promise<string[]> {
   if (!fs.existsSync(file)) return [];
   const outputs = Object.assign({}, ...Object.values<object>(JSON.parse(fs.readFileSync(file, 'utf8')))) as Record<string, string>;
   if (!outputs.HttpApiUrl || !outputs.SlackRequestUrlPath) return [];
-  const { status } = await request(new URL(outputs.SlackRequestUrlPath, outputs.HttpApiUrl), '{}');
+  const { status } = await request(new URL(outputs.SlackRequestUrlPath, outputs.HttpApiUrl), { 'content-type': 'application/json' }, '{}');
   const fine = status === 401;
   console.log(`${fine ? 'ok    ' : 'failed'}  POST ${outputs.SlackRequestUrlPath}   unsigned: ${status}`);
   return fine ? [] : [`POST ${outputs.SlackRequestUrlPath}: expected 401 for an unsigned event, got ${status}`];
-}
-
-/** A local AWS chooses the API by the Host header; names under localhost need not resolve. */
-async function request(url: URL, body: string): Promise<{ status: number }> {
-  const http = await import(url.protocol === 'https:' ? 'node:https' : 'node:http');
-  const local = url.hostname.endsWith('.localhost');
-  return new Promise((resolve, reject) => {
-    const call = http.request(
-      { host: local ? '127.0.0.1' : url.hostname, port: url.port || undefined, path: url.pathname, method: 'POST', headers: { host: url.host, 'content-type': 'application/json' }, timeout: 10_000 },
-      (answer: any) => {
-        answer.resume();
-        answer.on('end', () => resolve({ status: answer.statusCode }));
-      },
-    );
-    call.on('error', reject);
-    call.on('timeout', () => call.destroy(new Error('no answer within 10 s')));
-    call.end(body);
-  });
 }

@@ -2,15 +2,12 @@
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { GetAliasCommand, LambdaClient, ResourceNotFoundException } from '@aws-sdk/client-lambda';
-import { GetParametersCommand, SSMClient } from '@aws-sdk/client-ssm';
+import { GetAliasCommand, LambdaClient, ResourceNotFoundException, type AliasConfiguration } from '@aws-sdk/client-lambda';
 import { GetCallerIdentityCommand, STSClient } from '@aws-sdk/client-sts';
 import { environment as find, type Environment } from '../environments.ts';
+import { hasDestination, secretsOfList } from '../feeds.ts';
 import { parameters } from '../service.ts';
-import { functionsOf, namesSecret, readTemplate, root, SECRETS_MANAGER, templateNames } from '../template.ts';
-
-/** SSM accepts ten names per call. */
-const NAMES_PER_CALL = 10;
+import { functionsOf, namesSecret, readTemplate, root, templateNames } from '../template.ts';
 
 export class Refusal extends Error {}
 
@@ -30,44 +27,58 @@ export function environment(): Environment {
   }
 }
 
-/** The functions, secrets and settings that the templates name for an environment. */
+/** The functions, secrets and settings that an environment has: those of the templates, and the secrets of its list of feeds. Nothing reads a secret that is `unused`. */
 export function described(env: Environment) {
-  const functions: { name: string; deployed: string; prefix: string; timeout: number }[] = [];
-  const secrets: { parameter: string; name: string; description: string }[] = [];
+  const functions: { name: string; deployed: string; timeout: number }[] = [];
+  const secrets: Secret[] = [];
+  const unused: Secret[] = [];
   const needed: { parameter: string; description: string }[] = [];
   for (const template of templateNames().map((n) => readTemplate(n))) {
     const values = parameters(template, env, { architecture: 'arm64' }, {});
     for (const f of functionsOf(template)) {
-      functions.push({ name: f.name, deployed: `${f.name}${env.suffix}`, prefix: f.prefix, timeout: Number(f.resource.Properties?.Timeout) });
+      functions.push({ name: f.name, deployed: `${f.name}${env.suffix}`, timeout: Number(f.resource.Properties?.Timeout) });
     }
     for (const [p, { Description }] of Object.entries(template.Parameters ?? {})) {
-      if (namesSecret(p)) secrets.push({ parameter: p, name: String(values[p]), description: (Description ?? '').replace(/^(Name of the SecureString with|The parameter that holds) /, '') });
+      if (!namesSecret(p)) continue;
+      const { Optional, Destinations } = template.Metadata ?? {};
+      const without = Optional?.[p] ? `; to do without, set ${Optional[p]} to "" in its parameters` : '';
+      const secret = { parameter: p, name: String(values[p]), description: (Description ?? '').replace(/^(Name of the SecureString with|The parameter that holds) /, '') + without };
+      if (secret.name === '' && (Optional?.[p] === undefined || env.parameters[Optional[p]] !== '') && Destinations?.[p] === undefined) needed.push({ parameter: p, description: secret.description });
+      else if (secret.name === '' || (Destinations?.[p] !== undefined && !hasDestination(env, Destinations[p]))) unused.push(secret);
+      else secrets.push(secret);
     }
     // The defaults are enough for the local environment.
     const unset = env.name === 'local' ? [] : (template.Metadata?.Needed ?? []).filter((p) => !(p in env.parameters));
     needed.push(...unset.map((parameter) => ({ parameter, description: template.Parameters?.[parameter]?.Description ?? '' })));
   }
-  return { functions, secrets, needed };
+  secrets.push(...secretsOfList(env).map((secret) => ({ parameter: `Url:${secret.name.split('/').pop()}`, ...secret })));
+  return { functions, secrets: once(secrets), unused: once(unused.filter((u) => u.name !== '' && !secrets.some((s) => s.name === u.name))), needed };
 }
 
-/** Names of secrets that are not set. */
-export async function missingSecrets(names: string[]): Promise<string[]> {
-  const ssm = new SSMClient({});
-  const missing: string[] = [];
-  for (let i = 0; i < names.length; i += NAMES_PER_CALL) {
-    // Without decryption: only their existence matters.
-    const answer = await ssm.send(new GetParametersCommand({ Names: names.slice(i, i + NAMES_PER_CALL), WithDecryption: false }));
-    const found = new Set((answer.Parameters ?? []).map((p) => p.Name));
-    missing.push(...names.slice(i, i + NAMES_PER_CALL).filter((n) => !found.has(n) && !found.has(n.replace(SECRETS_MANAGER, ''))));
+interface Secret { parameter: string; name: string; description: string }
+
+/** Two functions may read the same secret under two parameters. */
+const once = (secrets: Secret[]) => secrets.filter((secret, i) => secrets.findIndex((other) => other.name === secret.name) === i);
+
+/** The alias that names what the last deployment published (publish.ts). */
+export const DEPLOYED = 'deployed';
+
+/** An alias of a function; undefined if there is no such function or alias. */
+export async function alias(lambda: LambdaClient, FunctionName: string, Name: string): Promise<AliasConfiguration | undefined> {
+  try {
+    return await lambda.send(new GetAliasCommand({ FunctionName, Name }));
+  } catch (error) {
+    if (error instanceof ResourceNotFoundException) return undefined;
+    throw error;
   }
-  return missing;
 }
 
 export interface Live {
   function: string;
-  prefix: string;
   /** Empty before the first deployment. */
   version: string;
+  /** What the last deployment published, if a rollout has not made it live. */
+  waiting?: string;
   /** A rollout is moving traffic to another version. */
   moving: boolean;
 }
@@ -75,17 +86,13 @@ export interface Live {
 /** What each alias points at now. */
 export async function live(env: Environment): Promise<Live[]> {
   const lambda = new LambdaClient({});
-  return Promise.all(described(env).functions.map(async ({ deployed, prefix }) => {
-    try {
-      const alias = await lambda.send(new GetAliasCommand({ FunctionName: deployed, Name: 'live' }));
-      // In its last bake a rollout has moved all traffic, and only the description says that it may still go back.
-      const last = /^rollout \d+ -> (\d+) at 100 %/.exec(alias.Description ?? '')?.[1];
-      const moving = Object.keys(alias.RoutingConfig?.AdditionalVersionWeights ?? {}).length > 0 || (last !== undefined && last === alias.FunctionVersion);
-      return { function: deployed, prefix, version: alias.FunctionVersion ?? '', moving };
-    } catch (error) {
-      if (error instanceof ResourceNotFoundException) return { function: deployed, prefix, version: '', moving: false };
-      throw error;
-    }
+  return Promise.all(described(env).functions.map(async ({ deployed: name }) => {
+    const [live, deployed] = await Promise.all([alias(lambda, name, 'live'), alias(lambda, name, DEPLOYED)]);
+    const version = live?.FunctionVersion ?? '';
+    // In its last bake a rollout has moved all traffic, and only the description says that it may still go back.
+    const last = /^rollout \d+ -> (\d+) at 100 %/.exec(live?.Description ?? '')?.[1];
+    const moving = Object.keys(live?.RoutingConfig?.AdditionalVersionWeights ?? {}).length > 0 || (last !== undefined && last === version);
+    return { function: name, version, waiting: deployed?.FunctionVersion === version ? undefined : deployed?.FunctionVersion, moving };
   }));
 }
 
@@ -116,7 +123,7 @@ export function useEnvironment(env: Environment) {
     return;
   }
   if (endpoint === undefined) throw new Refusal('ENV=local needs AWS_ENDPOINT_URL; scripts/local-aws start prints it, make deploy ENV=local does everything');
-  if (!/^https?:\/\/(127\.0\.0\.1|localhost|\[::1\])(:|\/|$)/.test(endpoint)) {
+  if (!URL.canParse(endpoint) || !['127.0.0.1', 'localhost', '[::1]'].includes(new URL(endpoint).hostname)) {
     throw new Refusal(`ENV=local deploys to this machine only; AWS_ENDPOINT_URL is ${endpoint}`);
   }
   process.env.AWS_ENDPOINT_URL_S3 ??= endpoint;
@@ -147,7 +154,7 @@ export function stacks(env: Environment): string[] {
 }
 
 /** Where a deployment writes its files: outputs, cdk.out. The deployment test uses another directory. */
-const directory = () => path.resolve(root, process.env.DEPLOY_DIR ?? 'target');
+export const directory = () => path.resolve(root, process.env.DEPLOY_DIR ?? 'target');
 export const outputsFile = (env: Environment) => path.join(directory(), `outputs-${env.name}.json`);
 export const assemblyDirectory = () => path.join(directory(), 'cdk.out');
 

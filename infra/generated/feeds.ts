@@ -9,6 +9,11 @@ import { Construct } from 'constructs';
 
 export interface FeedsProps {
   /**
+   * The environment
+   * @default 'local'
+   */
+  readonly environment?: string;
+  /**
    * The end of every name; empty in prod, -ENVIRONMENT elsewhere
    * @default ''
    */
@@ -184,89 +189,111 @@ export interface FeedsProps {
    */
   readonly hatebuIgnoreLink?: string;
   /**
+   * on if the environment lists further feeds
+   * @default 'off'
+   */
+  readonly furtherFeeds?: string;
+  /**
+   * DISABLED if all further feeds are paused
+   * @default 'ENABLED'
+   */
+  readonly furtherFeedsState?: string;
+  /**
+   * Name of the SecureString with the access token that posts the entries of further feeds
+   * @default '/ichido/local/feeds/mastodon-token'
+   */
+  readonly feedsMastodonTokenParameter?: string;
+  /**
+   * Name of the SecureString with the application's token, for further feeds
+   * @default '/ichido/local/feeds/pushover-token'
+   */
+  readonly feedsPushoverTokenParameter?: string;
+  /**
+   * Name of the SecureString with the user's key, for further feeds
+   * @default '/ichido/local/feeds/pushover-user'
+   */
+  readonly feedsPushoverUserParameter?: string;
+  /**
+   * The Web API of Slack
+   * @default 'https://slack.com/api'
+   */
+  readonly slackApiUrl?: string;
+  /**
+   * Name of the SecureString with the bot token that posts the entries of further feeds
+   * @default '/ichido/local/feeds/slack-bot-token'
+   */
+  readonly feedsSlackBotTokenParameter?: string;
+  /**
+   * Name of the SecureString with the key that signs webhooks
+   * @default '/ichido/local/feeds/webhook-key'
+   */
+  readonly feedsWebhookKeyParameter?: string;
+  /**
    * The zip in the bucket
    * @default 'github-subscriber.zip'
    */
   readonly githubSubscriberCodeKey?: string;
-  /**
-   * A digest of code and configuration; a change publishes a version
-   * @default 'initial'
-   */
-  readonly githubSubscriberRevision?: string;
-  /**
-   * The version that is live now; empty the first time
-   * @default ''
-   */
-  readonly githubSubscriberLive?: string;
   /**
    * The zip in the bucket
    * @default 'github-notifier.zip'
    */
   readonly githubNotifierCodeKey?: string;
   /**
-   * A digest of code and configuration; a change publishes a version
-   * @default 'initial'
-   */
-  readonly githubNotifierRevision?: string;
-  /**
-   * The version that is live now; empty the first time
-   * @default ''
-   */
-  readonly githubNotifierLive?: string;
-  /**
    * The zip in the bucket
    * @default 'hatebu-subscriber.zip'
    */
   readonly hatebuSubscriberCodeKey?: string;
-  /**
-   * A digest of code and configuration; a change publishes a version
-   * @default 'initial'
-   */
-  readonly hatebuSubscriberRevision?: string;
-  /**
-   * The version that is live now; empty the first time
-   * @default ''
-   */
-  readonly hatebuSubscriberLive?: string;
   /**
    * The zip in the bucket
    * @default 'hatebu-notifier.zip'
    */
   readonly hatebuNotifierCodeKey?: string;
   /**
-   * A digest of code and configuration; a change publishes a version
-   * @default 'initial'
+   * The zip in the bucket
+   * @default 'feeds-subscriber.zip'
    */
-  readonly hatebuNotifierRevision?: string;
+  readonly feedsSubscriberCodeKey?: string;
   /**
-   * The version that is live now; empty the first time
-   * @default ''
+   * The zip in the bucket
+   * @default 'feeds-notifier.zip'
    */
-  readonly hatebuNotifierLive?: string;
-  /**
-   * GithubStateTableArn of feeds-data
-   */
-  readonly githubStateTableArn: string;
+  readonly feedsNotifierCodeKey?: string;
   /**
    * GithubSubscriberFailuresArn of feeds-data
    */
   readonly githubSubscriberFailuresArn: string;
   /**
+   * GithubStateTableArn of feeds-data
+   */
+  readonly githubStateTableArn: string;
+  /**
    * GithubStateTableRef of feeds-data
    */
   readonly githubStateTableRef: string;
-  /**
-   * HatebuStateTableArn of feeds-data
-   */
-  readonly hatebuStateTableArn: string;
   /**
    * HatebuSubscriberFailuresArn of feeds-data
    */
   readonly hatebuSubscriberFailuresArn: string;
   /**
+   * HatebuStateTableArn of feeds-data
+   */
+  readonly hatebuStateTableArn: string;
+  /**
    * HatebuStateTableRef of feeds-data
    */
   readonly hatebuStateTableRef: string;
+  /**
+   * FeedsSubscriberFailuresArn of feeds-data
+   */
+  readonly feedsSubscriberFailuresArn: string;
+  /**
+   * FeedsStateTableArn of feeds-data
+   */
+  readonly feedsStateTableArn: string;
+  /**
+   * FeedsStateTableRef of feeds-data
+   */
+  readonly feedsStateTableRef: string;
 }
 
 /**
@@ -279,6 +306,7 @@ export class Feeds extends Construct {
     // Applying default props
     props = {
       ...props,
+      environment: props.environment ?? 'local',
       suffix: props.suffix ?? '',
       architecture: props.architecture ?? 'arm64',
       codeBucket: props.codeBucket ?? 'code',
@@ -314,27 +342,39 @@ export class Feeds extends Construct {
       hatebuStatusTemplate: props.hatebuStatusTemplate ?? '[B!] id:{author} {comment} > {title} {link}',
       hatebuIgnoreTitle: props.hatebuIgnoreTitle ?? '',
       hatebuIgnoreLink: props.hatebuIgnoreLink ?? '',
+      furtherFeeds: props.furtherFeeds ?? 'off',
+      furtherFeedsState: props.furtherFeedsState ?? 'ENABLED',
+      feedsMastodonTokenParameter: props.feedsMastodonTokenParameter ?? '/ichido/local/feeds/mastodon-token',
+      feedsPushoverTokenParameter: props.feedsPushoverTokenParameter ?? '/ichido/local/feeds/pushover-token',
+      feedsPushoverUserParameter: props.feedsPushoverUserParameter ?? '/ichido/local/feeds/pushover-user',
+      slackApiUrl: props.slackApiUrl ?? 'https://slack.com/api',
+      feedsSlackBotTokenParameter: props.feedsSlackBotTokenParameter ?? '/ichido/local/feeds/slack-bot-token',
+      feedsWebhookKeyParameter: props.feedsWebhookKeyParameter ?? '/ichido/local/feeds/webhook-key',
       githubSubscriberCodeKey: props.githubSubscriberCodeKey ?? 'github-subscriber.zip',
-      githubSubscriberRevision: props.githubSubscriberRevision ?? 'initial',
-      githubSubscriberLive: props.githubSubscriberLive ?? '',
       githubNotifierCodeKey: props.githubNotifierCodeKey ?? 'github-notifier.zip',
-      githubNotifierRevision: props.githubNotifierRevision ?? 'initial',
-      githubNotifierLive: props.githubNotifierLive ?? '',
       hatebuSubscriberCodeKey: props.hatebuSubscriberCodeKey ?? 'hatebu-subscriber.zip',
-      hatebuSubscriberRevision: props.hatebuSubscriberRevision ?? 'initial',
-      hatebuSubscriberLive: props.hatebuSubscriberLive ?? '',
       hatebuNotifierCodeKey: props.hatebuNotifierCodeKey ?? 'hatebu-notifier.zip',
-      hatebuNotifierRevision: props.hatebuNotifierRevision ?? 'initial',
-      hatebuNotifierLive: props.hatebuNotifierLive ?? '',
+      feedsSubscriberCodeKey: props.feedsSubscriberCodeKey ?? 'feeds-subscriber.zip',
+      feedsNotifierCodeKey: props.feedsNotifierCodeKey ?? 'feeds-notifier.zip',
     };
 
     // Conditions
-    const githubNotifierIsNew = props.githubNotifierLive! === '';
-    const githubSubscriberIsNew = props.githubSubscriberLive! === '';
-    const hatebuNotifierIsNew = props.hatebuNotifierLive! === '';
-    const hatebuSubscriberIsNew = props.hatebuSubscriberLive! === '';
+    const furtherFeedsArePaused = props.furtherFeedsState! === 'DISABLED';
+    const githubIsPaused = props.githubScheduleState! === 'DISABLED';
+    const hasFurtherFeeds = props.furtherFeeds! === 'on';
+    const hatebuIsPaused = props.hatebuScheduleState! === 'DISABLED';
 
     // Resources
+    const feedsNotifierLogGroup = new logs.CfnLogGroup(this, 'FeedsNotifierLogGroup', {
+      logGroupName: `/aws/lambda/feeds-notifier${props.suffix!}`,
+      retentionInDays: props.logRetentionDays!,
+    });
+
+    const feedsSubscriberLogGroup = new logs.CfnLogGroup(this, 'FeedsSubscriberLogGroup', {
+      logGroupName: `/aws/lambda/feeds-subscriber${props.suffix!}`,
+      retentionInDays: props.logRetentionDays!,
+    });
+
     const githubNotifierLogGroup = new logs.CfnLogGroup(this, 'GithubNotifierLogGroup', {
       logGroupName: `/aws/lambda/github-notifier${props.suffix!}`,
       retentionInDays: props.logRetentionDays!,
@@ -353,6 +393,77 @@ export class Feeds extends Construct {
     const hatebuSubscriberLogGroup = new logs.CfnLogGroup(this, 'HatebuSubscriberLogGroup', {
       logGroupName: `/aws/lambda/hatebu-subscriber${props.suffix!}`,
       retentionInDays: props.logRetentionDays!,
+    });
+
+    const feedsNotifierRole = new iam.CfnRole(this, 'FeedsNotifierRole', {
+      assumeRolePolicyDocument: {
+        Version: '2012-10-17',
+        Statement: [
+          {
+            Effect: 'Allow',
+            Principal: {
+              Service: 'lambda.amazonaws.com',
+            },
+            Action: 'sts:AssumeRole',
+          },
+        ],
+      },
+      policies: [
+        {
+          policyName: 'feeds-notifier',
+          policyDocument: {
+            Version: '2012-10-17',
+            Statement: [
+              {
+                Sid: 'State',
+                Effect: 'Allow',
+                Action: [
+                  'dynamodb:GetItem',
+                  'dynamodb:PutItem',
+                  'dynamodb:UpdateItem',
+                ],
+                Resource: props.feedsStateTableArn!,
+              },
+              {
+                Sid: 'Pending',
+                Effect: 'Allow',
+                Action: 'dynamodb:Query',
+                Resource: `${props.feedsStateTableArn!}/index/pending`,
+              },
+              {
+                Sid: 'Secrets',
+                Effect: 'Allow',
+                Action: 'ssm:GetParameters',
+                Resource: [
+                  `arn:${cdk.Stack.of(this).partition}:ssm:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:parameter${props.feedsMastodonTokenParameter!}`,
+                  `arn:${cdk.Stack.of(this).partition}:ssm:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:parameter${props.feedsPushoverTokenParameter!}`,
+                  `arn:${cdk.Stack.of(this).partition}:ssm:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:parameter${props.feedsPushoverUserParameter!}`,
+                  `arn:${cdk.Stack.of(this).partition}:ssm:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:parameter${props.feedsSlackBotTokenParameter!}`,
+                  `arn:${cdk.Stack.of(this).partition}:ssm:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:parameter${props.feedsWebhookKeyParameter!}`,
+                ],
+              },
+              {
+                Sid: 'Logs',
+                Effect: 'Allow',
+                Action: [
+                  'logs:CreateLogStream',
+                  'logs:PutLogEvents',
+                ],
+                Resource: feedsNotifierLogGroup.attrArn,
+              },
+              {
+                Sid: 'Traces',
+                Effect: 'Allow',
+                Action: [
+                  'xray:PutTraceSegments',
+                  'xray:PutTelemetryRecords',
+                ],
+                Resource: '*',
+              },
+            ],
+          },
+        },
+      ],
     });
 
     const githubNotifierRole = new iam.CfnRole(this, 'GithubNotifierRole', {
@@ -491,6 +602,47 @@ export class Feeds extends Construct {
       ],
     });
 
+    const feedsNotifierFunction = new lambda.CfnFunction(this, 'FeedsNotifierFunction', {
+      functionName: `feeds-notifier${props.suffix!}`,
+      description: 'Delivers an entry of a feed to its destinations, each once',
+      runtime: 'provided.al2023',
+      handler: 'bootstrap',
+      architectures: [
+        props.architecture!,
+      ],
+      memorySize: 256,
+      timeout: 40,
+      role: feedsNotifierRole.attrArn,
+      code: {
+        s3Bucket: props.codeBucket!,
+        s3Key: props.feedsNotifierCodeKey!,
+      },
+      loggingConfig: {
+        logGroup: feedsNotifierLogGroup.ref,
+      },
+      tracingConfig: {
+        mode: props.tracingMode!,
+      },
+      environment: {
+        variables: {
+          'STATE_TABLE_NAME': props.feedsStateTableRef!,
+          'FEED_SECRETS_PREFIX': `/ichido/${props.environment!}/feeds/`,
+          SHADOW: props.feedShadow!,
+          'MASTODON_URL': props.mastodonUrl!,
+          'MASTODON_TOKEN_PARAMETER': props.feedsMastodonTokenParameter!,
+          'MASTODON_VISIBILITY': props.mastodonVisibility!,
+          'PUSHOVER_URL': props.pushoverUrl!,
+          'PUSHOVER_TOKEN_PARAMETER': props.feedsPushoverTokenParameter!,
+          'PUSHOVER_USER_PARAMETER': props.feedsPushoverUserParameter!,
+          'PUSHOVER_WHEN_UNSURE': props.pushoverWhenUnsure!,
+          'SLACK_API_URL': props.slackApiUrl!,
+          'SLACK_BOT_TOKEN_PARAMETER': props.feedsSlackBotTokenParameter!,
+          'WEBHOOK_KEY_PARAMETER': props.feedsWebhookKeyParameter!,
+          'LOG_LEVEL': props.logLevel!,
+        },
+      },
+    });
+
     const githubNotifierFunction = new lambda.CfnFunction(this, 'GithubNotifierFunction', {
       functionName: `github-notifier${props.suffix!}`,
       description: 'Delivers an entry of GitHub to Mastodon and Pushover, each once',
@@ -564,28 +716,167 @@ export class Feeds extends Construct {
       },
     });
 
+    const feedsNotifierVersion = new lambda.CfnVersion(this, 'FeedsNotifierVersion', {
+      functionName: feedsNotifierFunction.ref,
+      description: 'Published when the function was created',
+    });
+    feedsNotifierVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE;
+
+    const githubNotifierErrorsAlarm = new cloudwatch.CfnAlarm(this, 'GithubNotifierErrorsAlarm', {
+      alarmName: `github-notifier-errors${props.suffix!}`,
+      alarmDescription: 'The function that delivers GitHub\'s entries failed in three of the last four periods, or a destination refuses its token. Runbook docs/runbooks/notifier-errors.md',
+      namespace: 'AWS/Lambda',
+      metricName: 'Errors',
+      dimensions: [
+        {
+          name: 'FunctionName',
+          value: githubNotifierFunction.ref,
+        },
+        {
+          name: 'Resource',
+          value: `${githubNotifierFunction.ref}:live`,
+        },
+      ],
+      statistic: 'Sum',
+      period: 300,
+      evaluationPeriods: 4,
+      datapointsToAlarm: 3,
+      comparisonOperator: 'GreaterThanOrEqualToThreshold',
+      threshold: 1,
+      treatMissingData: 'notBreaching',
+      alarmActions: [
+        props.alarmTopicArn!,
+      ],
+      okActions: [
+        props.alarmTopicArn!,
+      ],
+    });
+
     const githubNotifierVersion = new lambda.CfnVersion(this, 'GithubNotifierVersion', {
       functionName: githubNotifierFunction.ref,
-      description: props.githubNotifierRevision!,
+      description: 'Published when the function was created',
     });
-    githubNotifierVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN;
+    githubNotifierVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE;
+
+    const hatebuNotifierErrorsAlarm = new cloudwatch.CfnAlarm(this, 'HatebuNotifierErrorsAlarm', {
+      alarmName: `hatebu-notifier-errors${props.suffix!}`,
+      alarmDescription: 'The function that delivers Hatena Bookmark\'s entries failed in three of the last four periods, or a destination refuses its token. Runbook docs/runbooks/notifier-errors.md',
+      namespace: 'AWS/Lambda',
+      metricName: 'Errors',
+      dimensions: [
+        {
+          name: 'FunctionName',
+          value: hatebuNotifierFunction.ref,
+        },
+        {
+          name: 'Resource',
+          value: `${hatebuNotifierFunction.ref}:live`,
+        },
+      ],
+      statistic: 'Sum',
+      period: 900,
+      evaluationPeriods: 4,
+      datapointsToAlarm: 3,
+      comparisonOperator: 'GreaterThanOrEqualToThreshold',
+      threshold: 1,
+      treatMissingData: 'notBreaching',
+      alarmActions: [
+        props.alarmTopicArn!,
+      ],
+      okActions: [
+        props.alarmTopicArn!,
+      ],
+    });
 
     const hatebuNotifierVersion = new lambda.CfnVersion(this, 'HatebuNotifierVersion', {
       functionName: hatebuNotifierFunction.ref,
-      description: props.hatebuNotifierRevision!,
+      description: 'Published when the function was created',
     });
-    hatebuNotifierVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN;
+    hatebuNotifierVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE;
+
+    const feedsNotifierAlias = new lambda.CfnAlias(this, 'FeedsNotifierAlias', {
+      name: 'live',
+      functionName: feedsNotifierFunction.ref,
+      functionVersion: feedsNotifierVersion.attrVersion,
+    });
 
     const githubNotifierAlias = new lambda.CfnAlias(this, 'GithubNotifierAlias', {
       name: 'live',
       functionName: githubNotifierFunction.ref,
-      functionVersion: githubNotifierIsNew ? githubNotifierVersion.attrVersion : props.githubNotifierLive!,
+      functionVersion: githubNotifierVersion.attrVersion,
     });
 
     const hatebuNotifierAlias = new lambda.CfnAlias(this, 'HatebuNotifierAlias', {
       name: 'live',
       functionName: hatebuNotifierFunction.ref,
-      functionVersion: hatebuNotifierIsNew ? hatebuNotifierVersion.attrVersion : props.hatebuNotifierLive!,
+      functionVersion: hatebuNotifierVersion.attrVersion,
+    });
+
+    const feedsSubscriberRole = new iam.CfnRole(this, 'FeedsSubscriberRole', {
+      assumeRolePolicyDocument: {
+        Version: '2012-10-17',
+        Statement: [
+          {
+            Effect: 'Allow',
+            Principal: {
+              Service: 'lambda.amazonaws.com',
+            },
+            Action: 'sts:AssumeRole',
+          },
+        ],
+      },
+      policies: [
+        {
+          policyName: 'feeds-subscriber',
+          policyDocument: {
+            Version: '2012-10-17',
+            Statement: [
+              {
+                Sid: 'State',
+                Effect: 'Allow',
+                Action: [
+                  'dynamodb:BatchGetItem',
+                  'dynamodb:DeleteItem',
+                  'dynamodb:GetItem',
+                  'dynamodb:PutItem',
+                  'dynamodb:UpdateItem',
+                ],
+                Resource: props.feedsStateTableArn!,
+              },
+              {
+                Sid: 'Pending',
+                Effect: 'Allow',
+                Action: 'dynamodb:Query',
+                Resource: `${props.feedsStateTableArn!}/index/pending`,
+              },
+              {
+                Sid: 'Deliver',
+                Effect: 'Allow',
+                Action: 'lambda:InvokeFunction',
+                Resource: feedsNotifierAlias.ref,
+              },
+              {
+                Sid: 'Logs',
+                Effect: 'Allow',
+                Action: [
+                  'logs:CreateLogStream',
+                  'logs:PutLogEvents',
+                ],
+                Resource: feedsSubscriberLogGroup.attrArn,
+              },
+              {
+                Sid: 'Traces',
+                Effect: 'Allow',
+                Action: [
+                  'xray:PutTraceSegments',
+                  'xray:PutTelemetryRecords',
+                ],
+                Resource: '*',
+              },
+            ],
+          },
+        },
+      ],
     });
 
     const githubSubscriberRole = new iam.CfnRole(this, 'GithubSubscriberRole', {
@@ -636,12 +927,6 @@ export class Feeds extends Construct {
                 Effect: 'Allow',
                 Action: 'ssm:GetParameters',
                 Resource: `arn:${cdk.Stack.of(this).partition}:ssm:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:parameter${props.githubFeedUrlParameter!}`,
-              },
-              {
-                Sid: 'Failures',
-                Effect: 'Allow',
-                Action: 'sqs:SendMessage',
-                Resource: props.githubSubscriberFailuresArn!,
               },
               {
                 Sid: 'Logs',
@@ -717,12 +1002,6 @@ export class Feeds extends Construct {
                 Resource: `arn:${cdk.Stack.of(this).partition}:ssm:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:parameter${props.hatebuFeedUrlParameter!}`,
               },
               {
-                Sid: 'Failures',
-                Effect: 'Allow',
-                Action: 'sqs:SendMessage',
-                Resource: props.hatebuSubscriberFailuresArn!,
-              },
-              {
                 Sid: 'Logs',
                 Effect: 'Allow',
                 Action: [
@@ -744,6 +1023,43 @@ export class Feeds extends Construct {
           },
         },
       ],
+    });
+
+    const feedsSubscriberFunction = new lambda.CfnFunction(this, 'FeedsSubscriberFunction', {
+      functionName: `feeds-subscriber${props.suffix!}`,
+      description: 'Reads a feed and has each new entry delivered once',
+      runtime: 'provided.al2023',
+      handler: 'bootstrap',
+      architectures: [
+        props.architecture!,
+      ],
+      memorySize: 256,
+      timeout: 120,
+      role: feedsSubscriberRole.attrArn,
+      code: {
+        s3Bucket: props.codeBucket!,
+        s3Key: props.feedsSubscriberCodeKey!,
+      },
+      loggingConfig: {
+        logGroup: feedsSubscriberLogGroup.ref,
+      },
+      tracingConfig: {
+        mode: props.tracingMode!,
+      },
+      environment: {
+        variables: {
+          'STATE_TABLE_NAME': props.feedsStateTableRef!,
+          'TARGET_FUNCTION_ARN': feedsNotifierAlias.ref,
+          'FEED_SECRETS_PREFIX': `/ichido/${props.environment!}/feeds/`,
+          'FIRST_RUN': props.feedFirstRun!,
+          ADAPTIVE: props.feedAdaptive!,
+          'ADAPTIVE_LONGEST_MINUTES': `${props.feedAdaptiveLongestMinutes!}`,
+          'DEAD_AFTER': `${props.feedDeadAfter!}`,
+          'GIVE_UP_DAYS': `${props.feedGiveUpDays!}`,
+          'PARALLEL_DELIVERIES': `${props.feedParallelDeliveries!}`,
+          'LOG_LEVEL': props.logLevel!,
+        },
+      },
     });
 
     const githubSubscriberFunction = new lambda.CfnFunction(this, 'GithubSubscriberFunction', {
@@ -826,67 +1142,60 @@ export class Feeds extends Construct {
       },
     });
 
-    const githubFeedDeadLettersAlarm = new cloudwatch.CfnAlarm(this, 'GithubFeedDeadLettersAlarm', {
-      alarmName: `github-feed-dead-letters${props.suffix!}`,
-      alarmDescription: 'Deliveries of GitHub\'s entries were given up on; somebody has to send them again. Runbook docs/runbooks/feed-dead-letters.md',
-      namespace: 'Ichido',
-      metricName: 'DeadLetters',
-      dimensions: [
-        {
-          name: 'FunctionName',
-          value: githubSubscriberFunction.ref,
-        },
-      ],
-      statistic: 'Sum',
-      period: 300,
-      evaluationPeriods: 1,
-      datapointsToAlarm: 1,
-      comparisonOperator: 'GreaterThanOrEqualToThreshold',
-      threshold: 1,
-      treatMissingData: 'notBreaching',
-      alarmActions: [
-        props.alarmTopicArn!,
-      ],
-      okActions: [
-        props.alarmTopicArn!,
-      ],
+    const feedsSubscriberVersion = new lambda.CfnVersion(this, 'FeedsSubscriberVersion', {
+      functionName: feedsSubscriberFunction.ref,
+      description: 'Published when the function was created',
     });
+    feedsSubscriberVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE;
 
-    const githubFeedGapAlarm = new cloudwatch.CfnAlarm(this, 'GithubFeedGapAlarm', {
-      alarmName: `github-feed-gap${props.suffix!}`,
-      alarmDescription: 'No entry of GitHub\'s feed was known, so some may have been missed between two reads. Runbook docs/runbooks/feed-gap.md',
-      namespace: 'Ichido',
-      metricName: 'FeedGaps',
-      dimensions: [
-        {
-          name: 'FunctionName',
-          value: githubSubscriberFunction.ref,
-        },
-      ],
-      statistic: 'Sum',
-      period: 300,
-      evaluationPeriods: 1,
-      datapointsToAlarm: 1,
-      comparisonOperator: 'GreaterThanOrEqualToThreshold',
-      threshold: 1,
-      treatMissingData: 'notBreaching',
-      alarmActions: [
-        props.alarmTopicArn!,
-      ],
-      okActions: [
-        props.alarmTopicArn!,
-      ],
-    });
+    const furtherFeedsErrorsAlarm = hasFurtherFeeds
+      ? new cloudwatch.CfnAlarm(this, 'FurtherFeedsErrorsAlarm', {
+          alarmName: `further-feeds-errors${props.suffix!}`,
+          alarmDescription: 'Runs that read further feeds failed, left something for a person to look at, or did not happen, in three of the last four periods. Runbook docs/runbooks/further-feeds-errors.md',
+          namespace: 'AWS/Lambda',
+          metricName: 'Errors',
+          dimensions: [
+            {
+              name: 'FunctionName',
+              value: feedsSubscriberFunction.ref,
+            },
+            {
+              name: 'Resource',
+              value: `${feedsSubscriberFunction.ref}:live`,
+            },
+          ],
+          statistic: 'Sum',
+          period: 900,
+          evaluationPeriods: 4,
+          datapointsToAlarm: 3,
+          comparisonOperator: 'GreaterThanOrEqualToThreshold',
+          threshold: 1,
+          actionsEnabled: furtherFeedsArePaused ? false : true,
+          treatMissingData: 'breaching',
+          alarmActions: [
+            props.alarmTopicArn!,
+          ],
+          okActions: [
+            props.alarmTopicArn!,
+          ],
+        })
+      : undefined;
+    if (furtherFeedsErrorsAlarm != null) {
+    }
 
     const githubFeedSilenceAlarm = new cloudwatch.CfnAlarm(this, 'GithubFeedSilenceAlarm', {
       alarmName: `github-feed-silence${props.suffix!}`,
-      alarmDescription: 'GitHub\'s feed has not been read for three periods. Runbook docs/runbooks/feed-silence.md',
-      namespace: 'Ichido',
-      metricName: 'FeedReads',
+      alarmDescription: 'The function that reads GitHub\'s feed has not run for three periods. Runbook docs/runbooks/feed-silence.md',
+      namespace: 'AWS/Lambda',
+      metricName: 'Invocations',
       dimensions: [
         {
           name: 'FunctionName',
           value: githubSubscriberFunction.ref,
+        },
+        {
+          name: 'Resource',
+          value: `${githubSubscriberFunction.ref}:live`,
         },
       ],
       statistic: 'Sum',
@@ -895,6 +1204,7 @@ export class Feeds extends Construct {
       datapointsToAlarm: 3,
       comparisonOperator: 'LessThanThreshold',
       threshold: 1,
+      actionsEnabled: githubIsPaused ? false : true,
       treatMissingData: 'breaching',
       alarmActions: [
         props.alarmTopicArn!,
@@ -925,6 +1235,7 @@ export class Feeds extends Construct {
       datapointsToAlarm: 2,
       comparisonOperator: 'GreaterThanThreshold',
       threshold: 10000,
+      actionsEnabled: githubIsPaused ? false : true,
       treatMissingData: 'notBreaching',
       alarmActions: [
         props.alarmTopicArn!,
@@ -936,7 +1247,7 @@ export class Feeds extends Construct {
 
     const githubFeedSubscriberErrorsAlarm = new cloudwatch.CfnAlarm(this, 'GithubFeedSubscriberErrorsAlarm', {
       alarmName: `github-feed-subscriber-errors${props.suffix!}`,
-      alarmDescription: 'The function that reads GitHub\'s feed failed in three of the last four periods. Runbook docs/runbooks/feed-subscriber-errors.md',
+      alarmDescription: 'The runs that read GitHub\'s feed failed, or left something for a person to look at, in three of the last four periods. Runbook docs/runbooks/feed-subscriber-errors.md',
       namespace: 'AWS/Lambda',
       metricName: 'Errors',
       dimensions: [
@@ -955,6 +1266,7 @@ export class Feeds extends Construct {
       datapointsToAlarm: 3,
       comparisonOperator: 'GreaterThanOrEqualToThreshold',
       threshold: 1,
+      actionsEnabled: githubIsPaused ? false : true,
       treatMissingData: 'notBreaching',
       alarmActions: [
         props.alarmTopicArn!,
@@ -966,71 +1278,23 @@ export class Feeds extends Construct {
 
     const githubSubscriberVersion = new lambda.CfnVersion(this, 'GithubSubscriberVersion', {
       functionName: githubSubscriberFunction.ref,
-      description: props.githubSubscriberRevision!,
+      description: 'Published when the function was created',
     });
-    githubSubscriberVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN;
-
-    const hatebuFeedDeadLettersAlarm = new cloudwatch.CfnAlarm(this, 'HatebuFeedDeadLettersAlarm', {
-      alarmName: `hatebu-feed-dead-letters${props.suffix!}`,
-      alarmDescription: 'Deliveries of Hatena Bookmark\'s entries were given up on; somebody has to send them again. Runbook docs/runbooks/feed-dead-letters.md',
-      namespace: 'Ichido',
-      metricName: 'DeadLetters',
-      dimensions: [
-        {
-          name: 'FunctionName',
-          value: hatebuSubscriberFunction.ref,
-        },
-      ],
-      statistic: 'Sum',
-      period: 900,
-      evaluationPeriods: 1,
-      datapointsToAlarm: 1,
-      comparisonOperator: 'GreaterThanOrEqualToThreshold',
-      threshold: 1,
-      treatMissingData: 'notBreaching',
-      alarmActions: [
-        props.alarmTopicArn!,
-      ],
-      okActions: [
-        props.alarmTopicArn!,
-      ],
-    });
-
-    const hatebuFeedGapAlarm = new cloudwatch.CfnAlarm(this, 'HatebuFeedGapAlarm', {
-      alarmName: `hatebu-feed-gap${props.suffix!}`,
-      alarmDescription: 'No entry of Hatena Bookmark\'s feed was known, so some may have been missed between two reads. Runbook docs/runbooks/feed-gap.md',
-      namespace: 'Ichido',
-      metricName: 'FeedGaps',
-      dimensions: [
-        {
-          name: 'FunctionName',
-          value: hatebuSubscriberFunction.ref,
-        },
-      ],
-      statistic: 'Sum',
-      period: 900,
-      evaluationPeriods: 1,
-      datapointsToAlarm: 1,
-      comparisonOperator: 'GreaterThanOrEqualToThreshold',
-      threshold: 1,
-      treatMissingData: 'notBreaching',
-      alarmActions: [
-        props.alarmTopicArn!,
-      ],
-      okActions: [
-        props.alarmTopicArn!,
-      ],
-    });
+    githubSubscriberVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE;
 
     const hatebuFeedSilenceAlarm = new cloudwatch.CfnAlarm(this, 'HatebuFeedSilenceAlarm', {
       alarmName: `hatebu-feed-silence${props.suffix!}`,
-      alarmDescription: 'Hatena Bookmark\'s feed has not been read for three periods. Runbook docs/runbooks/feed-silence.md',
-      namespace: 'Ichido',
-      metricName: 'FeedReads',
+      alarmDescription: 'The function that reads Hatena Bookmark\'s feed has not run for three periods. Runbook docs/runbooks/feed-silence.md',
+      namespace: 'AWS/Lambda',
+      metricName: 'Invocations',
       dimensions: [
         {
           name: 'FunctionName',
           value: hatebuSubscriberFunction.ref,
+        },
+        {
+          name: 'Resource',
+          value: `${hatebuSubscriberFunction.ref}:live`,
         },
       ],
       statistic: 'Sum',
@@ -1039,6 +1303,7 @@ export class Feeds extends Construct {
       datapointsToAlarm: 3,
       comparisonOperator: 'LessThanThreshold',
       threshold: 1,
+      actionsEnabled: hatebuIsPaused ? false : true,
       treatMissingData: 'breaching',
       alarmActions: [
         props.alarmTopicArn!,
@@ -1069,6 +1334,7 @@ export class Feeds extends Construct {
       datapointsToAlarm: 2,
       comparisonOperator: 'GreaterThanThreshold',
       threshold: 20000,
+      actionsEnabled: hatebuIsPaused ? false : true,
       treatMissingData: 'notBreaching',
       alarmActions: [
         props.alarmTopicArn!,
@@ -1080,7 +1346,7 @@ export class Feeds extends Construct {
 
     const hatebuFeedSubscriberErrorsAlarm = new cloudwatch.CfnAlarm(this, 'HatebuFeedSubscriberErrorsAlarm', {
       alarmName: `hatebu-feed-subscriber-errors${props.suffix!}`,
-      alarmDescription: 'The function that reads Hatena Bookmark\'s feed failed in three of the last four periods. Runbook docs/runbooks/feed-subscriber-errors.md',
+      alarmDescription: 'The runs that read Hatena Bookmark\'s feed failed, or left something for a person to look at, in three of the last four periods. Runbook docs/runbooks/feed-subscriber-errors.md',
       namespace: 'AWS/Lambda',
       metricName: 'Errors',
       dimensions: [
@@ -1099,6 +1365,7 @@ export class Feeds extends Construct {
       datapointsToAlarm: 3,
       comparisonOperator: 'GreaterThanOrEqualToThreshold',
       threshold: 1,
+      actionsEnabled: hatebuIsPaused ? false : true,
       treatMissingData: 'notBreaching',
       alarmActions: [
         props.alarmTopicArn!,
@@ -1110,21 +1377,81 @@ export class Feeds extends Construct {
 
     const hatebuSubscriberVersion = new lambda.CfnVersion(this, 'HatebuSubscriberVersion', {
       functionName: hatebuSubscriberFunction.ref,
-      description: props.hatebuSubscriberRevision!,
+      description: 'Published when the function was created',
     });
-    hatebuSubscriberVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN;
+    hatebuSubscriberVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE;
+
+    const feedsSubscriberAlias = new lambda.CfnAlias(this, 'FeedsSubscriberAlias', {
+      name: 'live',
+      functionName: feedsSubscriberFunction.ref,
+      functionVersion: feedsSubscriberVersion.attrVersion,
+    });
 
     const githubSubscriberAlias = new lambda.CfnAlias(this, 'GithubSubscriberAlias', {
       name: 'live',
       functionName: githubSubscriberFunction.ref,
-      functionVersion: githubSubscriberIsNew ? githubSubscriberVersion.attrVersion : props.githubSubscriberLive!,
+      functionVersion: githubSubscriberVersion.attrVersion,
     });
 
     const hatebuSubscriberAlias = new lambda.CfnAlias(this, 'HatebuSubscriberAlias', {
       name: 'live',
       functionName: hatebuSubscriberFunction.ref,
-      functionVersion: hatebuSubscriberIsNew ? hatebuSubscriberVersion.attrVersion : props.hatebuSubscriberLive!,
+      functionVersion: hatebuSubscriberVersion.attrVersion,
     });
+
+    const feedsSchedulerRole = hasFurtherFeeds
+      ? new iam.CfnRole(this, 'FeedsSchedulerRole', {
+          assumeRolePolicyDocument: {
+            Version: '2012-10-17',
+            Statement: [
+              {
+                Effect: 'Allow',
+                Principal: {
+                  Service: 'scheduler.amazonaws.com',
+                },
+                Action: 'sts:AssumeRole',
+                Condition: {
+                  StringEquals: {
+                    'aws:SourceAccount': cdk.Stack.of(this).account,
+                  },
+                },
+              },
+            ],
+          },
+          policies: [
+            {
+              policyName: 'feeds-schedule',
+              policyDocument: {
+                Version: '2012-10-17',
+                Statement: [
+                  {
+                    Sid: 'Run',
+                    Effect: 'Allow',
+                    Action: 'lambda:InvokeFunction',
+                    Resource: feedsSubscriberAlias.ref,
+                  },
+                  {
+                    Sid: 'Failures',
+                    Effect: 'Allow',
+                    Action: 'sqs:SendMessage',
+                    Resource: props.feedsSubscriberFailuresArn!,
+                  },
+                ],
+              },
+            },
+          ],
+        })
+      : undefined;
+    if (feedsSchedulerRole != null) {
+    }
+
+    const feedsSubscriberInvokeConfig = new lambda.CfnEventInvokeConfig(this, 'FeedsSubscriberInvokeConfig', {
+      functionName: feedsSubscriberFunction.ref,
+      qualifier: 'live',
+      maximumRetryAttempts: 0,
+      maximumEventAgeInSeconds: 900,
+    });
+    feedsSubscriberInvokeConfig.addResourceDependency(feedsSubscriberAlias);
 
     const githubSchedulerRole = new iam.CfnRole(this, 'GithubSchedulerRole', {
       assumeRolePolicyDocument: {
@@ -1156,6 +1483,12 @@ export class Feeds extends Construct {
                 Action: 'lambda:InvokeFunction',
                 Resource: githubSubscriberAlias.ref,
               },
+              {
+                Sid: 'Failures',
+                Effect: 'Allow',
+                Action: 'sqs:SendMessage',
+                Resource: props.githubSubscriberFailuresArn!,
+              },
             ],
           },
         },
@@ -1167,11 +1500,6 @@ export class Feeds extends Construct {
       qualifier: 'live',
       maximumRetryAttempts: 0,
       maximumEventAgeInSeconds: 300,
-      destinationConfig: {
-        onFailure: {
-          destination: props.githubSubscriberFailuresArn!,
-        },
-      },
     });
     githubSubscriberInvokeConfig.addResourceDependency(githubSubscriberAlias);
 
@@ -1205,6 +1533,12 @@ export class Feeds extends Construct {
                 Action: 'lambda:InvokeFunction',
                 Resource: hatebuSubscriberAlias.ref,
               },
+              {
+                Sid: 'Failures',
+                Effect: 'Allow',
+                Action: 'sqs:SendMessage',
+                Resource: props.hatebuSubscriberFailuresArn!,
+              },
             ],
           },
         },
@@ -1216,11 +1550,6 @@ export class Feeds extends Construct {
       qualifier: 'live',
       maximumRetryAttempts: 0,
       maximumEventAgeInSeconds: 900,
-      destinationConfig: {
-        onFailure: {
-          destination: props.hatebuSubscriberFailuresArn!,
-        },
-      },
     });
     hatebuSubscriberInvokeConfig.addResourceDependency(hatebuSubscriberAlias);
 
@@ -1239,6 +1568,9 @@ export class Feeds extends Construct {
           maximumRetryAttempts: 2,
           maximumEventAgeInSeconds: 300,
         },
+        deadLetterConfig: {
+          arn: props.githubSubscriberFailuresArn!,
+        },
       },
     });
 
@@ -1256,6 +1588,9 @@ export class Feeds extends Construct {
         retryPolicy: {
           maximumRetryAttempts: 2,
           maximumEventAgeInSeconds: 900,
+        },
+        deadLetterConfig: {
+          arn: props.hatebuSubscriberFailuresArn!,
         },
       },
     });

@@ -1,6 +1,7 @@
 // Generated from infra/templates by `make generate`. Do not edit.
 import * as cdk from 'aws-cdk-lib';
 import * as dynamodb from 'aws-cdk-lib/aws-dynamodb';
+import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
 export interface MeshDataProps {
@@ -9,6 +10,11 @@ export interface MeshDataProps {
    * @default 'local'
    */
   readonly environment?: string;
+  /**
+   * The end of every name; empty in prod, -ENVIRONMENT elsewhere
+   * @default ''
+   */
+  readonly suffix?: string;
   /**
    * Groups, members, statuses and messages
    * @default 'MeshV2Table'
@@ -20,6 +26,7 @@ export interface MeshDataProps {
  * Realtime groups of nodes
  */
 export class MeshData extends Construct {
+  public readonly meshResolverFailuresArn;
   public readonly meshTableArn;
   public readonly meshTableRef;
 
@@ -30,6 +37,7 @@ export class MeshData extends Construct {
     props = {
       ...props,
       environment: props.environment ?? 'local',
+      suffix: props.suffix ?? '',
       meshTableName: props.meshTableName ?? 'MeshV2Table',
     };
 
@@ -37,6 +45,13 @@ export class MeshData extends Construct {
     const isProd = props.environment! === 'prod';
 
     // Resources
+    const meshResolverFailures = new sqs.CfnQueue(this, 'MeshResolverFailures', {
+      queueName: `mesh-resolver-failures${props.suffix!}`,
+      messageRetentionPeriod: 1209600,
+      sqsManagedSseEnabled: true,
+    });
+    meshResolverFailures.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE;
+
     const meshTable = new dynamodb.CfnTable(this, 'MeshTable', {
       tableName: props.meshTableName!,
       billingMode: 'PAY_PER_REQUEST',
@@ -98,9 +113,37 @@ export class MeshData extends Construct {
       },
       deletionProtectionEnabled: isProd ? true : false,
     });
-    meshTable.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN;
+    meshTable.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE;
+
+    const meshResolverFailuresPolicy = new sqs.CfnQueuePolicy(this, 'MeshResolverFailuresPolicy', {
+      queues: [
+        meshResolverFailures.ref,
+      ],
+      policyDocument: {
+        Version: '2012-10-17',
+        Statement: [
+          {
+            Sid: 'TlsOnly',
+            Effect: 'Deny',
+            Principal: '*',
+            Action: 'sqs:*',
+            Resource: meshResolverFailures.attrArn,
+            Condition: {
+              Bool: {
+                'aws:SecureTransport': 'false',
+              },
+            },
+          },
+        ],
+      },
+    });
 
     // Outputs
+    this.meshResolverFailuresArn = meshResolverFailures.attrArn;
+    new cdk.CfnOutput(this, 'CfnOutputMeshResolverFailuresArn', {
+      key: 'MeshResolverFailuresArn',
+      value: this.meshResolverFailuresArn!.toString(),
+    });
     this.meshTableArn = meshTable.attrArn;
     new cdk.CfnOutput(this, 'CfnOutputMeshTableArn', {
       key: 'MeshTableArn',

@@ -5,6 +5,8 @@ import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import * as iam from 'aws-cdk-lib/aws-iam';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as logs from 'aws-cdk-lib/aws-logs';
+import * as scheduler from 'aws-cdk-lib/aws-scheduler';
+import * as xray from 'aws-cdk-lib/aws-xray';
 import { Construct } from 'constructs';
 
 export interface MeshProps {
@@ -78,6 +80,16 @@ export interface MeshProps {
    * @default 4102444800
    */
   readonly meshApiKeyExpires?: number;
+  /**
+   * Whether a rule says how many requests X-Ray records; off where tracing is off, and on a local AWS, which has no rules
+   * @default 'off'
+   */
+  readonly meshSampling?: string;
+  /**
+   * The schedule that asks how long the API key lasts
+   * @default 'mesh-api-key-schedule'
+   */
+  readonly meshApiKeyScheduleName?: string;
   /**
    * The schema
    * @default 'schema.graphql'
@@ -234,15 +246,9 @@ export interface MeshProps {
    */
   readonly meshResolverCodeKey?: string;
   /**
-   * A digest of code and configuration; a change publishes a version
-   * @default 'initial'
+   * MeshResolverFailuresArn of mesh-data
    */
-  readonly meshResolverRevision?: string;
-  /**
-   * The version that is live now; empty the first time
-   * @default ''
-   */
-  readonly meshResolverLive?: string;
+  readonly meshResolverFailuresArn: string;
   /**
    * MeshTableArn of mesh-data
    */
@@ -257,6 +263,10 @@ export interface MeshProps {
  * Realtime groups of nodes
  */
 export class Mesh extends Construct {
+  /**
+   * The id of the API
+   */
+  public readonly meshApiId;
   /**
    * Where clients send queries and mutations
    */
@@ -286,6 +296,8 @@ export class Mesh extends Construct {
       meshPollingIntervalSeconds: props.meshPollingIntervalSeconds ?? 2,
       meshMessageRetentionSeconds: props.meshMessageRetentionSeconds ?? 120,
       meshApiKeyExpires: props.meshApiKeyExpires ?? 4102444800,
+      meshSampling: props.meshSampling ?? 'off',
+      meshApiKeyScheduleName: props.meshApiKeyScheduleName ?? 'mesh-api-key-schedule',
       meshSchemaFile: props.meshSchemaFile ?? 'schema.graphql',
       createDomainResolverFile: props.createDomainResolverFile ?? 'resolvers/createDomain.js',
       getEventsSinceResolverFile: props.getEventsSinceResolverFile ?? 'resolvers/getEventsSince.js',
@@ -317,15 +329,33 @@ export class Mesh extends Construct {
       updateNodeTtlStepFile: props.updateNodeTtlStepFile ?? 'functions/updateNodeTTL.js',
       writeMessageStepFile: props.writeMessageStepFile ?? 'functions/writeMessage.js',
       meshResolverCodeKey: props.meshResolverCodeKey ?? 'mesh-resolver.zip',
-      meshResolverRevision: props.meshResolverRevision ?? 'initial',
-      meshResolverLive: props.meshResolverLive ?? '',
     };
 
     // Conditions
     const isTraced = props.tracingMode! === 'Active';
-    const meshResolverIsNew = props.meshResolverLive! === '';
+    const samplingIsOn = props.meshSampling! === 'on';
 
     // Resources
+    const meshApiKeyAlarm = new cloudwatch.CfnAlarm(this, 'MeshApiKeyAlarm', {
+      alarmName: `mesh-api-key${props.suffix!}`,
+      alarmDescription: 'The API key of the mesh expires within 30 days. Runbook docs/runbooks/mesh-api-key.md',
+      namespace: `Ichido/mesh${props.suffix!}`,
+      metricName: 'ApiKeyDaysLeft',
+      statistic: 'Maximum',
+      period: 86400,
+      evaluationPeriods: 1,
+      datapointsToAlarm: 1,
+      comparisonOperator: 'LessThanThreshold',
+      threshold: 30,
+      treatMissingData: 'ignore',
+      alarmActions: [
+        props.alarmTopicArn!,
+      ],
+      okActions: [
+        props.alarmTopicArn!,
+      ],
+    });
+
     const meshApiLogRole = new iam.CfnRole(this, 'MeshApiLogRole', {
       assumeRolePolicyDocument: {
         Version: '2012-10-17',
@@ -365,6 +395,26 @@ export class Mesh extends Construct {
       retentionInDays: props.logRetentionDays!,
     });
 
+    const meshUnavailableAlarm = new cloudwatch.CfnAlarm(this, 'MeshUnavailableAlarm', {
+      alarmName: `mesh-unavailable${props.suffix!}`,
+      alarmDescription: 'Requests to the mesh keep failing because its table or its function fails. Runbook docs/runbooks/mesh-unavailable.md',
+      namespace: `Ichido/mesh${props.suffix!}`,
+      metricName: 'Unavailable',
+      statistic: 'Sum',
+      period: 300,
+      evaluationPeriods: 3,
+      datapointsToAlarm: 2,
+      comparisonOperator: 'GreaterThanOrEqualToThreshold',
+      threshold: 10,
+      treatMissingData: 'notBreaching',
+      alarmActions: [
+        props.alarmTopicArn!,
+      ],
+      okActions: [
+        props.alarmTopicArn!,
+      ],
+    });
+
     const meshApi = new appsync.CfnGraphQLApi(this, 'MeshApi', {
       name: `mesh${props.suffix!}`,
       authenticationType: 'API_KEY',
@@ -389,6 +439,18 @@ export class Mesh extends Construct {
         'MESSAGE_RETENTION_SECONDS': `${props.meshMessageRetentionSeconds!}`,
         'MESH_MAX_CONNECTION_TIME_MINUTES': `${props.meshMaxConnectionTimeMinutes!}`,
       },
+    });
+
+    const meshApiKeyDaysLeftFilter = new logs.CfnMetricFilter(this, 'MeshApiKeyDaysLeftFilter', {
+      logGroupName: meshResolverLogGroup.ref,
+      filterPattern: '{ $.apiKeyDaysLeft = * }',
+      metricTransformations: [
+        {
+          metricNamespace: `Ichido/mesh${props.suffix!}`,
+          metricName: 'ApiKeyDaysLeft',
+          metricValue: '$.apiKeyDaysLeft',
+        },
+      ],
     });
 
     const meshResolverRole = new iam.CfnRole(this, 'MeshResolverRole', {
@@ -432,6 +494,12 @@ export class Mesh extends Construct {
                 Resource: `${props.meshTableArn!}/index/GSI1`,
               },
               {
+                Sid: 'Failures',
+                Effect: 'Allow',
+                Action: 'sqs:SendMessage',
+                Resource: props.meshResolverFailuresArn!,
+              },
+              {
                 Sid: 'Logs',
                 Effect: 'Allow',
                 Action: [
@@ -453,12 +521,6 @@ export class Mesh extends Construct {
           },
         },
       ],
-    });
-
-    const meshApiKey = new appsync.CfnApiKey(this, 'MeshApiKey', {
-      apiId: meshApi.attrApiId,
-      description: 'For the clients of the mesh',
-      expires: props.meshApiKeyExpires!,
     });
 
     const meshApiLogGroup = new logs.CfnLogGroup(this, 'MeshApiLogGroup', {
@@ -518,12 +580,6 @@ export class Mesh extends Construct {
       ],
     });
 
-    const meshNoneSource = new appsync.CfnDataSource(this, 'MeshNoneSource', {
-      apiId: meshApi.attrApiId,
-      name: 'MeshNoneSource',
-      type: 'NONE',
-    });
-
     const meshResolverFunction = new lambda.CfnFunction(this, 'MeshResolverFunction', {
       functionName: `mesh-resolver${props.suffix!}`,
       description: 'Creates, leaves and dissolves groups',
@@ -552,93 +608,49 @@ export class Mesh extends Construct {
           'HOST_HEARTBEAT_SECONDS': `${props.meshHostHeartbeatSeconds!}`,
           'POLLING_INTERVAL_SECONDS': `${props.meshPollingIntervalSeconds!}`,
           'MESSAGE_RETENTION_SECONDS': `${props.meshMessageRetentionSeconds!}`,
-          'MESH_API_KEY_EXPIRES': `${props.meshApiKeyExpires!}`,
           'LOG_LEVEL': props.logLevel!,
         },
       },
     });
+
+    const meshSamplingRule = samplingIsOn
+      ? new xray.CfnSamplingRule(this, 'MeshSamplingRule', {
+          samplingRule: {
+            ruleName: `mesh${props.suffix!}`,
+            version: 1,
+            priority: 1000,
+            serviceType: 'AWS::AppSync::GraphQLAPI',
+            resourceArn: meshApi.attrArn,
+            reservoirSize: 0,
+            fixedRate: 0.005,
+            serviceName: '*',
+            host: '*',
+            httpMethod: '*',
+            urlPath: '*',
+          },
+        })
+      : undefined;
+    if (meshSamplingRule != null) {
+    }
 
     const meshSchema = new appsync.CfnGraphQLSchema(this, 'MeshSchema', {
       apiId: meshApi.attrApiId,
       definition: props.meshSchemaFile!,
     });
 
-    const checkBoundsStep = new appsync.CfnFunctionConfiguration(this, 'CheckBoundsStep', {
+    const meshApiKey = new appsync.CfnApiKey(this, 'MeshApiKey', {
       apiId: meshApi.attrApiId,
-      name: 'checkBounds',
-      dataSourceName: meshNoneSource.attrName,
-      runtime: {
-        name: 'APPSYNC_JS',
-        runtimeVersion: '1.0.0',
-      },
-      code: props.checkBoundsStepFile!,
+      description: 'For the clients of the mesh',
+      expires: props.meshApiKeyExpires!,
     });
+    meshApiKey.addResourceDependency(meshSchema);
 
-    const createDomainResolver = new appsync.CfnResolver(this, 'CreateDomainResolver', {
+    const meshNoneSource = new appsync.CfnDataSource(this, 'MeshNoneSource', {
       apiId: meshApi.attrApiId,
-      typeName: 'Mutation',
-      fieldName: 'createDomain',
-      runtime: {
-        name: 'APPSYNC_JS',
-        runtimeVersion: '1.0.0',
-      },
-      code: props.createDomainResolverFile!,
-      kind: 'UNIT',
-      dataSourceName: meshNoneSource.attrName,
+      name: 'MeshNoneSource',
+      type: 'NONE',
     });
-    createDomainResolver.addResourceDependency(meshSchema);
-
-    const meshApiKeyAlarm = new cloudwatch.CfnAlarm(this, 'MeshApiKeyAlarm', {
-      alarmName: `mesh-api-key${props.suffix!}`,
-      alarmDescription: 'The API key of the mesh expires within 30 days. Runbook docs/runbooks/mesh-api-key.md',
-      namespace: 'Ichido',
-      metricName: 'MeshApiKeyDaysLeft',
-      dimensions: [
-        {
-          name: 'FunctionName',
-          value: meshResolverFunction.ref,
-        },
-      ],
-      statistic: 'Minimum',
-      period: 3600,
-      evaluationPeriods: 1,
-      datapointsToAlarm: 1,
-      comparisonOperator: 'LessThanThreshold',
-      threshold: 30,
-      treatMissingData: 'ignore',
-      alarmActions: [
-        props.alarmTopicArn!,
-      ],
-      okActions: [
-        props.alarmTopicArn!,
-      ],
-    });
-
-    const meshConflictsAlarm = new cloudwatch.CfnAlarm(this, 'MeshConflictsAlarm', {
-      alarmName: `mesh-conflicts${props.suffix!}`,
-      alarmDescription: 'Transactions of mesh-resolver keep conflicting with each other. Runbook docs/runbooks/mesh-conflicts.md',
-      namespace: 'Ichido',
-      metricName: 'Conflicts',
-      dimensions: [
-        {
-          name: 'FunctionName',
-          value: meshResolverFunction.ref,
-        },
-      ],
-      statistic: 'Sum',
-      period: 300,
-      evaluationPeriods: 3,
-      datapointsToAlarm: 2,
-      comparisonOperator: 'GreaterThanOrEqualToThreshold',
-      threshold: 50,
-      treatMissingData: 'notBreaching',
-      alarmActions: [
-        props.alarmTopicArn!,
-      ],
-      okActions: [
-        props.alarmTopicArn!,
-      ],
-    });
+    meshNoneSource.addResourceDependency(meshSchema);
 
     const meshResolverErrorsAlarm = new cloudwatch.CfnAlarm(this, 'MeshResolverErrorsAlarm', {
       alarmName: `mesh-resolver-errors${props.suffix!}`,
@@ -702,15 +714,108 @@ export class Mesh extends Construct {
 
     const meshResolverVersion = new lambda.CfnVersion(this, 'MeshResolverVersion', {
       functionName: meshResolverFunction.ref,
-      description: props.meshResolverRevision!,
+      description: 'Published when the function was created',
     });
-    meshResolverVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN;
+    meshResolverVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE;
+
+    const meshUnavailableFilter = new logs.CfnMetricFilter(this, 'MeshUnavailableFilter', {
+      logGroupName: meshApiLogGroup.ref,
+      filterPattern: '\"mesh-unavailable:\" -locations',
+      metricTransformations: [
+        {
+          metricNamespace: `Ichido/mesh${props.suffix!}`,
+          metricName: 'Unavailable',
+          metricValue: '1',
+        },
+      ],
+    });
+
+    const checkBoundsStep = new appsync.CfnFunctionConfiguration(this, 'CheckBoundsStep', {
+      apiId: meshApi.attrApiId,
+      name: 'checkBounds',
+      dataSourceName: meshNoneSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.checkBoundsStepFile!,
+    });
+    checkBoundsStep.addResourceDependency(meshSchema);
+
+    const createDomainResolver = new appsync.CfnResolver(this, 'CreateDomainResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Mutation',
+      fieldName: 'createDomain',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.createDomainResolverFile!,
+      kind: 'UNIT',
+      dataSourceName: meshNoneSource.attrName,
+    });
+    createDomainResolver.addResourceDependency(meshSchema);
 
     const meshResolverAlias = new lambda.CfnAlias(this, 'MeshResolverAlias', {
       name: 'live',
       functionName: meshResolverFunction.ref,
-      functionVersion: meshResolverIsNew ? meshResolverVersion.attrVersion : props.meshResolverLive!,
+      functionVersion: meshResolverVersion.attrVersion,
     });
+
+    const meshApiKeySchedulerRole = new iam.CfnRole(this, 'MeshApiKeySchedulerRole', {
+      assumeRolePolicyDocument: {
+        Version: '2012-10-17',
+        Statement: [
+          {
+            Effect: 'Allow',
+            Principal: {
+              Service: 'scheduler.amazonaws.com',
+            },
+            Action: 'sts:AssumeRole',
+            Condition: {
+              StringEquals: {
+                'aws:SourceAccount': cdk.Stack.of(this).account,
+              },
+            },
+          },
+        ],
+      },
+      policies: [
+        {
+          policyName: 'mesh-api-key-schedule',
+          policyDocument: {
+            Version: '2012-10-17',
+            Statement: [
+              {
+                Sid: 'Run',
+                Effect: 'Allow',
+                Action: 'lambda:InvokeFunction',
+                Resource: meshResolverAlias.ref,
+              },
+              {
+                Sid: 'Failures',
+                Effect: 'Allow',
+                Action: 'sqs:SendMessage',
+                Resource: props.meshResolverFailuresArn!,
+              },
+            ],
+          },
+        },
+      ],
+    });
+
+    const meshResolverInvokeConfig = new lambda.CfnEventInvokeConfig(this, 'MeshResolverInvokeConfig', {
+      functionName: meshResolverFunction.ref,
+      qualifier: 'live',
+      maximumRetryAttempts: 2,
+      maximumEventAgeInSeconds: 21600,
+      destinationConfig: {
+        onFailure: {
+          destination: props.meshResolverFailuresArn!,
+        },
+      },
+    });
+    meshResolverInvokeConfig.addResourceDependency(meshResolverAlias);
 
     const meshSourceRole = new iam.CfnRole(this, 'MeshSourceRole', {
       assumeRolePolicyDocument: {
@@ -763,6 +868,28 @@ export class Mesh extends Construct {
       ],
     });
 
+    const meshApiKeySchedule = new scheduler.CfnSchedule(this, 'MeshApiKeySchedule', {
+      name: props.meshApiKeyScheduleName!,
+      description: 'Asks how long the API key of the mesh still lasts',
+      scheduleExpression: 'rate(1 day)',
+      flexibleTimeWindow: {
+        mode: 'OFF',
+      },
+      state: 'ENABLED',
+      target: {
+        arn: meshResolverAlias.ref,
+        roleArn: meshApiKeySchedulerRole.attrArn,
+        input: `{"field":"checkApiKey","arguments":{"expires":${props.meshApiKeyExpires!}}}`,
+        retryPolicy: {
+          maximumRetryAttempts: 2,
+          maximumEventAgeInSeconds: 43200,
+        },
+        deadLetterConfig: {
+          arn: props.meshResolverFailuresArn!,
+        },
+      },
+    });
+
     const meshLambdaSource = new appsync.CfnDataSource(this, 'MeshLambdaSource', {
       apiId: meshApi.attrApiId,
       name: 'MeshLambdaSource',
@@ -772,6 +899,7 @@ export class Mesh extends Construct {
         lambdaFunctionArn: meshResolverAlias.ref,
       },
     });
+    meshLambdaSource.addResourceDependency(meshSchema);
 
     const meshTableSource = new appsync.CfnDataSource(this, 'MeshTableSource', {
       apiId: meshApi.attrApiId,
@@ -783,6 +911,7 @@ export class Mesh extends Construct {
         awsRegion: cdk.Stack.of(this).region,
       },
     });
+    meshTableSource.addResourceDependency(meshSchema);
 
     const checkGroupExistsStep = new appsync.CfnFunctionConfiguration(this, 'CheckGroupExistsStep', {
       apiId: meshApi.attrApiId,
@@ -794,6 +923,7 @@ export class Mesh extends Construct {
       },
       code: props.checkGroupExistsStepFile!,
     });
+    checkGroupExistsStep.addResourceDependency(meshSchema);
 
     const checkMessageIdStep = new appsync.CfnFunctionConfiguration(this, 'CheckMessageIdStep', {
       apiId: meshApi.attrApiId,
@@ -805,6 +935,7 @@ export class Mesh extends Construct {
       },
       code: props.checkMessageIdStepFile!,
     });
+    checkMessageIdStep.addResourceDependency(meshSchema);
 
     const checkStandingStep = new appsync.CfnFunctionConfiguration(this, 'CheckStandingStep', {
       apiId: meshApi.attrApiId,
@@ -816,6 +947,7 @@ export class Mesh extends Construct {
       },
       code: props.checkStandingStepFile!,
     });
+    checkStandingStep.addResourceDependency(meshSchema);
 
     const createGroupResolver = new appsync.CfnResolver(this, 'CreateGroupResolver', {
       apiId: meshApi.attrApiId,
@@ -841,6 +973,7 @@ export class Mesh extends Construct {
       },
       code: props.declareVoidStepFile!,
     });
+    declareVoidStep.addResourceDependency(meshSchema);
 
     const dissolveGroupResolver = new appsync.CfnResolver(this, 'DissolveGroupResolver', {
       apiId: meshApi.attrApiId,
@@ -866,6 +999,7 @@ export class Mesh extends Construct {
       },
       code: props.extendHostStepFile!,
     });
+    extendHostStep.addResourceDependency(meshSchema);
 
     const leaveGroupResolver = new appsync.CfnResolver(this, 'LeaveGroupResolver', {
       apiId: meshApi.attrApiId,
@@ -891,6 +1025,7 @@ export class Mesh extends Construct {
       },
       code: props.listGroupsStepFile!,
     });
+    listGroupsStep.addResourceDependency(meshSchema);
 
     const listMembersStep = new appsync.CfnFunctionConfiguration(this, 'ListMembersStep', {
       apiId: meshApi.attrApiId,
@@ -902,6 +1037,7 @@ export class Mesh extends Construct {
       },
       code: props.listMembersStepFile!,
     });
+    listMembersStep.addResourceDependency(meshSchema);
 
     const listStatusesStep = new appsync.CfnFunctionConfiguration(this, 'ListStatusesStep', {
       apiId: meshApi.attrApiId,
@@ -913,6 +1049,7 @@ export class Mesh extends Construct {
       },
       code: props.listStatusesStepFile!,
     });
+    listStatusesStep.addResourceDependency(meshSchema);
 
     const putMemberStep = new appsync.CfnFunctionConfiguration(this, 'PutMemberStep', {
       apiId: meshApi.attrApiId,
@@ -924,6 +1061,7 @@ export class Mesh extends Construct {
       },
       code: props.putMemberStepFile!,
     });
+    putMemberStep.addResourceDependency(meshSchema);
 
     const readEventsStep = new appsync.CfnFunctionConfiguration(this, 'ReadEventsStep', {
       apiId: meshApi.attrApiId,
@@ -935,6 +1073,7 @@ export class Mesh extends Construct {
       },
       code: props.readEventsStepFile!,
     });
+    readEventsStep.addResourceDependency(meshSchema);
 
     const readMembershipStep = new appsync.CfnFunctionConfiguration(this, 'ReadMembershipStep', {
       apiId: meshApi.attrApiId,
@@ -946,6 +1085,7 @@ export class Mesh extends Construct {
       },
       code: props.readMembershipStepFile!,
     });
+    readMembershipStep.addResourceDependency(meshSchema);
 
     const readMessagesStep = new appsync.CfnFunctionConfiguration(this, 'ReadMessagesStep', {
       apiId: meshApi.attrApiId,
@@ -957,6 +1097,7 @@ export class Mesh extends Construct {
       },
       code: props.readMessagesStepFile!,
     });
+    readMessagesStep.addResourceDependency(meshSchema);
 
     const readStatusStep = new appsync.CfnFunctionConfiguration(this, 'ReadStatusStep', {
       apiId: meshApi.attrApiId,
@@ -968,6 +1109,7 @@ export class Mesh extends Construct {
       },
       code: props.readStatusStepFile!,
     });
+    readStatusStep.addResourceDependency(meshSchema);
 
     const takeSequenceStep = new appsync.CfnFunctionConfiguration(this, 'TakeSequenceStep', {
       apiId: meshApi.attrApiId,
@@ -979,6 +1121,7 @@ export class Mesh extends Construct {
       },
       code: props.takeSequenceStepFile!,
     });
+    takeSequenceStep.addResourceDependency(meshSchema);
 
     const updateNodeTtlStep = new appsync.CfnFunctionConfiguration(this, 'UpdateNodeTTLStep', {
       apiId: meshApi.attrApiId,
@@ -990,6 +1133,7 @@ export class Mesh extends Construct {
       },
       code: props.updateNodeTtlStepFile!,
     });
+    updateNodeTtlStep.addResourceDependency(meshSchema);
 
     const getEventsSinceResolver = new appsync.CfnResolver(this, 'GetEventsSinceResolver', {
       apiId: meshApi.attrApiId,
@@ -1207,6 +1351,7 @@ export class Mesh extends Construct {
       },
       code: props.writeMessageStepFile!,
     });
+    writeMessageStep.addResourceDependency(meshSchema);
     writeMessageStep.addResourceDependency(checkMessageIdStep);
 
     const fireEventsByNodeResolver = new appsync.CfnResolver(this, 'FireEventsByNodeResolver', {
@@ -1276,6 +1421,12 @@ export class Mesh extends Construct {
     reportDataByNodeResolver.addResourceDependency(meshSchema);
 
     // Outputs
+    this.meshApiId = meshApi.attrApiId;
+    new cdk.CfnOutput(this, 'CfnOutputMeshApiId', {
+      key: 'MeshApiId',
+      description: 'The id of the API',
+      value: this.meshApiId!.toString(),
+    });
     this.meshEndpoint = meshApi.attrGraphQlUrl;
     new cdk.CfnOutput(this, 'CfnOutputMeshEndpoint', {
       key: 'MeshEndpoint',

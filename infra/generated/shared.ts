@@ -94,6 +94,16 @@ export interface SharedProps {
    * @default 1
    */
   readonly feedsBudgetUsd?: number;
+  /**
+   * The id of the mesh's API (mesh.yaml)
+   * @default 'local'
+   */
+  readonly meshApiId?: string;
+  /**
+   * The end of the dashboard's list of alarms, if there are further feeds
+   * @default ''
+   */
+  readonly furtherFeedsAlarm?: string;
 }
 
 /**
@@ -136,6 +146,8 @@ export class Shared extends Construct {
       budgets: props.budgets ?? 'off',
       budgetUsd: props.budgetUsd ?? 10,
       feedsBudgetUsd: props.feedsBudgetUsd ?? 1,
+      meshApiId: props.meshApiId ?? 'local',
+      furtherFeedsAlarm: props.furtherFeedsAlarm ?? '',
     };
 
     // Conditions
@@ -207,22 +219,18 @@ export class Shared extends Construct {
           "title": "Alarms: docs/runbooks has their pages", "alarms": [
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:http-api-errors${props.suffix!}",
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:slack-events-errors${props.suffix!}",
-            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:slack-events-latency${props.suffix!}",
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:slack-files-errors${props.suffix!}",
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:slack-files-dead-letters${props.suffix!}",
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:slack-fallback-active${props.suffix!}",
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:github-feed-subscriber-errors${props.suffix!}",
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:github-feed-subscriber-duration${props.suffix!}",
-            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:github-feed-gap${props.suffix!}",
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:github-feed-silence${props.suffix!}",
-            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:github-feed-dead-letters${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:github-notifier-errors${props.suffix!}",
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:hatebu-feed-subscriber-errors${props.suffix!}",
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:hatebu-feed-subscriber-duration${props.suffix!}",
-            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:hatebu-feed-gap${props.suffix!}",
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:hatebu-feed-silence${props.suffix!}",
-            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:hatebu-feed-dead-letters${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:hatebu-notifier-errors${props.suffix!}",
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:tokens-api-errors${props.suffix!}",
-            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:tokens-api-crashes${props.suffix!}",
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:tokens-api-latency${props.suffix!}",
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:tokens-unresolved${props.suffix!}",
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:tokens-conflicts${props.suffix!}",
@@ -230,8 +238,8 @@ export class Shared extends Construct {
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:mesh-latency${props.suffix!}",
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:mesh-resolver-errors${props.suffix!}",
             "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:mesh-resolver-throttles${props.suffix!}",
-            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:mesh-conflicts${props.suffix!}",
-            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:mesh-api-key${props.suffix!}"
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:mesh-unavailable${props.suffix!}",
+            "arn:${cdk.Stack.of(this).partition}:cloudwatch:${cdk.Stack.of(this).region}:${cdk.Stack.of(this).account}:alarm:mesh-api-key${props.suffix!}"${props.furtherFeedsAlarm!}
           ]}},
         {"type": "metric", "x": 0, "y": 4, "width": 12, "height": 6, "properties": {
           "title": "HTTP API: requests and errors", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
@@ -246,91 +254,93 @@ export class Shared extends Construct {
             ["AWS/ApiGateway", "Latency", "ApiId", "${httpApi.ref}", {"stat": "p50"}],
             ["AWS/ApiGateway", "Latency", "ApiId", "${httpApi.ref}", {"stat": "p95"}]
           ]}},
-        {"type": "text", "x": 0, "y": 10, "width": 24, "height": 1, "properties": {"markdown": "## Slack: is every file answered once?"}},
-        {"type": "metric", "x": 0, "y": 11, "width": 8, "height": 6, "properties": {
-          "title": "Events handed over, duplicates, replies", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
-          "metrics": [
-            ["Ichido", "SlackHandOvers", "FunctionName", "slack-events${props.suffix!}", {"stat": "Sum"}],
-            ["Ichido", "Duplicates", "FunctionName", "slack-events${props.suffix!}", {"stat": "Sum"}],
-            ["Ichido", "SlackReplies", "FunctionName", "slack-files${props.suffix!}", {"stat": "Sum"}]
-          ]}},
-        {"type": "metric", "x": 8, "y": 11, "width": 8, "height": 6, "properties": {
-          "title": "Errors, and admissions without the store", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
+        {"type": "text", "x": 0, "y": 10, "width": 24, "height": 1, "properties": {"markdown": "## Once: how many duplicates, and does the store answer?"}},
+        {"type": "log", "x": 0, "y": 11, "width": 8, "height": 6, "properties": {
+          "title": "Duplicates, in percent of all keys", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries",
+          "query": "SOURCE '/aws/lambda/slack-events${props.suffix!}' | SOURCE '/aws/lambda/slack-files${props.suffix!}' | SOURCE '/aws/lambda/github-notifier${props.suffix!}' | SOURCE '/aws/lambda/hatebu-notifier${props.suffix!}' | SOURCE '/aws/lambda/feeds-notifier${props.suffix!}' | filter ispresent(NewKeys) or ispresent(Duplicates) | stats 100 * sum(coalesce(Duplicates, 0)) / (sum(coalesce(Duplicates, 0)) + sum(coalesce(NewKeys, 0))) as duplicates by bin(5m)"}},
+        {"type": "log", "x": 8, "y": 11, "width": 8, "height": 6, "properties": {
+          "title": "Store: failed calls, in percent", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries",
+          "query": "SOURCE '/aws/lambda/slack-events${props.suffix!}' | SOURCE '/aws/lambda/slack-files${props.suffix!}' | SOURCE '/aws/lambda/github-notifier${props.suffix!}' | SOURCE '/aws/lambda/hatebu-notifier${props.suffix!}' | SOURCE '/aws/lambda/feeds-notifier${props.suffix!}' | filter ispresent(StoreCalls) | stats 100 * sum(coalesce(StoreErrors, 0)) / sum(StoreCalls) as failed by bin(5m)"}},
+        {"type": "log", "x": 16, "y": 11, "width": 8, "height": 6, "properties": {
+          "title": "Store: latency in milliseconds", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries",
+          "query": "SOURCE '/aws/lambda/slack-events${props.suffix!}' | SOURCE '/aws/lambda/slack-files${props.suffix!}' | SOURCE '/aws/lambda/github-notifier${props.suffix!}' | SOURCE '/aws/lambda/hatebu-notifier${props.suffix!}' | SOURCE '/aws/lambda/feeds-notifier${props.suffix!}' | filter ispresent(dynamodbLatency) | stats pct(dynamodbLatency, 50) as p50, pct(dynamodbLatency, 95) as p95 by bin(5m)"}},
+        {"type": "text", "x": 0, "y": 17, "width": 24, "height": 1, "properties": {"markdown": "## Slack: is every file answered once?"}},
+        {"type": "log", "x": 0, "y": 18, "width": 8, "height": 6, "properties": {
+          "title": "Events handed over, repeats by Slack, replies", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries",
+          "query": "SOURCE '/aws/lambda/slack-events${props.suffix!}' | SOURCE '/aws/lambda/slack-files${props.suffix!}' | filter ispresent(FunctionName) | stats sum(coalesce(SlackHandOvers, 0)) as handedOver, sum(coalesce(SlackRetries, 0)) as repeats, sum(coalesce(SlackReplies, 0)) as replies by bin(5m)"}},
+        {"type": "metric", "x": 8, "y": 18, "width": 8, "height": 6, "properties": {
+          "title": "Errors, admissions without the store, dead letters", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["AWS/Lambda", "Errors", "FunctionName", "slack-events${props.suffix!}", {"stat": "Sum"}],
             ["AWS/Lambda", "Errors", "FunctionName", "slack-files${props.suffix!}", {"stat": "Sum"}],
-            ["Ichido", "FallbackAdmissions", "FunctionName", "slack-events${props.suffix!}", {"stat": "Sum"}]
-          ]}},
-        {"type": "metric", "x": 16, "y": 11, "width": 8, "height": 6, "properties": {
-          "title": "Duration of slack-events (Slack waits 3 s); dead letters", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
-          "metrics": [
-            ["AWS/Lambda", "Duration", "FunctionName", "slack-events${props.suffix!}", {"stat": "p95"}],
+            ["Ichido", "FallbackAdmissions", "FunctionName", "slack-events${props.suffix!}", {"stat": "Sum"}],
             ["AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName", "slack-files-failures${props.suffix!}", {"stat": "Maximum", "yAxis": "right"}]
           ]}},
-        {"type": "text", "x": 0, "y": 17, "width": 24, "height": 1, "properties": {"markdown": "## Feeds: is every entry delivered?"}},
-        {"type": "metric", "x": 0, "y": 18, "width": 8, "height": 6, "properties": {
-          "title": "Entries read, delivered, owed", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
+        {"type": "metric", "x": 16, "y": 18, "width": 8, "height": 6, "properties": {
+          "title": "Duration of slack-events (Slack waits 3 s)", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
-            ["Ichido", "FeedReads", "FunctionName", "github-subscriber${props.suffix!}", {"stat": "Sum"}],
-            ["Ichido", "FeedReads", "FunctionName", "hatebu-subscriber${props.suffix!}", {"stat": "Sum"}],
-            ["Ichido", "Deliveries", "FunctionName", "github-notifier${props.suffix!}", {"stat": "Sum"}],
-            ["Ichido", "Deliveries", "FunctionName", "hatebu-notifier${props.suffix!}", {"stat": "Sum"}],
-            ["Ichido", "EntriesOwed", "FunctionName", "github-subscriber${props.suffix!}", {"stat": "Maximum", "yAxis": "right"}],
-            ["Ichido", "EntriesOwed", "FunctionName", "hatebu-subscriber${props.suffix!}", {"stat": "Maximum", "yAxis": "right"}]
+            ["AWS/Lambda", "Duration", "FunctionName", "slack-events${props.suffix!}", {"stat": "p50"}],
+            ["AWS/Lambda", "Duration", "FunctionName", "slack-events${props.suffix!}", {"stat": "p95"}]
           ]}},
-        {"type": "metric", "x": 8, "y": 18, "width": 8, "height": 6, "properties": {
-          "title": "Errors, failed deliveries, dead letters", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
+        {"type": "text", "x": 0, "y": 24, "width": 24, "height": 1, "properties": {"markdown": "## Feeds: is every entry delivered?"}},
+        {"type": "log", "x": 0, "y": 25, "width": 8, "height": 6, "properties": {
+          "title": "Deliveries made, failed, given up", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries",
+          "query": "SOURCE '/aws/lambda/github-notifier${props.suffix!}' | SOURCE '/aws/lambda/hatebu-notifier${props.suffix!}' | SOURCE '/aws/lambda/feeds-notifier${props.suffix!}' | SOURCE '/aws/lambda/github-subscriber${props.suffix!}' | SOURCE '/aws/lambda/hatebu-subscriber${props.suffix!}' | SOURCE '/aws/lambda/feeds-subscriber${props.suffix!}' | filter ispresent(FunctionName) | stats sum(coalesce(Deliveries, 0)) as made, sum(coalesce(DeliveryFailures, 0)) as failed, sum(coalesce(DeadLetters, 0)) as givenUp by bin(15m)"}},
+        {"type": "log", "x": 8, "y": 25, "width": 8, "height": 6, "properties": {
+          "title": "Entries owed at the end of a run", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries",
+          "query": "SOURCE '/aws/lambda/github-subscriber${props.suffix!}' | SOURCE '/aws/lambda/hatebu-subscriber${props.suffix!}' | SOURCE '/aws/lambda/feeds-subscriber${props.suffix!}' | filter ispresent(owed) and ispresent(feed) | stats max(owed) as owed by bin(15m)"}},
+        {"type": "metric", "x": 16, "y": 25, "width": 8, "height": 6, "properties": {
+          "title": "Runs: errors, duration", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["AWS/Lambda", "Errors", "FunctionName", "github-subscriber${props.suffix!}", {"stat": "Sum"}],
             ["AWS/Lambda", "Errors", "FunctionName", "hatebu-subscriber${props.suffix!}", {"stat": "Sum"}],
+            ["AWS/Lambda", "Errors", "FunctionName", "feeds-subscriber${props.suffix!}", {"stat": "Sum"}],
             ["AWS/Lambda", "Errors", "FunctionName", "github-notifier${props.suffix!}", {"stat": "Sum"}],
             ["AWS/Lambda", "Errors", "FunctionName", "hatebu-notifier${props.suffix!}", {"stat": "Sum"}],
-            ["Ichido", "DeadLetters", "FunctionName", "github-notifier${props.suffix!}", {"stat": "Sum"}],
-            ["Ichido", "DeadLetters", "FunctionName", "hatebu-notifier${props.suffix!}", {"stat": "Sum"}]
+            ["AWS/Lambda", "Errors", "FunctionName", "feeds-notifier${props.suffix!}", {"stat": "Sum"}],
+            ["AWS/Lambda", "Duration", "FunctionName", "github-subscriber${props.suffix!}", {"stat": "Average", "yAxis": "right"}],
+            ["AWS/Lambda", "Duration", "FunctionName", "hatebu-subscriber${props.suffix!}", {"stat": "Average", "yAxis": "right"}],
+            ["AWS/Lambda", "Duration", "FunctionName", "feeds-subscriber${props.suffix!}", {"stat": "Average", "yAxis": "right"}]
           ]}},
-        {"type": "metric", "x": 16, "y": 18, "width": 8, "height": 6, "properties": {
-          "title": "Duration of a run", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
-          "metrics": [
-            ["AWS/Lambda", "Duration", "FunctionName", "github-subscriber${props.suffix!}", {"stat": "Average"}],
-            ["AWS/Lambda", "Duration", "FunctionName", "hatebu-subscriber${props.suffix!}", {"stat": "Average"}]
-          ]}},
-        {"type": "text", "x": 0, "y": 24, "width": 24, "height": 1, "properties": {"markdown": "## Tokens: does money move once?"}},
-        {"type": "metric", "x": 0, "y": 25, "width": 8, "height": 6, "properties": {
-          "title": "Transfers, replays, conflicts", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
-          "metrics": [
-            ["Ichido", "Transfers", "FunctionName", "tokens-api${props.suffix!}", {"stat": "Sum"}],
-            ["Ichido", "TransferReplays", "FunctionName", "tokens-api${props.suffix!}", {"stat": "Sum"}],
-            ["Ichido", "TransferConflicts", "FunctionName", "tokens-api${props.suffix!}", {"stat": "Sum"}]
-          ]}},
-        {"type": "metric", "x": 8, "y": 25, "width": 8, "height": 6, "properties": {
+        {"type": "text", "x": 0, "y": 31, "width": 24, "height": 1, "properties": {"markdown": "## Tokens: does money move once?"}},
+        {"type": "log", "x": 0, "y": 32, "width": 8, "height": 6, "properties": {
+          "title": "Transfers made, replayed, refused", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries",
+          "query": "SOURCE '/aws/lambda/tokens-api${props.suffix!}' | filter ispresent(FunctionName) | stats sum(coalesce(Transfers, 0)) as made, sum(coalesce(TransferReplays, 0)) as replayed, sum(coalesce(TransferRefusals, 0)) as refused by bin(5m)"}},
+        {"type": "metric", "x": 8, "y": 32, "width": 8, "height": 6, "properties": {
           "title": "Failures", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
             ["AWS/Lambda", "Errors", "FunctionName", "tokens-api${props.suffix!}", {"stat": "Sum"}],
-            ["Ichido", "Failures", "FunctionName", "tokens-api${props.suffix!}", {"stat": "Sum"}]
-          ]}},
-        {"type": "metric", "x": 16, "y": 25, "width": 8, "height": 6, "properties": {
-          "title": "Duration of a transfer", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
-          "metrics": [
-            ["Ichido", "TransferLatency", "FunctionName", "tokens-api${props.suffix!}", {"stat": "p50"}],
-            ["Ichido", "TransferLatency", "FunctionName", "tokens-api${props.suffix!}", {"stat": "p95"}]
-          ]}},
-        {"type": "text", "x": 0, "y": 31, "width": 24, "height": 1, "properties": {"markdown": "## Mesh: do messages arrive?"}},
-        {"type": "metric", "x": 0, "y": 32, "width": 8, "height": 6, "properties": {
-          "title": "AppSync: failures", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
-          "metrics": [
-            [{"expression": "SEARCH('{AWS/AppSync,GraphQLAPIId} MetricName=\"5XXError\"', 'Sum', 300)", "label": "5XXError"}],
-            [{"expression": "SEARCH('{AWS/AppSync,GraphQLAPIId} MetricName=\"4XXError\"', 'Sum', 300)", "label": "4XXError"}]
-          ]}},
-        {"type": "metric", "x": 8, "y": 32, "width": 8, "height": 6, "properties": {
-          "title": "AppSync: latency", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
-          "metrics": [
-            [{"expression": "SEARCH('{AWS/AppSync,GraphQLAPIId} MetricName=\"Latency\"', 'p95', 300)", "label": "Latency"}]
+            ["Ichido", "Failures", "FunctionName", "tokens-api${props.suffix!}", {"stat": "Sum"}],
+            ["Ichido", "TransfersUnresolved", "FunctionName", "tokens-api${props.suffix!}", {"stat": "Sum"}],
+            ["Ichido", "TransferConflicts", "FunctionName", "tokens-api${props.suffix!}", {"stat": "Sum"}]
           ]}},
         {"type": "metric", "x": 16, "y": 32, "width": 8, "height": 6, "properties": {
-          "title": "mesh-resolver: calls, errors", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
+          "title": "Duration of a request", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
           "metrics": [
-            ["AWS/Lambda", "Invocations", "FunctionName", "mesh-resolver${props.suffix!}", {"stat": "Sum"}],
-            ["AWS/Lambda", "Errors", "FunctionName", "mesh-resolver${props.suffix!}", {"stat": "Sum"}]
+            ["AWS/Lambda", "Duration", "FunctionName", "tokens-api${props.suffix!}", {"stat": "p50"}],
+            ["AWS/Lambda", "Duration", "FunctionName", "tokens-api${props.suffix!}", {"stat": "p95"}]
+          ]}},
+        {"type": "text", "x": 0, "y": 38, "width": 24, "height": 1, "properties": {"markdown": "## Mesh: do messages arrive?"}},
+        {"type": "metric", "x": 0, "y": 39, "width": 8, "height": 6, "properties": {
+          "title": "Requests and errors", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
+          "metrics": [
+            ["AWS/AppSync", "Latency", "GraphQLAPIId", "${props.meshApiId!}", {"stat": "SampleCount", "label": "Requests"}],
+            ["AWS/AppSync", "4XXError", "GraphQLAPIId", "${props.meshApiId!}", {"stat": "Sum"}],
+            ["AWS/AppSync", "5XXError", "GraphQLAPIId", "${props.meshApiId!}", {"stat": "Sum"}]
+          ]}},
+        {"type": "metric", "x": 8, "y": 39, "width": 8, "height": 6, "properties": {
+          "title": "Realtime: connections and subscriptions", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
+          "metrics": [
+            ["AWS/AppSync", "ActiveConnections", "GraphQLAPIId", "${props.meshApiId!}", {"stat": "Maximum"}],
+            ["AWS/AppSync", "ActiveSubscriptions", "GraphQLAPIId", "${props.meshApiId!}", {"stat": "Maximum"}]
+          ]}},
+        {"type": "metric", "x": 16, "y": 39, "width": 8, "height": 6, "properties": {
+          "title": "Latency; mesh-resolver: calls, errors", "region": "${cdk.Stack.of(this).region}", "view": "timeSeries", "period": 300,
+          "metrics": [
+            ["AWS/AppSync", "Latency", "GraphQLAPIId", "${props.meshApiId!}", {"stat": "p50"}],
+            ["AWS/AppSync", "Latency", "GraphQLAPIId", "${props.meshApiId!}", {"stat": "p95"}],
+            ["AWS/Lambda", "Invocations", "FunctionName", "mesh-resolver${props.suffix!}", {"stat": "Sum", "yAxis": "right"}],
+            ["AWS/Lambda", "Errors", "FunctionName", "mesh-resolver${props.suffix!}", {"stat": "Sum", "yAxis": "right"}]
           ]}}
       ]}
       `,

@@ -83,14 +83,14 @@ export class SlackData extends Construct {
         },
       ],
     });
-    processedEventsTable.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN;
+    processedEventsTable.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE;
 
     const slackFilesFailures = new sqs.CfnQueue(this, 'SlackFilesFailures', {
       queueName: `slack-files-failures${props.suffix!}`,
       messageRetentionPeriod: 1209600,
       sqsManagedSseEnabled: true,
     });
-    slackFilesFailures.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN;
+    slackFilesFailures.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE;
 
     const slackFilesFailuresPolicy = new sqs.CfnQueuePolicy(this, 'SlackFilesFailuresPolicy', {
       queues: [

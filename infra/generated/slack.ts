@@ -84,30 +84,10 @@ export interface SlackProps {
    */
   readonly slackEventsCodeKey?: string;
   /**
-   * A digest of code and configuration; a change publishes a version
-   * @default 'initial'
-   */
-  readonly slackEventsRevision?: string;
-  /**
-   * The version that is live now; empty the first time
-   * @default ''
-   */
-  readonly slackEventsLive?: string;
-  /**
    * The zip in the bucket
    * @default 'slack-files.zip'
    */
   readonly slackFilesCodeKey?: string;
-  /**
-   * A digest of code and configuration; a change publishes a version
-   * @default 'initial'
-   */
-  readonly slackFilesRevision?: string;
-  /**
-   * The version that is live now; empty the first time
-   * @default ''
-   */
-  readonly slackFilesLive?: string;
   /**
    * ProcessedEventsTableArn of slack-data
    */
@@ -156,16 +136,8 @@ export class Slack extends Construct {
       slackSigningSecretParameter: props.slackSigningSecretParameter ?? '/ichido/local/slack/signing-secret',
       slackBotTokenParameter: props.slackBotTokenParameter ?? '/ichido/local/slack/bot-token',
       slackEventsCodeKey: props.slackEventsCodeKey ?? 'slack-events.zip',
-      slackEventsRevision: props.slackEventsRevision ?? 'initial',
-      slackEventsLive: props.slackEventsLive ?? '',
       slackFilesCodeKey: props.slackFilesCodeKey ?? 'slack-files.zip',
-      slackFilesRevision: props.slackFilesRevision ?? 'initial',
-      slackFilesLive: props.slackFilesLive ?? '',
     };
-
-    // Conditions
-    const slackEventsIsNew = props.slackEventsLive! === '';
-    const slackFilesIsNew = props.slackFilesLive! === '';
 
     // Resources
     const slackEventsLogGroup = new logs.CfnLogGroup(this, 'SlackEventsLogGroup', {
@@ -333,14 +305,14 @@ export class Slack extends Construct {
 
     const slackFilesVersion = new lambda.CfnVersion(this, 'SlackFilesVersion', {
       functionName: slackFilesFunction.ref,
-      description: props.slackFilesRevision!,
+      description: 'Published when the function was created',
     });
-    slackFilesVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN;
+    slackFilesVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE;
 
     const slackFilesAlias = new lambda.CfnAlias(this, 'SlackFilesAlias', {
       name: 'live',
       functionName: slackFilesFunction.ref,
-      functionVersion: slackFilesIsNew ? slackFilesVersion.attrVersion : props.slackFilesLive!,
+      functionVersion: slackFilesVersion.attrVersion,
     });
 
     const slackEventsRole = new iam.CfnRole(this, 'SlackEventsRole', {
@@ -486,41 +458,11 @@ export class Slack extends Construct {
       ],
     });
 
-    const slackEventsLatencyAlarm = new cloudwatch.CfnAlarm(this, 'SlackEventsLatencyAlarm', {
-      alarmName: `slack-events-latency${props.suffix!}`,
-      alarmDescription: 'slack-events takes longer than 2 s for one in twenty events; after 3 s Slack repeats them. Runbook docs/runbooks/slack-events-latency.md',
-      namespace: 'AWS/Lambda',
-      metricName: 'Duration',
-      dimensions: [
-        {
-          name: 'FunctionName',
-          value: slackEventsFunction.ref,
-        },
-        {
-          name: 'Resource',
-          value: `${slackEventsFunction.ref}:live`,
-        },
-      ],
-      extendedStatistic: 'p95',
-      period: 300,
-      evaluationPeriods: 3,
-      datapointsToAlarm: 3,
-      comparisonOperator: 'GreaterThanThreshold',
-      threshold: 2000,
-      treatMissingData: 'notBreaching',
-      alarmActions: [
-        props.alarmTopicArn!,
-      ],
-      okActions: [
-        props.alarmTopicArn!,
-      ],
-    });
-
     const slackEventsVersion = new lambda.CfnVersion(this, 'SlackEventsVersion', {
       functionName: slackEventsFunction.ref,
-      description: props.slackEventsRevision!,
+      description: 'Published when the function was created',
     });
-    slackEventsVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN;
+    slackEventsVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE;
 
     const slackFallbackAlarm = new cloudwatch.CfnAlarm(this, 'SlackFallbackAlarm', {
       alarmName: `slack-fallback-active${props.suffix!}`,
@@ -551,7 +493,7 @@ export class Slack extends Construct {
     const slackEventsAlias = new lambda.CfnAlias(this, 'SlackEventsAlias', {
       name: 'live',
       functionName: slackEventsFunction.ref,
-      functionVersion: slackEventsIsNew ? slackEventsVersion.attrVersion : props.slackEventsLive!,
+      functionVersion: slackEventsVersion.attrVersion,
     });
 
     const slackEventsIntegration = new apigatewayv2.CfnIntegration(this, 'SlackEventsIntegration', {

@@ -102,7 +102,7 @@ export class TokensData extends Construct {
       },
       deletionProtectionEnabled: isProd ? true : false,
     });
-    tokensTable.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN;
+    tokensTable.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE;
 
     // Outputs
     this.tokensTableOutput = tokensTable.ref;

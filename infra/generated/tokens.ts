@@ -104,16 +104,6 @@ export interface TokensProps {
    */
   readonly tokensApiCodeKey?: string;
   /**
-   * Changes whenever code or configuration changed
-   * @default 'none'
-   */
-  readonly tokensApiRevision?: string;
-  /**
-   * The version that is live now; empty the first time
-   * @default ''
-   */
-  readonly tokensApiLive?: string;
-  /**
    * TokensTableArn of tokens-data
    */
   readonly tokensTableArn: string;
@@ -157,12 +147,7 @@ export class Tokens extends Construct {
       treasuryDid: props.treasuryDid ?? 'did:ichido:treasury',
       treasuryShards: props.treasuryShards ?? 8,
       tokensApiCodeKey: props.tokensApiCodeKey ?? 'tokens-api.zip',
-      tokensApiRevision: props.tokensApiRevision ?? 'none',
-      tokensApiLive: props.tokensApiLive ?? '',
     };
-
-    // Conditions
-    const tokensApiIsNew = props.tokensApiLive! === '';
 
     // Resources
     const tokensApiLogGroup = new logs.CfnLogGroup(this, 'TokensApiLogGroup', {
@@ -277,36 +262,6 @@ export class Tokens extends Construct {
       },
     });
 
-    const tokensApiCrashesAlarm = new cloudwatch.CfnAlarm(this, 'TokensApiCrashesAlarm', {
-      alarmName: `tokens-api-crashes${props.suffix!}`,
-      alarmDescription: 'The token API does not start, is stopped by its timeout, or crashes. Runbook docs/runbooks/tokens-api-crashes.md',
-      namespace: 'AWS/Lambda',
-      metricName: 'Errors',
-      dimensions: [
-        {
-          name: 'FunctionName',
-          value: tokensApiFunction.ref,
-        },
-        {
-          name: 'Resource',
-          value: `${tokensApiFunction.ref}:live`,
-        },
-      ],
-      statistic: 'Sum',
-      period: 300,
-      evaluationPeriods: 3,
-      datapointsToAlarm: 2,
-      comparisonOperator: 'GreaterThanOrEqualToThreshold',
-      threshold: 3,
-      treatMissingData: 'notBreaching',
-      alarmActions: [
-        props.alarmTopicArn!,
-      ],
-      okActions: [
-        props.alarmTopicArn!,
-      ],
-    });
-
     const tokensApiErrorsAlarm = new cloudwatch.CfnAlarm(this, 'TokensApiErrorsAlarm', {
       alarmName: `tokens-api-errors${props.suffix!}`,
       alarmDescription: 'The token API keeps answering with 500. Runbook docs/runbooks/tokens-api-errors.md',
@@ -335,13 +290,17 @@ export class Tokens extends Construct {
 
     const tokensApiLatencyAlarm = new cloudwatch.CfnAlarm(this, 'TokensApiLatencyAlarm', {
       alarmName: `tokens-api-latency${props.suffix!}`,
-      alarmDescription: 'One in twenty transfers takes more than 2 s. Runbook docs/runbooks/tokens-api-latency.md',
-      namespace: 'Ichido',
-      metricName: 'TransferLatency',
+      alarmDescription: 'One in twenty requests to the token API takes more than 2 s. Runbook docs/runbooks/tokens-api-latency.md',
+      namespace: 'AWS/Lambda',
+      metricName: 'Duration',
       dimensions: [
         {
           name: 'FunctionName',
           value: tokensApiFunction.ref,
+        },
+        {
+          name: 'Resource',
+          value: `${tokensApiFunction.ref}:live`,
         },
       ],
       extendedStatistic: 'p95',
@@ -361,9 +320,9 @@ export class Tokens extends Construct {
 
     const tokensApiVersion = new lambda.CfnVersion(this, 'TokensApiVersion', {
       functionName: tokensApiFunction.ref,
-      description: props.tokensApiRevision!,
+      description: 'Published when the function was created',
     });
-    tokensApiVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN;
+    tokensApiVersion.cfnOptions.deletionPolicy = cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE;
 
     const tokensConflictsAlarm = new cloudwatch.CfnAlarm(this, 'TokensConflictsAlarm', {
       alarmName: `tokens-conflicts${props.suffix!}`,
@@ -420,7 +379,7 @@ export class Tokens extends Construct {
     const tokensApiAlias = new lambda.CfnAlias(this, 'TokensApiAlias', {
       name: 'live',
       functionName: tokensApiFunction.ref,
-      functionVersion: tokensApiIsNew ? tokensApiVersion.attrVersion : props.tokensApiLive!,
+      functionVersion: tokensApiVersion.attrVersion,
     });
 
     const tokensApiIntegration = new apigatewayv2.CfnIntegration(this, 'TokensApiIntegration', {

@@ -1,12 +1,15 @@
-// What a month costs: the first estimates add up, and the feeds stay within one dollar.
+// What a month costs: the first estimates add up, the feeds stay within one dollar all-in, and observability within eight.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { cost, pricesOf, read, runs, estimates, sum, type Usage } from '../cost.ts';
+import { alarmMetrics, cost, pricesOf, read, runs, estimates, sum, totals, type Usage } from '../cost.ts';
 import { described } from '../cli/world.ts';
 import { environments, type Name } from '../environments.ts';
 import { synthesize as fresh } from '../synthesize.ts';
+import { manyFeeds, slope } from '../many-feeds.ts';
+import { BUILT_IN, type Feed } from '../feeds.ts';
 import { readTemplate, templateNames } from '../template.ts';
-import { ofType, synthesize } from './synth.ts';
+import { ownMetrics } from './standards.ts';
+import { listed, ofType, synthesize } from './synth.ts';
 
 const applications = Object.fromEntries(templateNames().flatMap((n) => Object.keys(readTemplate(n).Resources).map((id) => [id, n])));
 const usage = read<Usage>('usage.json');
@@ -19,14 +22,98 @@ test('each estimate adds up to the total that it states', () => {
   for (const t of estimates()) assert.equal(t.then.toFixed(t.digits), t.total.toFixed(t.digits), t.title);
 });
 
-test('the feeds cost at most one dollar per month, without any free tier', { skip: !templateNames().includes('feeds') }, () => {
-  const feeds = sum(month(false).filter((l) => l.application === 'feeds' && l.part === 'service'));
-  assert.ok(feeds > 0.1 && feeds <= 1, `${feeds}`);
+test('the feeds cost at most one dollar per month all-in: with alarms, metrics, logs, traces and backups, without any free tier', () => {
+  const { service, allIn } = totals(month(false)).find(({ application }) => application === 'feeds')!;
+  assert.ok(service > 0.02 && allIn > service && allIn <= 1, `service ${service}, all-in ${allIn}`);
+  const parts = new Set(month(false).filter((l) => l.application === 'feeds').map((l) => l.unit));
+  for (const unit of ['alarm', 'logGb', 'logGbMonth', 'trace', 'dynamodbPitrGbMonth', 'schedulerInvocation', 'sqsRequest']) assert.ok(parts.has(unit), unit);
 });
 
-test('every function, table, schedule, queue and alarm has a line', () => {
-  const { resources } = synthesize('prod');
-  const billed = new Set(month(false).map((l) => l.resource));
+test('without a further feed the functions and the table that they share cost nothing', () => {
+  const own = month(false).filter((l) => /^(FeedsSubscriberFunction|FeedsNotifierFunction|FeedsStateTable)$/.test(l.resource));
+  assert.equal(sum(own), 0);
+});
+
+test('300 further feeds cost 300 times what one costs, and the alarm once', () => {
+  const feeds: Feed[] = Array.from({ length: 300 }, (_, i) => ({ name: `f-${i}`, url: 'https://example.com/', period: '15 minutes', destinations: ['mastodon'] }));
+  const { resources } = fresh({ ...environments.prod, feeds: [...BUILT_IN, ...feeds] });
+  const synthesized = sum(cost({ resources, applications, usage, prices: pricesOf('ap-northeast-1'), free: false, suffix: '' })) - sum(month(false));
+  const rows = manyFeeds(environments.prod, usage, [1, 100, 300]);
+  const each = slope(rows);
+  assert.ok(Math.abs(rows[2]!.dollars - synthesized) < 1e-6, `${rows[2]!.dollars} is what ${synthesized} is without synthesizing it`);
+  for (const { feeds: n, dollars, calls } of rows) {
+    assert.ok(Math.abs(dollars - 0.1 - n * each.dollars) < 1e-6, `${n} feeds: ${dollars}`);
+    assert.equal(calls, n * each.calls);
+  }
+  // docs/benchmarks.md and docs/deployment.md have these figures.
+  assert.deepEqual([each.calls, each.dollars.toFixed(3), rows[2]!.calls, rows[2]!.dollars.toFixed(2)], [6_180, '0.030', 1_854_000, '9.01']);
+});
+
+test('observability of everything costs at most eight dollars per month, without any free tier', () => {
+  const observability = sum(month(false).filter((l) => l.part === 'observability'));
+  assert.ok(observability > 4 && observability <= 8, `${observability}`);
+});
+
+test('alarms watch at most nine metrics of the feeds and 34 in all, also with further feeds; each metric of an expression counts', () => {
+  const { resources } = fresh(listed('prod'));
+  const alarms = ofType(resources, 'AWS::CloudWatch::Alarm');
+  const count = (of: typeof alarms) => of.reduce((n, [, r]) => n + alarmMetrics(r.Properties), 0);
+  assert.ok(count(alarms) <= 34, `${count(alarms)}`);
+  assert.ok(count(alarms.filter(([id]) => applications[id] === 'feeds')) <= 9);
+  const math = { Metrics: [{ Id: 'rate', Expression: 'a / b' }, { Id: 'a', MetricStat: {} }, { Id: 'b', MetricStat: {} }] };
+  assert.equal(alarmMetrics(math), 2);
+});
+
+test('every metric that our functions send is in the model with the hours in which it is sent, and no other', () => {
+  assert.deepEqual(Object.keys(usage.observability.metrics).sort(), [...ownMetrics()].sort());
+  const names = ofType(synthesize('prod').resources, 'AWS::Lambda::Function').map(([, r]) => r.Properties.FunctionName);
+  for (const [metric, { functions, hours }] of Object.entries(usage.observability.metrics)) {
+    assert.ok(functions.length > 0 && functions.every((f) => names.includes(f)) && hours > 0, metric);
+  }
+});
+
+test('every metric that a metric filter finds is in the model with the hours in which a line matches, and no other', () => {
+  const filters = ofType(synthesize('prod').resources, 'AWS::Logs::MetricFilter');
+  const found = filters.flatMap(([, r]) => r.Properties.MetricTransformations.map((t: any) => t.MetricName));
+  assert.deepEqual(Object.keys(usage.observability.filtered).sort(), found.sort());
+  const lines = month(false).filter((l) => l.unit === 'metric' && filters.some(([id]) => id === l.resource));
+  assert.deepEqual(lines.map((l) => l.quantity * 720).sort(), [30, 4]);
+});
+
+test('traces of the API are counted by its sampling rule, and without one by the default of X-Ray', () => {
+  const traces = (resources: any) => cost({ resources, applications, usage, prices: pricesOf('ap-northeast-1'), free: false, suffix: '' })
+    .filter((l) => l.resource === 'MeshApi' && l.unit === 'trace').map((l) => l.quantity);
+  const { MeshSamplingRule, ...without } = synthesize('prod').resources;
+  assert.deepEqual(traces({ ...without, MeshSamplingRule }), [7_500], '0.5 % of 1.5 million operations');
+  assert.deepEqual(traces(without), [72_000 + 71_400], 'one per second of 20 hours, and 5 % of the others');
+  assert.deepEqual(traces({ ...without, MeshApi: { ...without.MeshApi, Properties: { ...without.MeshApi!.Properties, XrayEnabled: false } } }), []);
+});
+
+test('the access log of the HTTP API is counted', () => {
+  const written = month(false).filter((l) => l.resource === 'HttpApiStage' && l.unit === 'logGb');
+  assert.deepEqual(written.map((l) => [l.part, l.quantity.toFixed(3)]), [['observability', '0.018']]);
+});
+
+test('the log of the mesh is kept as long as its log group says, and not for ever', () => {
+  const { MeshApiLogGroup, ...without } = synthesize('prod').resources;
+  const kept = month(false).filter((l) => l.resource === 'MeshApi' && l.unit === 'logGbMonth');
+  assert.deepEqual(kept.map((l) => [l.what, l.quantity.toFixed(3)]), [['log, GB kept for 90 days', '2.925']]);
+  assert.equal(MeshApiLogGroup!.Properties.RetentionInDays, 90);
+  assert.throws(() => cost({ resources: without, applications, usage, prices: pricesOf('ap-northeast-1'), free: false, suffix: '' }), /MeshApi is kept for ever/);
+});
+
+test('what an index repeats is paid for', () => {
+  const mesh = month(false).filter((l) => l.resource === 'MeshTable');
+  assert.ok(mesh.some((l) => l.what === 'writes to indexes' && l.dollars > 1));
+});
+
+test('every function, table, schedule that is on, queue and alarm has a line', () => {
+  const { resources } = fresh(listed('prod'));
+  const lines = cost({ resources, applications, usage, prices: pricesOf('ap-northeast-1'), free: false, suffix: '' });
+  const billed = new Set(lines.map((l) => l.resource));
+  assert.deepEqual(new Set(lines.filter((l) => /^(FeedS|FurtherF)/.test(l.resource)).map((l) => l.application)), new Set(['feeds']));
+  assert.ok(!billed.has('FeedSchedulecomic'), 'it is paused');
+  delete resources.FeedSchedulecomic;
   for (const type of ['Lambda::Function', 'DynamoDB::Table', 'Scheduler::Schedule', 'SQS::Queue', 'CloudWatch::Alarm', 'CloudWatch::Dashboard', 'AppSync::GraphQLApi']) {
     for (const [id] of ofType(resources, `AWS::${type}`)) assert.ok(billed.has(id), id);
   }
@@ -40,12 +127,12 @@ test('every function and table has its own assumptions in infra/cost/usage.json'
 
 test('the free tier is used once, not once per resource', () => {
   const alarms = month(true).filter((l) => l.unit === 'alarm');
-  assert.equal(alarms.reduce((n, l) => n + l.free, 0), Math.min(10, alarms.length));
+  assert.equal(alarms.reduce((n, l) => n + l.free, 0), Math.min(10, alarms.reduce((n, l) => n + l.quantity, 0)));
   assert.ok(sum(month(true)) < sum(month(false)));
 });
 
 test('observability is counted apart', () => {
-  const parts = new Set(month(false).filter((l) => ['alarm', 'metric', 'dashboard', 'kmsKey', 'ssmParameter', 'secret'].includes(l.unit)).map((l) => l.part));
+  const parts = new Set(month(false).filter((l) => ['alarm', 'metric', 'dashboard', 'kmsKey', 'ssmParameter', 'secret', 'logGb', 'logGbMonth', 'logGbSearched', 'trace', 'snsPublish'].includes(l.unit)).map((l) => l.part));
   assert.deepEqual([...parts], ['observability']);
 });
 
@@ -59,7 +146,8 @@ test('what is expected of a month is within the budget, so that it rings only wh
 
 test('each secret is counted once, and one in Secrets Manager costs something', () => {
   const secrets = month(false).filter((l) => l.unit === 'ssmParameter');
-  assert.equal(secrets.length, described(environments.prod).secrets.length);
+  const { secrets: used, unused } = described(environments.prod);
+  assert.equal(secrets.length, used.length + unused.length, 'also those that nothing uses yet: they cost nothing');
   assert.equal(sum(secrets), 0);
   const { resources } = fresh({ ...environments.prod, parameters: { ...environments.prod.parameters, SlackBotTokenParameter: '/aws/reference/secretsmanager/slack-bot' } });
   const lines = cost({ resources, applications, usage, prices: pricesOf('ap-northeast-1'), free: false, suffix: '' });

@@ -5,9 +5,10 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { common, declared } from '../functions.ts';
+import { read, type Usage } from '../cost.ts';
 import { functionsOf, infra, readTemplate, root, templateNames } from '../template.ts';
 import { binaries, sourceOf } from './source.ts';
-import { LOCAL_ONLY, NOT_CONFIGURED, ownMetrics } from './standards.ts';
+import { LOCAL_ONLY, NOT_CONFIGURED } from './standards.ts';
 
 const templates = templateNames().map((name) => ({ name, template: readTemplate(name) }));
 const functions = templates.flatMap(({ name, template }) => functionsOf(template).map((f) => ({ ...f, template: name })));
@@ -15,7 +16,7 @@ const crateOf = (fn: string) => declared.find((d) => d.name === fn)?.crate;
 /** The crates that have functions. */
 const applications = [...new Set(declared.map((d) => d.crate))];
 /** Binaries that are no Lambda functions. */
-const TOOLS = new Set(['ichidoctl', 'sessync']);
+const TOOLS = new Set(['explore', 'ichidoctl', 'sessync']);
 
 test('every function of the templates is declared', () => {
   for (const f of functions) assert.ok(crateOf(f.name), `infra/templates/${f.template}.yaml has ${f.name}; ichido-local --functions does not print it`);
@@ -147,6 +148,7 @@ test('a function that knows its period knows the one of its schedule', () => {
       if (Type !== 'AWS::Scheduler::Schedule') continue;
       const fn = template.Resources[String(p!.Target.Arn.Ref).replace(/Alias$/, 'Function')]!;
       const minutes = fn.Properties!.Environment.Variables.PERIOD_MINUTES;
+      if (minutes === undefined) continue; // that a function which reads it gets it, is shown above
       assert.equal(p!.ScheduleExpression, `rate(${minutes} minutes)`, id);
     }
   }
@@ -159,15 +161,41 @@ function resolvers(name: string): string {
     .filter((f) => f.endsWith('.js') && !f.includes('node_modules')).map((f) => fs.readFileSync(path.join(dir, f), 'utf8')).join('\n');
 }
 
-test('the dashboard shows every alarm and every function', () => {
+test('the dashboard shows every alarm and every function, and plots only what something of this stack sends', () => {
   const body = readTemplate('shared').Resources.Dashboard!.Properties!.DashboardBody['Fn::Sub'] as string;
   for (const f of functions) assert.ok(body.includes(`"${f.name}\${Suffix}"`), `infra/templates/shared.yaml: the dashboard says nothing of ${f.name}`);
-  const widgets = (JSON.parse(body) as { widgets: any[] }).widgets; // and it is JSON
+  const widgets = (JSON.parse(body.replace('${FurtherFeedsAlarm}', '')) as { widgets: any[] }).widgets; // and it is JSON
   const rings = (widgets.find((w) => w.type === 'alarm')?.properties.alarms ?? []).map((arn: string) => arn.replace(/^.*:alarm:/, ''));
-  const alarms = templates.flatMap(({ template }) => Object.values(template.Resources)).filter((r) => r.Type === 'AWS::CloudWatch::Alarm').map((r) => r.Properties!.AlarmName['Fn::Sub']);
+  assert.match(body, /"\$\{FurtherFeedsAlarm\}\s*\]/);
+  rings.push('further-feeds-errors${Suffix}'); // infra/service.ts puts it there if there are further feeds
+  const resources = templates.flatMap(({ template }) => Object.values(template.Resources));
+  const alarms = resources.filter((r) => r.Type === 'AWS::CloudWatch::Alarm').map((r) => r.Properties!.AlarmName['Fn::Sub']);
   assert.deepEqual(rings.sort(), alarms.sort(), 'and every alarm, first of all');
-  const metrics = ownMetrics();
-  for (const [namespace, metric] of widgets.flatMap((w) => w.properties.metrics ?? [])) {
-    if (namespace === 'Ichido') assert.ok(metrics.has(metric), `the dashboard shows ${metric}, which nobody sends`);
+  assert.ok(!body.includes('SEARCH('), 'no search over the whole account');
+
+  // Whose metrics exist: what AWS's services send of a resource of these templates, and what our functions send.
+  const names = new Set(functions.map((f) => `${f.name}\${Suffix}`));
+  const queues = new Set(resources.filter((r) => r.Type === 'AWS::SQS::Queue').map((r) => r.Properties!.QueueName['Fn::Sub']));
+  const usage = read<Usage>('usage.json');
+  const senders: Record<string, (metric: string, dimension: string, value: string) => boolean> = {
+    'AWS/Lambda': (metric, dimension, value) => ['Invocations', 'Errors', 'Duration', 'Throttles'].includes(metric) && dimension === 'FunctionName' && names.has(value),
+    'AWS/SQS': (metric, dimension, value) => metric === 'ApproximateNumberOfMessagesVisible' && dimension === 'QueueName' && queues.has(value),
+    'AWS/ApiGateway': (metric, dimension, value) => ['Count', '4xx', '5xx', 'Latency'].includes(metric) && dimension === 'ApiId' && value === '${HttpApi}',
+    'AWS/AppSync': (metric, dimension, value) => ['4XXError', '5XXError', 'Latency', 'ActiveConnections', 'ActiveSubscriptions'].includes(metric) && dimension === 'GraphQLAPIId' && value === '${MeshApiId}',
+    Ichido: (metric, dimension, value) => dimension === 'FunctionName' && (usage.observability.metrics[metric]?.functions ?? []).includes(value.replace('${Suffix}', '')),
+  };
+  for (const [namespace, metric, dimension, value] of widgets.flatMap((w) => w.properties.metrics ?? [])) {
+    assert.ok(senders[namespace]?.(metric, dimension, value), `nothing of this stack sends ${namespace} ${metric} of ${dimension} ${value}`);
+  }
+  // Numbers of the log: of a function of ours, under a name that telemetry writes or that a log line has.
+  const telemetry = fs.readFileSync(path.join(root, 'crates', 'telemetry', 'src', 'metric.rs'), 'utf8');
+  const numbers = new Set([...telemetry.matchAll(/Metric::\w+\("(\w+)"\)/g)].map((m) => m[1]!));
+  const logs = widgets.filter((w) => w.type === 'log').map((w) => String(w.properties.query));
+  assert.ok(logs.length >= 5);
+  for (const query of logs) {
+    const groups = [...query.matchAll(/SOURCE '([^']+)'/g)].map((m) => m[1]!);
+    assert.ok(groups.length > 0 && groups.every((g) => names.has(g.replace('/aws/lambda/', ''))), query);
+    const fields = [...query.matchAll(/\b[A-Z][a-z]+[A-Z]?\w*\b/g)].map((m) => m[0]).filter((word) => !['FunctionName', 'Suffix'].includes(word));
+    for (const field of fields) assert.ok(numbers.has(field), `nobody writes ${field}: ${query}`);
   }
 });

@@ -8,6 +8,8 @@ export interface Destinations {
   /** What was posted, in order. */
   statuses: string[];
   messages: string[];
+  /** Mastodon forgets the keys of earlier posts. */
+  forget(): void;
   close(): void;
 }
 
@@ -23,7 +25,10 @@ export async function startDestinations(): Promise<Destinations> {
       switch (`${request.method} ${request.url?.split('?')[0]}`) {
         case 'GET /api/v2/instance': return { configuration: { statuses: { max_characters: 500, characters_reserved_per_url: 23 } } };
         case 'GET /api/v1/accounts/verify_credentials': return { id: '1' };
-        case 'GET /api/v1/accounts/1/statuses': return statuses.map((content, i) => ({ id: String(i + 1), content })).reverse();
+        case 'GET /api/v1/accounts/1/statuses': {
+          const before = Number(new URL(request.url!, 'http://localhost').searchParams.get('max_id') ?? Infinity);
+          return statuses.map((content, i) => ({ id: String(i + 1), content })).filter(({ id }) => Number(id) < before).reverse();
+        }
         case 'POST /api/v1/statuses': {
           const key = String(request.headers['idempotency-key']);
           if (!byKey.has(key)) byKey.set(key, { id: String(statuses.push(body.status)) });
@@ -42,6 +47,7 @@ export async function startDestinations(): Promise<Destinations> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
     statuses,
     messages,
+    forget: () => byKey.clear(),
     close: () => {
       server.closeAllConnections();
       server.close();

@@ -7,13 +7,13 @@ import http from 'node:http';
 import path from 'node:path';
 import { lambda } from '../../infra/cli/aws.ts';
 import { described } from '../../infra/cli/world.ts';
-import { environments } from '../../infra/environments.ts';
+import { environments, type Environment } from '../../infra/environments.ts';
+import { BUILT_IN, type Feed as Listed } from '../../infra/feeds.ts';
 import { root } from '../../infra/template.ts';
 import { startDestinations, type Destinations } from './destinations.ts';
 import { startFeed, type Feed } from './feed.ts';
 import { startLocalAws, type LocalAws } from './local-aws.ts';
 import { startSlack, type StandIn } from './slack.ts';
-import { keySet } from './tokens.ts';
 
 export { until } from './local-aws.ts';
 
@@ -27,7 +27,12 @@ const runs = path.join(root, 'target', 'deploy-test');
 const work = path.join(runs, String(process.pid));
 /** The test's own copy of the binaries: it changes one. */
 export const binaries = path.join(work, 'binaries');
-export const { functions } = described(environments.local);
+/** A feed of the list. Its address is a secret. */
+export const FURTHER_FEED: Listed = { name: 'further', secret: 'further-url', period: '15 minutes', destinations: ['mastodon'], text: '[further] {title}', first_run: 'all' };
+export const FURTHER_TITLE = 'an entry of a further feed';
+/** The environment as it is deployed here. */
+export const environment: Environment = { ...environments.local, feeds: [...BUILT_IN, FURTHER_FEED] };
+export const { functions } = described(environment);
 export const entryId = 'tag:github.com,2008:PushEvent/1000000001';
 export const signingSecret = crypto.randomBytes(16).toString('hex');
 
@@ -35,6 +40,8 @@ class World {
   aws!: LocalAws;
   slack!: StandIn;
   feed!: Feed;
+  /** The feed of the list. */
+  further!: Feed;
   destinations!: Destinations;
   /** The outputs of both stacks after the last deployment, by their names in the templates. */
   outputs: Record<string, string> = {};
@@ -48,11 +55,12 @@ class World {
     fs.cpSync(path.join(root, 'target', 'lambda-host'), binaries, { recursive: true });
     this.slack = await startSlack();
     this.feed = await startFeed(entryId);
+    this.further = await startFeed('tag:blog.example.com,2026:1', FURTHER_TITLE);
     this.destinations = await startDestinations();
     this.aws = await startLocalAws(path.join(runs, `local-aws-${process.pid}.log`));
     Object.assign(process.env, {
       AWS_ENDPOINT_URL: this.aws.url, AWS_ENDPOINT_URL_S3: this.aws.url, AWS_REGION: 'ap-northeast-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test',
-      AWS_EC2_METADATA_DISABLED: 'true', AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
+      DEPLOY_DIR: work, AWS_EC2_METADATA_DISABLED: 'true', AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
     });
     // The caller may have credentials of a real account in the environment.
     for (const name of ['AWS_PROFILE', 'AWS_SESSION_TOKEN', 'AWS_DEFAULT_PROFILE']) delete process.env[name];
@@ -61,6 +69,7 @@ class World {
   async stop() {
     this.slack?.close();
     this.feed?.close();
+    this.further?.close();
     this.destinations?.close();
     await this.aws?.stop();
     fs.rmSync(work, { recursive: true, force: true }); // the log of the local AWS stays, so that a failure can be explained
@@ -79,9 +88,10 @@ class World {
   /** The environment of a process that deploys to, or calls, this world. */
   env(): NodeJS.ProcessEnv {
     return {
-      ...process.env, BINARIES: binaries, DEPLOY_DIR: work, ENV: 'local', CI: 'true',
+      ...process.env, BINARIES: binaries, ENV: 'local', CI: 'true',
       LOCAL_PARAMETERS: JSON.stringify({ SlackApiUrl: this.slack.url, MastodonUrl: this.destinations.url, PushoverUrl: this.destinations.url }),
-      LOCAL_SlackSigningSecretParameter: signingSecret, LOCAL_GithubFeedUrlParameter: this.feed.url, LOCAL_JwtKeysParameter: keySet,
+      LOCAL_SlackSigningSecretParameter: signingSecret, LOCAL_GithubFeedUrlParameter: this.feed.url,
+      LOCAL_FEEDS: JSON.stringify([FURTHER_FEED]), [`LOCAL_Url:${FURTHER_FEED.secret}`]: this.further.url,
     };
   }
 }
@@ -118,6 +128,9 @@ export function run(program: string, args: string[] = [], env: Record<string, st
   });
 }
 
+/** The operator's tool. */
+export const ichidoctl = path.join(process.env.CARGO_TARGET_DIR ?? path.join(root, 'target'), 'debug', 'ichidoctl');
+
 /** A command of infra/cli, as make runs it. */
 export function command(name: string, env: Record<string, string> = {}, ...args: string[]) {
   return typed('', name, env, ...args);
@@ -129,8 +142,8 @@ export function typed(input: string, name: string, env: Record<string, string> =
 }
 
 /** Deploys, and learns the outputs. */
-export async function deploy(): Promise<string> {
-  const { code, text } = await command('deploy');
+export async function deploy(env: Record<string, string> = {}): Promise<string> {
+  const { code, text } = await command('deploy', env);
   if (code !== 0 && Object.keys(world.outputs).length === 0) world.break('nothing is deployed; the first failure says why');
   assert.equal(code, 0, text);
   world.outputs = Object.assign({}, ...Object.values<object>(JSON.parse(fs.readFileSync(path.join(work, 'outputs-local.json'), 'utf8'))));
@@ -145,8 +158,14 @@ export async function versions(fn: string): Promise<string[]> {
   return (answer.Versions ?? []).map((v) => v.Version!).filter((v) => v !== '$LATEST');
 }
 
-export async function liveVersion(fn: string): Promise<string | undefined> {
-  return (await client().send(new lambda.GetAliasCommand({ FunctionName: fn, Name: 'live' }))).FunctionVersion;
+/** The version that an alias of a function names: `live`, or `deployed`. */
+const aliasOf = async (fn: string, Name: string) => (await client().send(new lambda.GetAliasCommand({ FunctionName: fn, Name }))).FunctionVersion;
+export const liveVersion = (fn: string) => aliasOf(fn, 'live');
+export const deployedVersion = (fn: string) => aliasOf(fn, 'deployed');
+
+/** Changes a function's code: after the end of an ELF file, so that it is another file and the same program. */
+export function changeCode(name: string) {
+  fs.appendFileSync(path.join(binaries, name, 'bootstrap'), '\n');
 }
 
 /** Calls a deployed function through `live`; its answer, or an error with what it said. */

@@ -1,13 +1,10 @@
 // `ichidoctl schedules`, `keys`, `dead-letters` and `trace`: what an operator does by hand, on what is deployed.
 import assert from 'node:assert/strict';
-import path from 'node:path';
 import { test } from 'node:test';
-import { scheduler, sqs } from '../../../infra/cli/aws.ts';
-import { root } from '../../../infra/template.ts';
-import { fileEvent, sign } from '../slack.ts';
-import { DEPLOY_MS, EFFECT_MS, post, run, signingSecret, until, world } from '../world.ts';
+import { cloudwatch, scheduler, sqs } from '../../../infra/cli/aws.ts';
+import { fileEvent, sign } from '../../../infra/accept/slack-event.ts';
+import { DEPLOY_MS, EFFECT_MS, post, run, signingSecret, until, world, ichidoctl } from '../world.ts';
 
-const ichidoctl = path.join(process.env.CARGO_TARGET_DIR ?? path.join(root, 'target'), 'debug', 'ichidoctl');
 const ctl = (...args: string[]) => run(ichidoctl, [...args, '--env', 'local']);
 /** What was printed. The tool writes one line per change to standard error. */
 const json = async (...args: string[]): Promise<any> => {
@@ -15,16 +12,23 @@ const json = async (...args: string[]): Promise<any> => {
   try { return JSON.parse(text); } catch { throw new Error(`${args.join(' ')}: ${text}`); }
 };
 
-test('a schedule is paused, slowed and resumed, and everything else of it stays', { timeout: DEPLOY_MS }, async () => {
+test('a schedule is paused, slowed and resumed, everything else of it stays, and its alarms page nobody meanwhile', { timeout: DEPLOY_MS }, async () => {
   const Name = 'hatebu-feed-subscriber-schedule-local';
   const schedules = new scheduler.SchedulerClient({});
   const read = async () => {
     const { $metadata, LastModificationDate, ...schedule } = await schedules.send(new scheduler.GetScheduleCommand({ Name }));
     return schedule;
   };
+  /** Whether the alarms on the schedule's function page somebody. */
+  const paging = async () => {
+    const { MetricAlarms } = await new cloudwatch.CloudWatchClient({}).send(new cloudwatch.DescribeAlarmsCommand({}));
+    const watching = MetricAlarms!.filter((a) => a.Dimensions?.some((d) => d.Value === 'hatebu-subscriber-local'));
+    assert.ok(watching.length > 0);
+    return [...new Set(watching.map((a) => a.ActionsEnabled))];
+  };
   const before = await read();
   const listed = await json('schedules', 'list');
-  assert.deepEqual(listed.map((s: any) => s.name), ['github-feed-subscriber-schedule-local', Name], 'ours, and nobody else\'s');
+  assert.deepEqual(listed.map((s: any) => s.name), ['feed-further-local', 'github-feed-subscriber-schedule-local', Name, 'mesh-api-key-schedule-local'], 'ours, and nobody else\'s');
   for (const [args, change] of [
     [['pause', 'hatebu-feed-subscriber-schedule'], { State: 'DISABLED' }],
     [['rate', 'hatebu-subscriber', '1 hour'], { State: 'DISABLED', ScheduleExpression: 'rate(1 hour)' }],
@@ -34,6 +38,7 @@ test('a schedule is paused, slowed and resumed, and everything else of it stays'
     const { code, text } = await ctl('schedules', ...args);
     assert.equal(code, 0, text);
     assert.deepEqual(await read(), { ...before, ...change }, args.join(' '));
+    assert.deepEqual(await paging(), [!('State' in change)], args.join(' '));
   }
 });
 

@@ -5,9 +5,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { dynamodb, lambda } from '../../../infra/cli/aws.ts';
+import { listedSecrets } from '../../../infra/feeds.ts';
 import { readTemplate, templateNames } from '../../../infra/template.ts';
 import { attempt, credentialsOf, forbidden, forgiveGetParameters, isAllowed, roleNames, statementsOf, UNTRIED, type Credentials } from '../roles.ts';
-import { client, DEPLOY_MS, functions, world } from '../world.ts';
+import { client, DEPLOY_MS, environment, functions, world } from '../world.ts';
 
 /** How many forbidden calls are tried with each role, at least. */
 const FORBIDDEN_AT_LEAST = 10;
@@ -51,9 +52,10 @@ function tableOf(statements: { Resource: string | string[] }[]): string {
 }
 
 test('each secret that a function names is one that its role may read, and it may read no other', { timeout: DEPLOY_MS }, async () => {
-  for (const { deployed } of functions) {
+  for (const { name, deployed } of functions) {
     const { Configuration } = await client().send(new lambda.GetFunctionCommand({ FunctionName: deployed }));
-    const named = Object.entries(Configuration!.Environment?.Variables ?? {}).filter(([k]) => k.endsWith('_PARAMETER')).map(([, v]) => v).sort();
+    const variables = Object.entries(Configuration!.Environment?.Variables ?? {}).filter(([k]) => k.endsWith('_PARAMETER')).map(([, v]) => v);
+    const named = [...variables, ...listedSecrets(environment, name)].sort();
     const role = Configuration!.Role!.split('/').pop()!;
     const statements = (await statementsOf(role)).filter((s) => [s.Action].flat().includes('ssm:GetParameters'));
     const readable = statements.flatMap((s) => [s.Resource].flat()).map((arn) => arn.replace(/^.*:parameter/, '')).sort();

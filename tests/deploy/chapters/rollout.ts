@@ -2,17 +2,18 @@
 // in crates/ops; here Lambda's and CloudWatch's answers matter. The local AWS stores weights and does not follow them.
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
-import path from 'node:path';
 import readline from 'node:readline';
 import { test } from 'node:test';
 import { cloudwatch, lambda } from '../../../infra/cli/aws.ts';
 import { root } from '../../../infra/template.ts';
 import { forgiveGetParameters } from '../roles.ts';
-import { client, command, DEPLOY_MS, run, until, EFFECT_MS, world } from '../world.ts';
+import { client, command, DEPLOY_MS, run, until, EFFECT_MS, world, ichidoctl } from '../world.ts';
 
-const ichidoctl = path.join(process.env.CARGO_TARGET_DIR ?? path.join(root, 'target'), 'debug', 'ichidoctl');
 const fn = 'slack-events-local';
 const alarm = 'slack-events-errors-local';
+/** The versions that the chapter before leaves behind: what was live, and what was deployed last. */
+const OLD = '2';
+const NEW = '4';
 /** A bake that ends within the test; one tick lasts one second on the local AWS. */
 const SHORT = ['--steps', '10,50,100', '--bake', '5'];
 /** A bake that something else ends. */
@@ -50,9 +51,9 @@ const alias = () => client().send(new lambda.GetAliasCommand({ FunctionName: fn,
 const weights = async () => (await alias()).RoutingConfig?.AdditionalVersionWeights ?? {};
 const ring = (StateValue: 'OK' | 'ALARM') => new cloudwatch.CloudWatchClient({}).send(new cloudwatch.SetAlarmStateCommand({ AlarmName: alarm, StateValue, StateReason: 'a test' }));
 
-/** All traffic on version 1, as if 2 had just been deployed. */
+/** All traffic on the old version, as if the new one had just been deployed. */
 async function fresh() {
-  await client().send(new lambda.UpdateAliasCommand({ FunctionName: fn, Name: 'live', FunctionVersion: '1', RoutingConfig: { AdditionalVersionWeights: {} }, Description: '' }));
+  await client().send(new lambda.UpdateAliasCommand({ FunctionName: fn, Name: 'live', FunctionVersion: OLD, RoutingConfig: { AdditionalVersionWeights: {} }, Description: '' }));
 }
 
 test('a plan says what would happen, and nothing happens', { timeout: DEPLOY_MS }, async () => {
@@ -61,10 +62,10 @@ test('a plan says what would happen, and nothing happens', { timeout: DEPLOY_MS 
   await fresh();
   const { code, text } = await run(ichidoctl, ['rollout', '--env', 'local', '--plan']);
   assert.equal(code, 0, text);
-  assert.match(text, /slack-events-local {2}version 1 -> 2/);
+  assert.match(text, new RegExp(`slack-events-local {2}version ${OLD} -> ${NEW}`));
   assert.match(text, /slack-files-local {2}version 1, nothing to do/);
   assert.match(text, /slack-events-errors-local/, 'and what is watched');
-  assert.equal((await alias()).FunctionVersion, '1');
+  assert.equal((await alias()).FunctionVersion, OLD);
 });
 
 test('a rollout goes from one version to the next, step by step', { timeout: DEPLOY_MS }, async () => {
@@ -79,30 +80,30 @@ test('a rollout goes from one version to the next, step by step', { timeout: DEP
   };
   for (const percent of [10, 50]) {
     const there = await readBack(percent);
-    assert.equal(there.FunctionVersion, '1');
-    assert.deepEqual(there.RoutingConfig?.AdditionalVersionWeights, { 2: percent / 100 });
-    assert.match(there.Description!, new RegExp(`^rollout 1 -> 2 at ${percent} %`));
+    assert.equal(there.FunctionVersion, OLD);
+    assert.deepEqual(there.RoutingConfig?.AdditionalVersionWeights, { [NEW]: percent / 100 });
+    assert.match(there.Description!, new RegExp(`^rollout ${OLD} -> ${NEW} at ${percent} %`));
   }
   const last = await readBack(100);
-  assert.deepEqual([last.FunctionVersion, last.RoutingConfig?.AdditionalVersionWeights ?? {}], ['2', {}]);
-  assert.match(last.Description!, /^rollout 1 -> 2 at 100 %/);
+  assert.deepEqual([last.FunctionVersion, last.RoutingConfig?.AdditionalVersionWeights ?? {}], [NEW, {}]);
+  assert.match(last.Description!, new RegExp(`^rollout ${OLD} -> ${NEW} at 100 %`));
 
   assert.equal(await rollout.code, 0, rollout.text);
   assert.equal(rollout.ended()?.outcome, 'finished');
   assert.deepEqual(rollout.events.filter((e) => e.event === 'moved').map((e) => e.percent), [10, 50, 100]);
   assert.ok(rollout.events.findIndex((e) => e.event === 'healthy') < rollout.events.findIndex((e) => e.event === 'moved'), 'the new version was asked for its health first');
-  assert.match((await alias()).Description!, /^live 2, before it 1;/);
+  assert.match((await alias()).Description!, new RegExp(`^live ${NEW}, before it ${OLD};`));
 });
 
 test('a rollback returns to the version before, once', { timeout: DEPLOY_MS }, async () => {
   const rollback = (...args: string[]) => run(ichidoctl, ['rollback', '--env', 'local', ...args]);
   const all = await rollback('--plan');
-  assert.match(all.text, /slack-events-local {2}version 2 -> 1/, 'without a name, what the last rollout moved');
-  for (const said of [/BACK on version 1 from 2/, /version 1 already has all traffic/]) {
+  assert.match(all.text, new RegExp(`slack-events-local {2}version ${NEW} -> ${OLD}`), 'without a name, what the last rollout moved');
+  for (const said of [`BACK on version ${OLD} from ${NEW}`, `version ${OLD} already has all traffic`]) {
     const { code, text } = await rollback('--function', 'slack-events');
     assert.equal(code, 0, text);
-    assert.match(text, said);
-    assert.equal((await alias()).FunctionVersion, '1');
+    assert.match(text, new RegExp(said));
+    assert.equal((await alias()).FunctionVersion, OLD);
   }
 });
 
@@ -112,10 +113,10 @@ test('a rollout goes back by itself when an alarm rings', { timeout: DEPLOY_MS }
   await rollout.moved(10);
   await ring('ALARM');
   assert.equal(await rollout.code, 1, rollout.text);
-  assert.deepEqual([(await alias()).FunctionVersion, await weights()], ['1', {}]);
+  assert.deepEqual([(await alias()).FunctionVersion, await weights()], [OLD, {}]);
   assert.equal(rollout.ended()?.outcome, 'wentBack');
   assert.match(rollout.ended()!.why!, /slack-events-errors-local/, 'and says why');
-  assert.match((await alias()).Description!, /^live 1, back from 2; .*slack-events-errors-local/);
+  assert.match((await alias()).Description!, new RegExp(`^live ${OLD}, back from ${NEW}; .*slack-events-errors-local`));
 
   const again = new Rollout(...LONG);
   assert.equal(await again.code, 1);
@@ -128,7 +129,7 @@ test('Ctrl-C goes back', { timeout: DEPLOY_MS }, async () => {
   await rollout.moved(10);
   rollout.child.kill('SIGINT');
   assert.equal(await rollout.code, 1, rollout.text);
-  assert.deepEqual([(await alias()).FunctionVersion, await weights()], ['1', {}]);
+  assert.deepEqual([(await alias()).FunctionVersion, await weights()], [OLD, {}]);
   assert.match(rollout.ended()!.why!, /Ctrl-C/);
 });
 
@@ -141,18 +142,18 @@ test('while one rollout is under way, another and a deployment are refused', { t
   const deployment = await command('deploy', {}, '--check');
   assert.notEqual(deployment.code, 0);
   assert.match(deployment.text, /rollout is in progress \(slack-events-local\)/);
-  assert.deepEqual(await weights(), { 2: 0.1 }, 'and the first one goes on');
+  assert.deepEqual(await weights(), { [NEW]: 0.1 }, 'and the first one goes on');
   first.child.kill('SIGKILL');
   await first.code;
 });
 
 test('killed, the same command goes on', { timeout: DEPLOY_MS }, async () => {
-  assert.deepEqual(await weights(), { 2: 0.1 }, 'where the one before was killed');
+  assert.deepEqual(await weights(), { [NEW]: 0.1 }, 'where the one before was killed');
   const rollout = new Rollout(...SHORT);
   assert.equal(await rollout.code, 0, rollout.text);
   assert.equal(rollout.ended()?.outcome, 'finished', JSON.stringify(rollout.events));
   assert.deepEqual(rollout.events.filter((e) => e.event === 'moved').map((e) => e.percent), [50, 100]);
-  assert.deepEqual([(await alias()).FunctionVersion, await weights()], ['2', {}]);
+  assert.deepEqual([(await alias()).FunctionVersion, await weights()], [NEW, {}]);
 });
 
 test('in its last bake too a deployment is refused, and an abort goes back', { timeout: DEPLOY_MS }, async () => {
@@ -165,15 +166,15 @@ test('in its last bake too a deployment is refused, and an abort goes back', { t
   assert.match(deployment.text, /rollout is in progress \(slack-events-local\)/);
   const { code, text } = await run(ichidoctl, ['rollout', '--env', 'local', '--abort']);
   assert.equal(code, 0, text);
-  assert.match(text, /BACK on version 1 from 2/);
-  assert.deepEqual([(await alias()).FunctionVersion, await weights()], ['1', {}]);
+  assert.match(text, new RegExp(`BACK on version ${OLD} from ${NEW}`));
+  assert.deepEqual([(await alias()).FunctionVersion, await weights()], [OLD, {}]);
 });
 
 // This test is the last: CloudWatch's shortest period is one minute, so the errors of this test would count against the next rollout too.
 test('a rollout goes back by itself when the new version fails more than now and then', { timeout: DEPLOY_MS }, async () => {
   await fresh();
   const metrics = new cloudwatch.CloudWatchClient({});
-  const Dimensions = [{ Name: 'FunctionName', Value: fn }, { Name: 'Resource', Value: `${fn}:live` }, { Name: 'ExecutedVersion', Value: '2' }];
+  const Dimensions = [{ Name: 'FunctionName', Value: fn }, { Name: 'Resource', Value: `${fn}:live` }, { Name: 'ExecutedVersion', Value: NEW }];
   const put = (MetricName: string, Value: number) => metrics.send(new cloudwatch.PutMetricDataCommand({ Namespace: 'AWS/Lambda', MetricData: [{ MetricName, Dimensions, Value, Unit: 'Count' }] }));
   // The local AWS ignores an alarm's dimensions and would ring it. This test is about the version's own errors.
   const rollout = new Rollout(...LONG, '--despite', 'slack-events-errors');
@@ -182,9 +183,9 @@ test('a rollout goes back by itself when the new version fails more than now and
   await put('Errors', 4);
   assert.equal(await rollout.code, 1, rollout.text);
   assert.match(rollout.ended()!.why!, /4 of \d+ invocations of the new version failed/);
-  assert.deepEqual([(await alias()).FunctionVersion, await weights()], ['1', {}]);
+  assert.deepEqual([(await alias()).FunctionVersion, await weights()], [OLD, {}]);
   // as it was found
   const { MetricAlarms } = await metrics.send(new cloudwatch.DescribeAlarmsCommand({ StateValue: 'ALARM' }));
   for (const { AlarmName } of MetricAlarms ?? []) await metrics.send(new cloudwatch.SetAlarmStateCommand({ AlarmName, StateValue: 'OK', StateReason: 'a test is over' }));
-  await client().send(new lambda.UpdateAliasCommand({ FunctionName: fn, Name: 'live', FunctionVersion: '2', Description: '' }));
+  await client().send(new lambda.UpdateAliasCommand({ FunctionName: fn, Name: 'live', FunctionVersion: NEW, Description: '' }));
 });

@@ -10,7 +10,7 @@ const FIRE_MS = EFFECT_MS * 3;
 test('every schedule is there and goes through live', { timeout: DEPLOY_MS }, async () => {
   const schedules = new scheduler.SchedulerClient({});
   const { Schedules } = await schedules.send(new scheduler.ListSchedulesCommand({}));
-  assert.deepEqual(Schedules?.map((s) => s.Name).sort(), ['github-feed-subscriber-schedule-local', 'hatebu-feed-subscriber-schedule-local']);
+  assert.deepEqual(Schedules?.map((s) => s.Name).sort(), ['feed-further-local', 'github-feed-subscriber-schedule-local', 'hatebu-feed-subscriber-schedule-local', 'mesh-api-key-schedule-local']);
   for (const { Name } of Schedules ?? []) {
     const { Target, State } = await schedules.send(new scheduler.GetScheduleCommand({ Name }));
     assert.match(Target!.Arn!, /:function:[a-z-]+:live$/, Name);

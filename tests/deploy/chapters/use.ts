@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cloudwatch, dynamodb, sns, sqs } from '../../../infra/cli/aws.ts';
 import { isAllowed } from '../roles.ts';
-import { fileEvent, sign } from '../slack.ts';
-import { tokenFor } from '../tokens.ts';
+import { fileEvent, sign } from '../../../infra/accept/slack-event.ts';
+import { tokenFor } from '../../../infra/accept/issuer.ts';
 import { command, DEPLOY_MS, EFFECT_MS, functions, invoke, post, request, signingSecret, until, world } from '../world.ts';
 
 test('every deployed function answers through live', { timeout: DEPLOY_MS }, async () => {

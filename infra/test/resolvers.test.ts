@@ -1,0 +1,79 @@
+// Resolvers under what AppSync does and the local platform does not. What they answer is tested in crates/mesh/tests/resolvers.rs.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+import { infra } from '../template.ts';
+
+const NOW = Date.UTC(2026, 0, 1);
+/** The part of `@aws-appsync/utils` that the responses below use. */
+const util = {
+  error(message: string, type: string): never {
+    throw Object.assign(new Error(message), { type });
+  },
+  time: { nowEpochMilliSeconds: () => NOW, nowEpochSeconds: () => NOW / 1000 },
+};
+
+/** The response function of a resolver file. */
+function response(file: string): (ctx: any) => any {
+  const code = fs.readFileSync(path.join(infra, 'appsync', file), 'utf8')
+    .replace(/^import .*'@aws-appsync\/utils';$/m, '')
+    .replaceAll('export function', 'function');
+  return new Function('util', 'runtime', `'use strict';\n${code}\nreturn response;`)(util, {});
+}
+
+/** An array as AppSync has it: "Array.prototype.sort() doesn't support arguments". */
+function asInAppSync<T>(items: T[]): T[] {
+  return Object.assign(items, {
+    sort: (...args: unknown[]) => {
+      if (args.length > 0) throw new Error('AppSync: sort() takes no arguments');
+      return Array.prototype.sort.call(items);
+    },
+  });
+}
+
+test('getEventsSince answers in order without giving sort a function, which AppSync refuses', () => {
+  const item = (sequence: number, ...names: string[]) =>
+    ({ kind: 'events', sequence, at: NOW - 60_000 + sequence, ttl: NOW / 1000 + 60, message: { events: names.map((name) => ({ name })) } });
+  // As readEvents leaves them: newest first.
+  const read = asInAppSync([item(12, 'd'), item(11, 'c'), item(2, 'b'), item(1, 'a1', 'a2')]);
+  const events = response('resolvers/getEventsSince.js')({ stash: { read, after: 1, since: NOW - 100_000, cursor: '' } });
+  assert.deepEqual(events.map(({ name, cursor }: any) => `${name} ${cursor}`), [
+    'a1 000000000001:000', 'a2 000000000001:001', 'b 000000000002:000', 'c 000000000011:000', 'd 000000000012:000',
+  ]);
+});
+
+// DynamoDB's API spells it the first way, and AppSync's documentation of cancellationReasons the second.
+for (const refused of ['ConditionalCheckFailed', 'ConditionCheckFailed']) {
+  const cancelled = (...types: string[]) => ({
+    error: { type: 'DynamoDB:TransactionCanceledException', message: '' },
+    result: { keys: null, cancellationReasons: types.map((type) => ({ type, message: '' })) },
+    prev: { result: 'before' },
+  });
+
+  test(`putMember recognises a cancelled transaction by ${refused}`, () => {
+    const answer = response('functions/putMember.js');
+    assert.throws(() => answer(cancelled(refused, 'None', 'None')), { type: 'GroupNotFound' });
+    assert.throws(() => answer(cancelled('None', refused, 'None')), { type: 'Conflict' });
+    assert.throws(() => answer(cancelled('None', 'ThrottlingError', 'None')), { type: 'Unavailable' });
+  });
+
+  test(`writeMessage recognises a cancelled transaction by ${refused}`, () => {
+    const failure = (...types: string[]) => {
+      const stash: any = {};
+      response('functions/writeMessage.js')({ ...cancelled(...types), stash });
+      return stash.failure.type;
+    };
+    assert.equal(failure(refused, 'None'), 'NodeNotFound');
+    assert.equal(failure('None', refused), 'Conflict');
+    assert.equal(failure('None', 'ThrottlingError'), 'Unavailable');
+  });
+
+  test(`declareVoid recognises a cancelled transaction by ${refused}`, () => {
+    const stash = { failure: { message: 'why', type: 'NodeNotFound' } };
+    const answer = response('functions/declareVoid.js');
+    assert.equal(answer({ ...cancelled('None', refused), stash }), 'before', 'the message had been written');
+    assert.throws(() => answer({ ...cancelled(refused, 'None'), stash }), { type: 'GroupNotFound' });
+    assert.throws(() => answer({ ...cancelled('None', 'None'), stash }), { type: 'NodeNotFound' });
+  });
+}
