@@ -32,17 +32,23 @@ check: ## check format, lints, licences and sources, templates, generated files
 	@scripts/setup check
 	@scripts/check
 
+.PHONY: explore
+explore: ## play the library's calls in every order within a bound (ARGS="--replay LINE", ARGS=--help)
+	@cargo build --release --locked --quiet -p proof --bin explore
+	@exec "$${CARGO_TARGET_DIR:-target}/release/explore" $(ARGS)
+
 .PHONY: soak
-soak: ## run long simulations (SEEDS=100000)
-	@scripts/soak
+soak: ## run long simulations, explore for an hour, then a storm of all faults for an hour (PART=storm for one; scripts/soak says more)
+	@scripts/soak $(PART)
 
 .PHONY: mutants
 mutants: ## test the tests of the library's core with mutations (FILE=run for one module)
 	@scripts/mutants
 
 .PHONY: fuzz
-fuzz: ## run the property tests with more cases (CASES=100000)
-	@scripts/fuzz
+fuzz: ## look for inputs that break a promise (SECONDS=60 per target, TARGET=jwt for one)
+	@scripts/setup build
+	@scripts/fuzz $(or $(SECONDS),60) $(TARGET)
 
 .PHONY: bench
 bench: ## run the benchmarks (BENCH=tokens for one, ARGS="--seconds 5" for its options)
@@ -50,7 +56,7 @@ bench: ## run the benchmarks (BENCH=tokens for one, ARGS="--seconds 5" for its o
 
 # --- ship it ----------------------------------------------------------------
 
-.PHONY: generate build sessync synth diff deploy rollout rollback smoke secrets destroy cost
+.PHONY: generate build sessync synth diff deploy rollout rollback smoke secrets accept destroy cost
 generate: ## generate CDK constructs from infra/templates
 	@scripts/generate
 build: ## build all functions for Lambda (ARCH=arm64|x86_64)
@@ -69,6 +75,8 @@ rollback: ## take the last rollout of ENV back (ARGS="--function slack-events")
 	@ENV=$(ENV) scripts/rollout rollback $(ARGS)
 smoke: ## call every deployed function of ENV, without effects
 	@ENV=$(ENV) scripts/smoke
+accept: ## prove on the deployed ENV what only its own place can prove (not prod)
+	@ENV=$(ENV) scripts/accept $(ARGS)
 secrets: ## set the missing secrets of ENV, without echo (SECRET=/name replaces one)
 	@ENV=$(ENV) scripts/secrets
 destroy: ## remove ENV

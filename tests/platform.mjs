@@ -1,7 +1,7 @@
 // A platform of one's own on free ports, for tests that drive it from outside.
 import { spawn } from 'node:child_process';
 
-const BINARY = process.env.ICHIDO_LOCAL ?? new URL('../target/debug/ichido-local', import.meta.url).pathname;
+export const BINARY = process.env.ICHIDO_LOCAL ?? new URL('../target/debug/ichido-local', import.meta.url).pathname;
 /** Far longer than it takes: a debug build on a busy machine. */
 export const PATIENCE_MS = 60_000;
 
@@ -9,9 +9,12 @@ export const PATIENCE_MS = 60_000;
 export const start = (...options) => startWith({}, ...options);
 
 /** The same with variables of its own. */
-export async function startWith(variables, ...options) {
+export const startWith = (variables, ...options) => launch({ variables, options });
+
+/** The same, with its messages in a file (`messages`: a file descriptor), or in a process group of its own, which Ctrl-C does not reach. */
+export async function launch({ variables = {}, options = [], messages = 'inherit', detached = false }) {
   const kept = options.includes('--data') ? [] : ['--memory'];
-  const child = spawn(BINARY, [...kept, '--no-demo', '--port', '0', '--dynamodb-port', '0', '--tls-port', '0', ...options], { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ...variables } });
+  const child = spawn(BINARY, [...kept, '--no-demo', '--port', '0', '--dynamodb-port', '0', '--tls-port', '0', ...options], { stdio: ['ignore', 'pipe', messages], env: { ...process.env, ...variables }, detached });
   const ended = new Promise((resolve) => child.once('exit', resolve));
   const url = await new Promise((resolve, reject) => {
     let said = '';
