@@ -114,7 +114,7 @@ function nameProblems(name: unknown): string[] {
   const reserved = BUILT_IN.flatMap((feed) => [feed.name, `${feed.name}-subscriber`]);
   return [
     ...unless(typeof name === 'string' && /^[a-z0-9-]{1,32}$/.test(name), `name has 1 to 32 of a-z, 0-9 and -; it is ${JSON.stringify(name)}`),
-    ...unless(!reserved.includes(String(name)), 'this name is that of a built-in feed'),
+    ...unless(!reserved.includes(String(name)), 'this name is reserved for a built-in feed; choose another one'),
     // Its schedule would have the name of another environment's.
     ...unless(!/-(local|dev|staging|prod)$/.test(String(name)), 'name ends like an environment'),
   ];
@@ -122,7 +122,7 @@ function nameProblems(name: unknown): string[] {
 
 function addressProblems(of: Record<string, any>, environment: Environment, prefix: string): string[] {
   const { url, secret } = of;
-  if ((url === undefined) === (secret === undefined)) return [`either ${prefix}url or ${prefix}secret is given`];
+  if ((url === undefined) === (secret === undefined)) return [`give either ${prefix}url or ${prefix}secret`];
   if (secret !== undefined) {
     return [
       ...unless(typeof secret === 'string' && /^[a-z0-9-]{1,64}$/.test(secret), `${prefix}secret has 1 to 64 of a-z, 0-9 and -; it is ${JSON.stringify(secret)}`),

@@ -40,7 +40,7 @@ const wrong: [string, unknown, RegExp][] = [
   ['an empty name', { ...blog, name: '' }, /name has 1 to 32/],
   ['a long name', { ...blog, name: 'a'.repeat(33) }, /name has 1 to 32/],
   ['a name with a line at its end', { ...blog, name: 'blog\n' }, /name has 1 to 32/],
-  ['a built-in name', { ...blog, name: 'github' }, /this name is that of a built-in feed/],
+  ['a built-in name', { ...blog, name: 'github' }, /this name is reserved for a built-in feed/],
   ['the name of a built-in schedule', { ...blog, name: 'hatebu-subscriber' }, /that of a built-in feed/],
   ['a name that another environment would use', { ...blog, name: 'blog-staging' }, /name ends like an environment/],
   ['http', { ...blog, url: 'http://blog.example.com/' }, /url is an https address; it is "http:/],

@@ -27,22 +27,22 @@
 //! | Slack's answer is lost | the channel is searched for the message's key first |
 //! | a webhook's answer is lost | it is posted again with the same `Idempotency-Key` |
 //! | the feed answers 410 | it is not read any more, and every run ends with an error until its address changes |
-//! | the feed redirects for ever | it is read there, and the runs of four periods end with an error |
+//! | the feed redirects permanently | it is read there, and the runs of four periods (a further feed: one hour) end with an error |
 //! | Pushover's answer is lost | the message is sent again, or becomes a dead letter, as configured |
 //! | a destination is down | the delivery stays owed; after an hour every run ends with an error, after 14 days it is a dead letter |
 //! | a destination refuses our token, or the notifier does not start | the delivery stays owed, and the notifier's invocation ends with an error |
 //! | the feed is empty and was not before | two readings end with an error, the third is believed |
 //! | a delivery is a dead letter | every run does its work and ends with an error, until a person sends it again or drops it |
-//! | a read knows no entry (a gap) | the runs of four periods do their work and end with an error |
+//! | a read knows no entry (a gap) | the runs of four periods (a further feed: one hour) do their work and end with an error |
 //! | a destination refuses an entry | after 5 refusals the delivery is a dead letter |
 //! | the store is down | the run ends with an error and nothing is posted; the next run goes on |
-//! | the table lost items and was restored from a copy | Mastodon is asked before an entry of that time is posted; what Pushover may have is a dead letter ([`table::Doubt`]) |
+//! | the table lost items and was restored from a copy | Mastodon and Slack are asked before an entry of that time is posted; what Pushover or a webhook may have is a dead letter ([`table::Doubt`]) |
 //! | two runs overlap | one claim per delivery: one of them delivers, the other one leaves it |
 //!
 //! # Functions
 //!
-//! `github-subscriber`, `github-notifier`, `hatebu-subscriber`, `hatebu-notifier`; and, for all feeds of the [`list`] together,
-//! `feeds-subscriber` and `feeds-notifier`.
+//! `github-subscriber`, `github-notifier`, `hatebu-subscriber`, `hatebu-notifier`; and, for all further feeds together,
+//! `feeds-subscriber` and `feeds-notifier`. In the code a further feed is *listed*: it is an entry of the [`list`] and shares its functions.
 
 pub mod delivery;
 pub mod entry;

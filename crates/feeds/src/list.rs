@@ -32,8 +32,6 @@ const MAX_PERIOD_MINUTES: u64 = 365 * 24 * 60;
 const MAX_BYTES: usize = 256 * 1024 - 100;
 /// The text of a post, unless the entry has one.
 pub const DEFAULT_TEXT: &str = "{title} {link}";
-/// The period of a feed whose event does not say it.
-const DEFAULT_PERIOD: Duration = Duration::from_secs(15 * 60);
 
 /// The name of a feed. It is part of the feed's keys, so that no feed touches what belongs to another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -125,13 +123,6 @@ pub struct Listed {
 #[error("{}", .0.join("; "))]
 pub struct Error(Vec<String>);
 
-impl Error {
-    /// Each problem, with the entry and the key that it is about.
-    pub fn problems(&self) -> &[String] {
-        &self.0
-    }
-}
-
 /// An entry as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -139,7 +130,7 @@ struct Written {
     name: String,
     url: Option<String>,
     secret: Option<String>,
-    period: Option<String>,
+    period: String,
     destinations: Vec<String>,
     text: Option<String>,
     #[serde(default)]
@@ -211,7 +202,7 @@ impl Listed {
         }
     }
 
-    /// Reads one entry. The error names all that is wrong with it.
+    /// Reads one entry. The error names all that is wrong with it, or the first key that is unknown, missing or of the wrong type.
     pub fn of_entry(entry: Value, policy: &Policy) -> Result<Self, Error> {
         let one = |problem: String| Error(vec![problem]);
         if !entry.is_object() {
@@ -259,10 +250,7 @@ impl Written {
     fn check(self, entry: Value, policy: &Policy, problems: &mut Problems) -> Option<Listed> {
         let name = problems.take("name", name(&self.name));
         let address = address("", self.url, self.secret, policy, problems);
-        let period = match self.period {
-            Some(text) => problems.take("period", period(&text)),
-            None => Some(DEFAULT_PERIOD),
-        };
+        let period = problems.take("period", period(&self.period));
         let destinations = destinations(&self.destinations, problems);
         let text = self.text.unwrap_or_else(|| DEFAULT_TEXT.to_owned());
         problems.take("text", Template::parse(&text));
@@ -300,7 +288,7 @@ fn name(name: &str) -> Result<FeedName, String> {
         return Err(format!("{name:?} ends like the name of an environment"));
     }
     if RESERVED.contains(&name) {
-        return Err(format!("{name:?} is the name of a built-in feed"));
+        return Err(format!("{name:?} is reserved for a built-in feed; choose another name"));
     }
     let rule = || format!("{name:?} is not 1 to {MAX_NAME} of a-z, 0-9 and -");
     FeedName::listed(name).ok_or_else(rule)
@@ -348,7 +336,7 @@ fn address(
             None
         }
         (Some(_), Some(_)) | (None, None) => {
-            problems.0.push(format!("{key}url or {key}secret: exactly one of them is given"));
+            problems.0.push(format!("{key}url or {key}secret: give exactly one of them"));
             None
         }
     }

@@ -1,22 +1,20 @@
 //! What a person has to look at although a run did its work.
 //!
 //! Promise: after its work, a run that meets one of these fails, so that the alarm on the subscriber's errors rings. A state (a dead
-//! letter, an overdue delivery) fails every run until it is over. A gap or a move is an event, so it fails the runs of [`GAP_TOLD`]
+//! letter, an overdue delivery) fails every run until it is over. A gap or a move is an event, so it fails the runs of [`PERIODS_TOLD`]
 //! periods, as many as the alarm needs. Lambda does not retry such a run, and the next run repeats nothing.
 
 use std::{fmt, time::Duration};
 
 use ichido::Timestamp;
-use serde::Serialize;
 
 /// A delivery that is owed for longer than this is overdue.
-pub const OVERDUE: Duration = Duration::from_secs(3_600);
+const OVERDUE: Duration = Duration::from_secs(3_600);
 /// For how many periods of the alarm a gap or a move is told. The alarm looks at four.
-pub const GAP_TOLD: u32 = 4;
+const PERIODS_TOLD: u32 = 4;
 
 /// Something that a person has to look at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
     /// Deliveries were given up, and nobody has sent them again or dropped them.
     DeadLetters,
@@ -24,7 +22,7 @@ pub enum Trouble {
     Overdue { minutes: u64 },
     /// How many minutes ago a read contained no entry that we knew.
     Gap { minutes: u64 },
-    /// How many minutes ago the feed was first seen to redirect for ever.
+    /// How many minutes ago the feed was first seen to redirect permanently.
     Moved { minutes: u64 },
 }
 
@@ -40,7 +38,7 @@ impl Trouble {
     ) -> Vec<Self> {
         let minutes = |since: Timestamp| now.since(since).as_secs() / 60;
         let overdue = oldest_owed.filter(|since| now.since(*since) > OVERDUE);
-        let told = |at: &Timestamp| now.since(*at) < period * GAP_TOLD;
+        let told = |at: &Timestamp| now.since(*at) < period * PERIODS_TOLD;
         let troubles = [
             dead_letters.then_some(Trouble::DeadLetters),
             overdue.map(|since| Trouble::Overdue { minutes: minutes(since) }),
@@ -65,15 +63,18 @@ impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Trouble::DeadLetters => f.write_str("deliveries were given up; send them again or drop them"),
-            Trouble::Overdue { minutes } => write!(f, "a delivery is owed for {minutes} minutes"),
+            Trouble::Overdue { minutes } => write!(
+                f,
+                "a delivery has been owed for {minutes} minutes; the notifier's log says which destination does not take it"
+            ),
             Trouble::Moved { minutes } => write!(
                 f,
-                "the feed, since {minutes} minutes, redirects to another address for ever; change its address (`ichidoctl feeds preview` shows the new one)"
+                "the feed has redirected permanently to another address for {minutes} minutes; change its address (`ichidoctl feeds preview` shows the new one)"
             ),
             Trouble::Gap { minutes } => {
                 write!(
                     f,
-                    "the feed, read {minutes} minutes ago, contained no entry that we knew; some may have been missed"
+                    "the feed, read {minutes} minutes ago, contained no entry that we knew; look on the site for entries that were missed"
                 )
             }
         }

@@ -77,7 +77,7 @@ async fn an_unchanged_feed_costs_two_calls_to_the_store_at_most() {
     world.run().await.unwrap();
     world.db.reset_calls();
     let report = world.run().await.unwrap();
-    assert_eq!(report.feed, "unchanged");
+    assert_eq!(report.result, "unchanged");
     assert!(world.db.calls().total() <= 2, "{:?}", world.db.calls());
     let asked = world.asked.lock().unwrap().last().unwrap().clone();
     assert_eq!(asked["if-none-match"], "W/\"opaque, as it is\"");
@@ -86,7 +86,7 @@ async fn an_unchanged_feed_costs_two_calls_to_the_store_at_most() {
     world.show(atom(&[2, 1]).replace("2026-01-01T00:00:00Z", "2026-02-02T00:00:00Z"));
     world.db.reset_calls();
     let report = world.run().await.unwrap();
-    assert_eq!(report.feed, "unchanged");
+    assert_eq!(report.result, "unchanged");
     assert!(world.db.calls().total() <= 2, "{:?}", world.db.calls());
     assert_eq!(world.posts().len(), 2);
 }
@@ -118,7 +118,7 @@ async fn what_is_owed_is_delivered_although_the_feed_is_unchanged() {
     world.mastodon_fails(|| Fault::None);
     world.advance(5 * MINUTE);
     let report = world.run().await.unwrap();
-    assert_eq!((report.feed, report.settled), ("unchanged", 1));
+    assert_eq!((report.result, report.settled), ("unchanged", 1));
     assert_eq!(world.posts(), [post_of(1)]);
 }
 
@@ -387,9 +387,9 @@ async fn a_rehearsal_posts_nothing_and_is_compared_with_the_account() {
         world.destinations.lock().unwrap().posts.push(Post { id, text, visibility: "public".into(), at_ms: now });
     }
     let rehearsed = shadow::rehearsed(&world.table()).await.unwrap();
-    let since = shadow::since(&rehearsed).unwrap();
-    let (statuses, coverage) = world.notifier().statuses(since, ichido::Clock::now(&world.clock) + HOUR).await.unwrap();
-    let comparison = shadow::compare(rehearsed, statuses, coverage);
+    let since = shadow::since(&rehearsed.0).unwrap();
+    let statuses = world.notifier().statuses(since, ichido::Clock::now(&world.clock) + HOUR).await.unwrap();
+    let comparison = shadow::compare(rehearsed, statuses);
     assert_eq!(comparison.both.len(), 1);
     assert_eq!(comparison.only_here[0].text, post_of(3));
     assert_eq!(comparison.only_there[0].text, "good morning");
@@ -444,7 +444,7 @@ async fn a_feed_that_stays_empty_is_believed_at_the_third_reading_and_one_empty_
     world.show(atom(&[]));
     assert_eq!(world.run().await.unwrap_err().kind(), "Unreadable");
     world.show(atom(&[2, 1]));
-    assert_eq!(world.run().await.unwrap().feed, "unchanged");
+    assert_eq!(world.run().await.unwrap().result, "unchanged");
     world.show(atom(&[]));
     for reading in 1..=2 {
         let error = world.run().await.unwrap_err().to_string();
@@ -455,7 +455,7 @@ async fn a_feed_that_stays_empty_is_believed_at_the_third_reading_and_one_empty_
     let report = world.run().await.unwrap();
     assert_eq!((report.entries, report.gap), (0, false));
     assert!(world.items()[&id(1)].get("left_at").is_some());
-    assert_eq!(world.run().await.unwrap().feed, "unchanged", "an empty feed is no error");
+    assert_eq!(world.run().await.unwrap().result, "unchanged", "an empty feed is no error");
     world.show(atom(&[3, 2]));
     world.run().await.unwrap();
     assert_once(world.posts(), [1, 2, 3].map(post_of));
@@ -505,7 +505,7 @@ async fn a_feed_that_asks_to_be_left_alone_is_and_what_is_owed_is_delivered_mean
     let asked = world.asked.lock().unwrap().len();
     world.mastodon_fails(|| Fault::None);
     world.advance(5 * MINUTE);
-    assert_eq!(world.run().await.unwrap().feed, "not due");
+    assert_eq!(world.run().await.unwrap().result, "not due");
     assert_eq!(world.posts(), [post_of(1)]);
     assert_eq!(world.asked.lock().unwrap().len(), asked);
     world.advance(30 * MINUTE);
@@ -519,11 +519,11 @@ async fn adaptive_reading_costs_one_read_and_nothing_else_while_the_feed_is_not_
     world.show(atom(&[1]));
     world.run().await.unwrap();
     world.advance(24 * HOUR);
-    assert_eq!(world.run().await.unwrap().feed, "unchanged");
+    assert_eq!(world.run().await.unwrap().result, "unchanged");
     world.advance(5 * MINUTE);
     let asked = world.asked.lock().unwrap().len();
     world.db.reset_calls();
-    assert_eq!(world.run().await.unwrap().feed, "not due");
+    assert_eq!(world.run().await.unwrap().result, "not due");
     assert_eq!(world.db.calls().total(), 1);
     assert_eq!(world.asked.lock().unwrap().len(), asked);
     world.advance(2 * HOUR);

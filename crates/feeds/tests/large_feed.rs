@@ -86,7 +86,7 @@ async fn a_feed_that_is_too_large_for_one_item_is_read_like_any_other() {
     assert_eq!(world.run().await.unwrap().entries, 600);
     assert!(!parts(&world).is_empty(), "it is spread");
     world.db.reset_calls();
-    assert_eq!(world.run().await.unwrap().feed, "unchanged");
+    assert_eq!(world.run().await.unwrap().result, "unchanged");
     assert!(world.db.calls().total() <= 2, "what it showed is not read for nothing: {:?}", world.db.calls());
 
     world.show(document(2..602));

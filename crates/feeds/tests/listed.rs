@@ -252,7 +252,7 @@ async fn a_feed_that_asks_to_be_left_alone_before_its_first_read_is() {
     world.run().await.unwrap_err();
     world.show(atom(&[1]));
     world.advance(A_WHILE);
-    assert_eq!(world.run().await.unwrap().feed, "not due");
+    assert_eq!(world.run().await.unwrap().result, "not due");
     world.advance(30 * MINUTE);
     assert_eq!(world.run().await.unwrap().new, 1);
     assert_eq!(world.posts(), [text(1)], "it was the first read all the same");

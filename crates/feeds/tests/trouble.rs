@@ -47,7 +47,7 @@ async fn a_dead_letter_is_told_also_while_the_feed_is_not_due() {
     world.run().await.unwrap();
     world.advance(5 * MINUTE);
     let report = world.run().await.unwrap();
-    assert_eq!((report.feed, report.troubles), ("not due", vec![Trouble::DeadLetters]));
+    assert_eq!((report.result, report.troubles), ("not due", vec![Trouble::DeadLetters]));
 }
 
 #[tokio::test]

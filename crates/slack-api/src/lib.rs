@@ -35,6 +35,9 @@ pub enum Error {
     Refused { code: String },
     #[error("could not reach Slack: {0}")]
     Unreachable(String),
+    /// The request was not sent.
+    #[error("could not read Slack's token: {0}; check its secret")]
+    Token(String),
     /// The call may have had its effect.
     #[error("Slack did not answer ({0}); it may have performed the call")]
     Unanswered(String),
@@ -211,8 +214,11 @@ impl WebApi {
     }
 
     async fn call(&self, request: RequestBuilder, within: Duration) -> Result<Value, Error> {
-        let token = self.token.get().await.map_err(|error| Error::Unreachable(error.to_string()))?;
-        let sent = request.bearer_auth(token.expose()).timeout(within.min(CALL_WITHIN)).send().await;
+        let within = within.min(CALL_WITHIN);
+        let token = tokio::time::timeout(within, self.token.get()).await;
+        let token = token.map_err(|_| Error::Token(format!("no answer within {within:?}")))?;
+        let token = token.map_err(|error| Error::Token(error.to_string()))?;
+        let sent = request.bearer_auth(token.expose()).timeout(within).send().await;
         let response = sent.map_err(|error| match NoAnswer::from(error) {
             NoAnswer { may_have_arrived: true, reason } => Error::Unanswered(reason),
             NoAnswer { may_have_arrived: false, reason } => Error::Unreachable(reason),

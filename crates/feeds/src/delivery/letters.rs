@@ -24,8 +24,20 @@ pub enum Error {
     Unknown(EntryId),
     #[error("{0} is not a rehearsed entry; the command rehearsed lists those that exist")]
     NotRehearsed(EntryId),
-    #[error("more than {MAX_REHEARSED} entries were rehearsed, which is too many for one list")]
+    #[error(
+        "more than {MAX_REHEARSED} entries were rehearsed, which is too many for one list; those of 90 days ago are forgotten day by day"
+    )]
     TooManyRehearsed,
+}
+
+impl Error {
+    /// The `errorType` of the invocation: stable, for people and alarms.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Error::Table(_) => "Store",
+            Error::Unknown(_) | Error::NotRehearsed(_) | Error::TooManyRehearsed => "Event",
+        }
+    }
 }
 
 /// One delivery that was given up.
@@ -62,7 +74,11 @@ pub async fn list(table: &Table) -> Result<Vec<Letter>, Error> {
 /// Makes the dead deliveries of an entry owed again, so that the next run tries them. What was delivered stays delivered.
 pub async fn resend(table: &Table, id: &EntryId, now: Timestamp) -> Result<Marker, Error> {
     let marker = dead(table, id).await?;
-    owe(table, &marker, now).await
+    owe(table, &marker, now, |delivery| match delivery {
+        Delivery::Dead { reason, .. } => Some(format!("sent again by an operator; given up before: {reason}")),
+        _ => None,
+    })
+    .await
 }
 
 /// An entry that was rehearsed.
@@ -96,24 +112,30 @@ pub async fn rehearsed(table: &Table, since: Timestamp) -> Result<Vec<Rehearsed>
     Ok(found)
 }
 
-/// Makes the rehearsed deliveries of an entry owed, so that the next run makes them. Mastodon is asked first whether it has the post.
+/// Makes the rehearsed deliveries of an entry owed, so that the next run makes them. A destination that can be asked is
+/// asked first whether it has the post.
 pub async fn resend_rehearsed(table: &Table, id: &EntryId, now: Timestamp) -> Result<Marker, Error> {
     let marker = table.marker(id).await?.filter(|marker| marker.pending == Some(Pending::Shadow));
     let marker = marker.ok_or_else(|| Error::NotRehearsed(id.clone()))?;
-    owe(table, &marker, now).await
+    owe(table, &marker, now, |delivery| {
+        matches!(delivery, Delivery::Shadow { .. }).then(|| "sent by an operator; rehearsed before".to_owned())
+    })
+    .await
 }
 
-/// Makes the dead and the rehearsed deliveries of an entry owed.
-async fn owe(table: &Table, marker: &Marker, now: Timestamp) -> Result<Marker, Error> {
+/// Makes those deliveries of an entry owed for which there is a `reason`.
+async fn owe(
+    table: &Table,
+    marker: &Marker,
+    now: Timestamp,
+    reason: impl Fn(&Delivery) -> Option<String>,
+) -> Result<Marker, Error> {
     let marker = table
         .settle(marker, now, |marker| {
             for delivery in marker.deliveries.values_mut() {
-                let reason = match delivery {
-                    Delivery::Dead { reason, .. } => format!("sent again by an operator; given up before: {reason}"),
-                    Delivery::Shadow { .. } => "sent by an operator; rehearsed before".to_owned(),
-                    _ => continue,
-                };
-                *delivery = Delivery::Owed { refusals: 0, reason };
+                if let Some(reason) = reason(delivery) {
+                    *delivery = Delivery::Owed { refusals: 0, reason };
+                }
             }
             marker.resent = true;
             marker.conclude();

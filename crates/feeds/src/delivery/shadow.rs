@@ -49,16 +49,18 @@ pub struct Comparison {
     pub both: Vec<Pair>,
     pub only_there: Vec<There>,
     pub only_here: Vec<Rehearsed>,
-    /// False if the account has posted more statuses than were read. Then `onlyHere` may be wrong.
+    /// False if there are more statuses, or more rehearsed entries, than were read. Then `onlyHere` and `onlyThere` may be wrong.
     pub complete: bool,
 }
 
-/// What was rehearsed so far, oldest first.
-pub async fn rehearsed(table: &Table) -> Result<Vec<Rehearsed>, table::Error> {
-    let markers = table.pending(Pending::Shadow, MAX_COMPARED).await?;
+/// What was rehearsed so far, oldest first, and whether that is all.
+pub async fn rehearsed(table: &Table) -> Result<(Vec<Rehearsed>, Coverage), table::Error> {
+    let mut markers = table.pending(Pending::Shadow, MAX_COMPARED + 1).await?;
+    let coverage = if markers.len() > MAX_COMPARED { Coverage::CutShort } else { Coverage::Complete };
+    markers.truncate(MAX_COMPARED);
     let mut rehearsed: Vec<Rehearsed> = markers.iter().filter_map(of_marker).collect();
     rehearsed.sort_by_key(|rehearsed| rehearsed.at);
-    Ok(rehearsed)
+    Ok((rehearsed, coverage))
 }
 
 fn of_marker(marker: &Marker) -> Option<Rehearsed> {
@@ -79,9 +81,13 @@ pub fn since(rehearsed: &[Rehearsed]) -> Option<Timestamp> {
 }
 
 /// Pairs what would have been posted with what was posted: by text, else by link.
-pub fn compare(rehearsed: Vec<Rehearsed>, statuses: Vec<Status>, coverage: Coverage) -> Comparison {
+pub fn compare(
+    (rehearsed, ours): (Vec<Rehearsed>, Coverage),
+    (statuses, theirs): (Vec<Status>, Coverage),
+) -> Comparison {
     let mut left: Vec<Option<Status>> = statuses.into_iter().map(Some).collect();
-    let mut comparison = Comparison { complete: coverage == Coverage::Complete, ..Comparison::default() };
+    let mut comparison =
+        Comparison { complete: (ours, theirs) == (Coverage::Complete, Coverage::Complete), ..Comparison::default() };
     let mut unpaired = Vec::new();
     for here in rehearsed {
         let wanted = normalised(&here.text);
@@ -125,22 +131,28 @@ mod tests {
 
     #[test]
     fn what_is_in_both_only_there_and_only_here_is_told_apart() {
-        let comparison = compare(
-            vec![
-                here("[GH] one https://x/1", "https://x/1"),
-                here("[GH] two https://x/2", "https://x/2"),
-                here("[GH] three https://x/3", "https://x/3"),
-            ],
-            vec![
-                there("a", "[GH] one https://x/1", "https://x/1"),
-                there("b", "IFTTT says two https://x/2", "https://x/2"),
-                there("c", "good morning", ""),
-            ],
-            Coverage::Complete,
-        );
+        let ours = vec![
+            here("[GH] one https://x/1", "https://x/1"),
+            here("[GH] two https://x/2", "https://x/2"),
+            here("[GH] three https://x/3", "https://x/3"),
+        ];
+        let theirs = vec![
+            there("a", "[GH] one https://x/1", "https://x/1"),
+            there("b", "IFTTT says two https://x/2", "https://x/2"),
+            there("c", "good morning", ""),
+        ];
+        let comparison = compare((ours, Coverage::Complete), (theirs, Coverage::Complete));
+        assert!(comparison.complete);
         let both: Vec<_> = comparison.both.iter().map(|pair| (pair.there.id.as_str(), pair.equal)).collect();
         assert_eq!(both, [("a", true), ("b", false)]);
         assert_eq!(comparison.only_here, [here("[GH] three https://x/3", "https://x/3")]);
         assert_eq!(comparison.only_there.iter().map(|there| there.id.as_str()).collect::<Vec<_>>(), ["c"]);
+    }
+
+    #[test]
+    fn a_comparison_of_only_a_part_says_so() {
+        use Coverage::{Complete, CutShort};
+        let complete = |ours, theirs| compare((vec![], ours), (vec![], theirs)).complete;
+        assert_eq!([complete(Complete, CutShort), complete(CutShort, Complete)], [false, false]);
     }
 }

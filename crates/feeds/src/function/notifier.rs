@@ -98,7 +98,7 @@ async fn handle(notifier: &Notifier, event: LambdaEvent<Value>) -> Result<Value,
 async fn shadow_report(notifier: &Notifier, table: &Table, now: Timestamp, until: Timestamp) -> Result<Value, Error> {
     let failed = |error: &dyn std::fmt::Display| Error::failed("ShadowReport", error);
     let rehearsed = shadow::rehearsed(table).await.map_err(|error| failed(&error))?;
-    let since = shadow::since(&rehearsed).unwrap_or(now);
-    let (statuses, coverage) = notifier.statuses(since, until).await.map_err(|error| failed(&error))?;
-    Ok(json!(shadow::compare(rehearsed, statuses, coverage)))
+    let since = shadow::since(&rehearsed.0).unwrap_or(now);
+    let statuses = notifier.statuses(since, until).await.map_err(|error| failed(&error))?;
+    Ok(json!(shadow::compare(rehearsed, statuses)))
 }

@@ -100,7 +100,8 @@ impl std::fmt::Debug for Subscriber {
 #[serde(rename_all = "camelCase")]
 pub struct RunReport {
     /// `not due`, `unchanged` or `read`. In the log also `failed`: the feed could not be read.
-    pub feed: &'static str,
+    #[serde(rename = "feed")]
+    pub result: &'static str,
     pub entries: usize,
     pub new: usize,
     pub ignored: usize,
@@ -127,35 +128,36 @@ impl Subscriber {
     /// A run, as the answer to a schedule's event.
     pub(super) async fn answer(&self, event: &LambdaEvent<Value>) -> Result<Value, Error> {
         let report = self.run(deadline(event, self.clock.now())).await;
-        let report = report.map_err(|error| Error::failed(error.kind(), error))?;
+        let feed = self.feed.as_str();
+        let report = report.map_err(|error| Error::failed(error.kind(), format_args!("feed {feed}: {error}")))?;
         let Some(worst) = report.troubles.first() else { return Ok(json!(report)) };
         let all: Vec<String> = report.troubles.iter().map(Trouble::to_string).collect();
-        Err(Error::failed(worst.kind(), all.join("; ")))
+        Err(Error::failed(worst.kind(), format_args!("feed {feed}: {}", all.join("; "))))
     }
 
     /// One run, which ends before `deadline`.
     pub async fn run(&self, deadline: Timestamp) -> Result<RunReport, reading::Error> {
         let started = self.clock.now();
-        let mut report = RunReport { feed: "failed", ..RunReport::default() };
-        let result = self.read_and_deliver(started, deadline.saturating_sub(RESERVE), &mut report).await;
+        let mut report = RunReport { result: "failed", ..RunReport::default() };
+        let ended = self.read_and_deliver(started, deadline.saturating_sub(RESERVE), &mut report).await;
         metric::ENTRIES_OWED.add(report.owed as u64);
-        if result.is_ok() {
+        if ended.is_ok() {
             metric::FEED_READS.add(1);
         }
         let feed = self.feed.as_str();
-        let &RunReport { feed: read, entries, new, settled, owed, dead, .. } = &report;
+        let &RunReport { result, entries, new, settled, owed, dead, .. } = &report;
         tracing::info!(
             feed,
-            result = read,
+            result,
             entries,
             new,
             settled,
             owed,
             dead,
             duration_ms = self.clock.now().since(started).as_millis() as u64,
-            "run of feed {feed} ({read}): {new} of {entries} entries new; {settled} settled ({dead} dead), {owed} still owed"
+            "run of feed {feed} ({result}): {new} of {entries} entries new; {settled} settled ({dead} dead), {owed} still owed"
         );
-        result.map(|()| report)
+        ended.map(|()| report)
     }
 
     /// The steps of a run. `report` is filled as far as the run gets.
@@ -178,7 +180,7 @@ impl Subscriber {
         let troubles =
             |dead, oldest, gap_at, moved_at| Trouble::of(now, self.told_every, dead, oldest, gap_at, moved_at);
         if !due && !maybe_owed {
-            report.feed = "not due";
+            report.result = "not due";
             report.troubles = troubles(looking.await?, None, gap_at, moved_at);
             return Ok(());
         }
@@ -230,7 +232,7 @@ impl Subscriber {
         Ok(())
     }
 
-    /// Notes that the feed redirects for ever, once per address. Returns since when.
+    /// Notes that the feed redirects permanently, once per address. Returns since when.
     async fn note_moved(
         &self,
         state: Option<&FeedState>,
@@ -241,7 +243,11 @@ impl Subscriber {
             return Ok(known.moved_at);
         }
         let (feed, host) = (self.feed.as_str(), moved.host.as_str());
-        tracing::warn!(feed, host, "feed {feed} redirects to another address on {host} for ever; change its address");
+        tracing::warn!(
+            feed,
+            host,
+            "feed {feed} redirects permanently to another address on {host}; change its address"
+        );
         self.table.note_moved(&moved.digest, now).await?;
         Ok(Some(now))
     }
@@ -264,7 +270,7 @@ pub(super) async fn obey(
     event: &LambdaEvent<Value>,
     now: Timestamp,
 ) -> Result<Value, Error> {
-    let failed = |error: letters::Error| Error::failed("DeadLetters", error);
+    let failed = |error: letters::Error| Error::failed(error.kind(), error);
     let id = EntryId::from_table(event.payload.get("entryId").and_then(Value::as_str).unwrap_or_default());
     let changed = match name {
         "dead-letters" => return Ok(json!({ "deadLetters": letters::list(table).await.map_err(failed)? })),
@@ -285,10 +291,10 @@ pub(super) async fn obey(
 impl RunReport {
     fn read(&mut self, read: Option<&Read>) {
         let Some(&Read { unchanged, entries, new, ignored, renamed, gap, .. }) = read else {
-            self.feed = "not due";
+            self.result = "not due";
             return;
         };
-        self.feed = if unchanged { "unchanged" } else { "read" };
+        self.result = if unchanged { "unchanged" } else { "read" };
         (self.entries, self.new, self.ignored, self.renamed, self.gap) = (entries, new, ignored, renamed, gap);
     }
 }

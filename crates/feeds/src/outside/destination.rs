@@ -1,4 +1,4 @@
-//! What the clients of Mastodon and Pushover have in common: how a delivery can fail, and how an answer is read.
+//! What the clients of all destinations have in common: how a delivery can fail, and how an answer is read.
 
 use std::time::Duration;
 

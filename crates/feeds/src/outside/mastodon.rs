@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{
+    CLOCK_TOLERANCE,
     destination::{Error, credential, read, reason_of, time_left},
     moment,
 };
@@ -36,8 +37,6 @@ pub(crate) const LIMIT_KEPT: Duration = Duration::from_secs(24 * 3_600);
 const PAGE: usize = 40;
 /// Most pages that are read to find a status. If the account has posted more than that since, the search is incomplete.
 const MAX_PAGES: usize = 25;
-/// Clocks differ, so statuses from a little before the wanted time are looked at as well.
-const SLACK: Duration = Duration::from_secs(300);
 /// Two posts with the same link are the same if at least this many characters before an ellipsis are equal.
 const SURE: usize = 20;
 /// A limit outside of this range is taken for an error of the instance.
@@ -183,7 +182,7 @@ impl Mastodon {
         mut enough: impl FnMut(&Status) -> bool,
     ) -> Result<Coverage, Error> {
         let account = self.account(until).await?;
-        let oldest = since.saturating_sub(SLACK);
+        let oldest = since.saturating_sub(CLOCK_TOLERANCE);
         let mut before: Option<String> = None;
         for _ in 0..MAX_PAGES {
             let mut url = self.url(&format!("api/v1/accounts/{account}/statuses"))?;

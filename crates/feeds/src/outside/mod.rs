@@ -8,9 +8,14 @@ pub mod pushover;
 pub mod slack;
 pub mod webhook;
 
+use std::time::Duration;
+
 use ichido::Timestamp;
 
 const USER_AGENT: &str = concat!("ichido-feeds/", env!("CARGO_PKG_VERSION"), " (+https://github.com/ichido-rs/ichido)");
+
+/// Clocks differ, so what a destination has from a little before the wanted time is looked at as well.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(300);
 
 /// Begins an HTTP client that uses no proxy of the environment, because a proxy would connect to addresses that nobody has checked.
 ///

@@ -4,14 +4,17 @@
 //! channel's messages since then are searched for it ([`Slack::find`]), so no entry is posted twice. For that the bot needs
 //! `channels:history` (`groups:history` in a private channel).
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use ichido::{Clock, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use slack_api::{History, Metadata, Post, Slack as _, WebApi};
 
-use super::destination::{Error, time_left};
+use super::{
+    CLOCK_TOLERANCE,
+    destination::{Error, time_left},
+};
 use crate::delivery::text::Limit;
 
 /// Slack takes 40,000 characters and advises against more than 4,000. A URL has at most 4,000 here.
@@ -20,8 +23,6 @@ pub(crate) const LIMIT: Limit = Limit { characters: 3_000, url: 23 };
 const METADATA_TYPE: &str = "ichido_feed_entry";
 /// Most pages that are read to find a message. If the channel has more messages since then, the search is incomplete.
 const MAX_PAGES: usize = 10;
-/// Clocks differ, so messages from a little before the wanted time are looked at as well.
-const SLACK: Duration = Duration::from_secs(300);
 
 /// Slack's error codes that are about our token or the channel: a person has to look.
 const MISCONFIGURED: [&str; 17] = [
@@ -84,7 +85,7 @@ impl Slack {
         since: Timestamp,
         until: Timestamp,
     ) -> Result<Option<Sent>, Error> {
-        let (wanted, oldest) = (metadata(key), since.saturating_sub(SLACK).as_millis());
+        let (wanted, oldest) = (metadata(key), since.saturating_sub(CLOCK_TOLERANCE).as_millis());
         let oldest = format!("{}.{:03}000", oldest / 1_000, oldest % 1_000);
         let mut history = History { channel: channel.to_owned(), oldest, cursor: None };
         for _ in 0..MAX_PAGES {
@@ -117,7 +118,9 @@ impl From<slack_api::Error> for Error {
         let reason = error.to_string();
         match error {
             slack_api::Error::RateLimited { after } => Error::NotNow { reason, retry_after: Some(after) },
-            slack_api::Error::Unreachable(_) => Error::NotNow { reason, retry_after: None },
+            slack_api::Error::Unreachable(_) | slack_api::Error::Token(_) => {
+                Error::NotNow { reason, retry_after: None }
+            }
             slack_api::Error::Unanswered(_) => Error::Unsure { reason },
             slack_api::Error::Refused { code } if MISCONFIGURED.contains(&code.as_str()) => {
                 Error::Misconfigured { reason }

@@ -93,7 +93,7 @@ pub(crate) struct Read {
     pub(crate) owed: Vec<Marker>,
 }
 
-/// The address to which a feed redirects for ever. The address itself may contain a token, so only its host is shown.
+/// The address to which a feed redirects permanently. The address itself may contain a token, so only its host is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Moved {
     pub(crate) host: String,

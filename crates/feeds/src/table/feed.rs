@@ -69,7 +69,7 @@ pub struct FeedState {
     pub dead_at: Option<Timestamp>,
     /// The digest of the address that answered 410. It is not asked again.
     pub gone: Option<String>,
-    /// The digest of the address to which the feed redirects for ever, and when that was first seen.
+    /// The digest of the address to which the feed redirects permanently, and when that was first seen.
     pub moved: Option<String>,
     pub moved_at: Option<Timestamp>,
     /// How many readings in a row showed no entry, although there were some before.
@@ -256,11 +256,11 @@ impl Table {
         Ok(())
     }
 
-    /// Notes where the feed redirects for ever, and since when.
+    /// Notes where the feed redirects permanently, and since when.
     pub(crate) async fn note_moved(&self, digest: &str, at: Timestamp) -> Result<(), Error> {
         let update = self
-            .change_feed(true)
-            .update_expression("SET moved = :digest, moved_at = :at, owed_left = :owed")
+            .change_feed()
+            .update_expression("SET moved = :digest, moved_at = :at")
             .expression_attribute_values(":digest", text(digest))
             .expression_attribute_values(":at", number(at.as_millis()));
         met(&self.name, "UpdateItem", update.send().await)?;
@@ -269,7 +269,8 @@ impl Table {
 
     /// Notes that something is owed again, so that runs look for it also while the feed is paused.
     pub(crate) async fn wake(&self) -> Result<(), Error> {
-        let update = self.change_feed(true).update_expression("SET owed_left = :owed");
+        let update = self.change_feed().update_expression("SET owed_left = :owed");
+        let update = update.expression_attribute_values(":owed", AttributeValue::Bool(true));
         met(&self.name, "UpdateItem", update.send().await)?;
         Ok(())
     }
@@ -278,8 +279,9 @@ impl Table {
     /// the same time does not overwrite the note.
     pub(crate) async fn note_dead(&self, at: Timestamp) -> Result<(), Error> {
         let update = self
-            .change_feed(true)
+            .change_feed()
             .update_expression("SET dead_at = :at, owed_left = :owed ADD version :one")
+            .expression_attribute_values(":owed", AttributeValue::Bool(true))
             .expression_attribute_values(":at", number(at.as_millis()))
             .expression_attribute_values(":one", number(1));
         met(&self.name, "UpdateItem", update.send().await)?;
@@ -289,8 +291,8 @@ impl Table {
     /// Notes how many readings in a row showed no entry.
     pub(crate) async fn note_empty(&self, readings: u64) -> Result<(), Error> {
         let update = self
-            .change_feed(true)
-            .update_expression("SET empty_readings = :readings, owed_left = :owed")
+            .change_feed()
+            .update_expression("SET empty_readings = :readings")
             .expression_attribute_values(":readings", number(readings));
         met(&self.name, "UpdateItem", update.send().await)?;
         Ok(())
@@ -309,10 +311,8 @@ impl Table {
 
     /// A change of the item, if there is one. There is none before the first read, and one with only these attributes would look
     /// like the result of a read.
-    fn change_feed(&self, owed_left: bool) -> UpdateItemFluentBuilder {
-        self.update(FEED)
-            .condition_expression("attribute_exists(version)")
-            .expression_attribute_values(":owed", AttributeValue::Bool(owed_left))
+    fn change_feed(&self) -> UpdateItemFluentBuilder {
+        self.update(FEED).condition_expression("attribute_exists(version)")
     }
 }
 

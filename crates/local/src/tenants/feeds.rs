@@ -171,9 +171,9 @@ impl Tenant for Feeds {
     }
 }
 
-/// The period as the list writes it, or as it is without one.
+/// The period as the list writes it.
 fn period(feed: &Listed) -> String {
-    feed.entry["period"].as_str().unwrap_or("15 minutes").to_owned()
+    feed.entry["period"].as_str().unwrap_or_default().to_owned()
 }
 
 /// All feeds, for the panel: the name, the name of the schedule, and whether a person can add an entry.

@@ -21,8 +21,8 @@ use crate::show;
 
 /// How long a feed may take to answer.
 const FETCH_WITHIN: Duration = Duration::from_secs(30);
-/// How many problems of a document are shown.
-const SHOWN_CHARS: usize = 80;
+/// How much of a title is shown, in characters.
+const TITLE_CHARS: usize = 80;
 
 #[derive(Debug, Subcommand)]
 pub enum Feeds {
@@ -119,7 +119,7 @@ impl Resend {
         if !context.json() {
             let rows: Vec<[String; 4]> = found
                 .iter()
-                .map(|it| [it.feed.clone(), it.at.to_string(), it.id.clone(), show::one_line(&it.title, SHOWN_CHARS)])
+                .map(|it| [it.feed.clone(), it.at.to_string(), it.id.clone(), show::one_line(&it.title, TITLE_CHARS)])
                 .collect();
             show::table(context, ["FEED", "SINCE", "ID", "TITLE"], &rows)?;
         }
@@ -237,7 +237,7 @@ impl Preview {
         } else {
             context.line(format_args!("{format}, {} entries", feed.entries.len()))?;
             if let Some(moved) = moved {
-                context.line(format_args!("it has moved for ever; use this address: {moved}"))?;
+                context.line(format_args!("the feed has moved permanently; use this address: {moved}"))?;
             }
             for problem in &problems {
                 context.line(format_args!("problem: {problem}"))?;

@@ -43,7 +43,7 @@ const MAX_VALIDATOR: usize = 1_024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the feed's URL is not a URL; check the parameter that FEED_URL_PARAMETER names")]
+    #[error("the feed's address is not a URL; correct the secret that holds it")]
     Url,
     #[error("{host} was not asked, because only https is allowed")]
     NotHttps { host: String },
@@ -204,7 +204,7 @@ pub struct Document {
     pub url: Url,
     pub validators: Validators,
     pub fresh_for: Option<Duration>,
-    /// Where the feed redirects for ever (301, 308). It may contain a token.
+    /// Where the feed redirects permanently (301, 308). It may contain a token.
     pub moved: Option<Url>,
 }
 
