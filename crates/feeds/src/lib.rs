@@ -22,7 +22,8 @@
 //! | a run dies before it has recorded all new entries | the next run reads them again |
 //! | a run dies after that | the next run finds them owed; the claims tell what was already delivered |
 //! | the feed cannot be fetched or read | the run ends with an error, after it has delivered what is owed |
-//! | a document is cut short | the entries before its end are read; the others do not count as gone |
+//! | a document is cut short, or broken in the middle | the entries before that place are read, the others do not count as gone, and the run ends with an error; of a first document nothing is recorded |
+//! | the feed answers 429 or 503 with `Retry-After` for more than an hour | every run ends with an error until it is read |
 //! | Mastodon's answer is lost | within 50 minutes the post is repeated with the same `Idempotency-Key`; later the account is searched first |
 //! | Slack's answer is lost | the channel is searched for the message's key first |
 //! | a webhook's answer is lost | it is posted again with the same `Idempotency-Key` |

@@ -25,6 +25,18 @@ use crate::{
 const RESERVED: [&str; 4] = ["github", "hatebu", "github-subscriber", "hatebu-subscriber"];
 /// Endings of the names of other environments' schedules.
 const ENVIRONMENTS: [&str; 4] = ["-local", "-dev", "-staging", "-prod"];
+/// Secrets that are no addresses, and those of the feeds that have functions of their own (`infra/templates/feeds.yaml`).
+const OWN_SECRETS: [&str; 9] = [
+    "github-url",
+    "github-mastodon-token",
+    "hatebu-url",
+    "hatebu-mastodon-token",
+    "mastodon-token",
+    "pushover-token",
+    "pushover-user",
+    "slack-bot-token",
+    "webhook-key",
+];
 const MAX_NAME: usize = 32;
 const MAX_SECRET: usize = 64;
 const MAX_PERIOD_MINUTES: u64 = 365 * 24 * 60;
@@ -328,6 +340,13 @@ fn address(
             }
             problems.take(&key, policy.check_url(&parsed))?;
             Some(Address::Url(parsed))
+        }
+        (None, Some(secret)) if OWN_SECRETS.contains(&secret.as_str()) => {
+            problems.push(
+                &format!("{key}secret"),
+                format_args!("{secret:?} is a secret of feeds' own; choose another name"),
+            );
+            None
         }
         (None, Some(secret)) if is_plain(&secret, MAX_SECRET) => Some(Address::Secret(secret)),
         (None, Some(secret)) => {

@@ -1,14 +1,14 @@
 //! What a person has to look at although a run did its work.
 //!
 //! Promise: after its work, a run that meets one of these fails, so that the alarm on the subscriber's errors rings. A state (a dead
-//! letter, an overdue delivery) fails every run until it is over. A gap or a move is an event, so it fails the runs of [`PERIODS_TOLD`]
+//! letter, an overdue delivery, a document that is cut short, a feed that refuses to be read) fails every run until it is over. A gap or a move is an event, so it fails the runs of [`PERIODS_TOLD`]
 //! periods, as many as the alarm needs. Lambda does not retry such a run, and the next run repeats nothing.
 
 use std::{fmt, time::Duration};
 
 use ichido::Timestamp;
 
-/// A delivery that is owed for longer than this is overdue.
+/// A delivery that is owed for longer than this is overdue. A feed may refuse to be read for as long.
 const OVERDUE: Duration = Duration::from_secs(3_600);
 /// For how many periods of the alarm a gap or a move is told. The alarm looks at four.
 const PERIODS_TOLD: u32 = 4;
@@ -20,39 +20,57 @@ pub enum Trouble {
     DeadLetters,
     /// How many minutes a delivery has been owed.
     Overdue { minutes: u64 },
+    /// The document was cut short or is broken: what comes after that place was not read.
+    CutShort,
+    /// For how many minutes the feed has asked to be left alone, at every attempt to read it.
+    Unread { minutes: u64 },
     /// How many minutes ago a read contained no entry that we knew.
     Gap { minutes: u64 },
     /// How many minutes ago the feed was first seen to redirect permanently.
     Moved { minutes: u64 },
 }
 
-impl Trouble {
-    /// All troubles of a run, the worst first.
-    pub(crate) fn of(
-        now: Timestamp,
-        period: Duration,
-        dead_letters: bool,
-        oldest_owed: Option<Timestamp>,
-        gap_at: Option<Timestamp>,
-        moved_at: Option<Timestamp>,
-    ) -> Vec<Self> {
+/// What a run has seen.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Seen {
+    /// Whether there is a dead letter.
+    pub(crate) dead_letters: bool,
+    /// Since when the oldest owed entry is owed.
+    pub(crate) oldest_owed: Option<Timestamp>,
+    /// Whether the document was cut short.
+    pub(crate) cut_short: bool,
+    /// Since when the feed asks to be left alone.
+    pub(crate) refused_since: Option<Timestamp>,
+    pub(crate) gap_at: Option<Timestamp>,
+    pub(crate) moved_at: Option<Timestamp>,
+}
+
+impl Seen {
+    /// All troubles of a run, the worst first. `period` is that of the alarm.
+    pub(crate) fn troubles(&self, now: Timestamp, period: Duration) -> Vec<Trouble> {
         let minutes = |since: Timestamp| now.since(since).as_secs() / 60;
-        let overdue = oldest_owed.filter(|since| now.since(*since) > OVERDUE);
+        let long = |since: &Timestamp| now.since(*since) > OVERDUE;
         let told = |at: &Timestamp| now.since(*at) < period * PERIODS_TOLD;
         let troubles = [
-            dead_letters.then_some(Trouble::DeadLetters),
-            overdue.map(|since| Trouble::Overdue { minutes: minutes(since) }),
-            gap_at.filter(told).map(|at| Trouble::Gap { minutes: minutes(at) }),
-            moved_at.filter(told).map(|at| Trouble::Moved { minutes: minutes(at) }),
+            self.dead_letters.then_some(Trouble::DeadLetters),
+            self.oldest_owed.filter(long).map(|since| Trouble::Overdue { minutes: minutes(since) }),
+            self.cut_short.then_some(Trouble::CutShort),
+            self.refused_since.filter(long).map(|since| Trouble::Unread { minutes: minutes(since) }),
+            self.gap_at.filter(told).map(|at| Trouble::Gap { minutes: minutes(at) }),
+            self.moved_at.filter(told).map(|at| Trouble::Moved { minutes: minutes(at) }),
         ];
         troubles.into_iter().flatten().collect()
     }
+}
 
+impl Trouble {
     /// The `errorType` of the invocation: stable, for people and alarms.
     pub fn kind(self) -> &'static str {
         match self {
             Trouble::DeadLetters => "DeadLetters",
             Trouble::Overdue { .. } => "Overdue",
+            Trouble::CutShort => "CutShort",
+            Trouble::Unread { .. } => "Unread",
             Trouble::Gap { .. } => "Gap",
             Trouble::Moved { .. } => "Moved",
         }
@@ -66,6 +84,13 @@ impl fmt::Display for Trouble {
             Trouble::Overdue { minutes } => write!(
                 f,
                 "a delivery has been owed for {minutes} minutes; the notifier's log says which destination does not take it"
+            ),
+            Trouble::CutShort => f.write_str(
+                "the document is cut short or broken: what comes after that place was not read (`ichidoctl feeds preview` shows where)",
+            ),
+            Trouble::Unread { minutes } => write!(
+                f,
+                "the feed has not been read for {minutes} minutes, because it answers 429 or 503 with Retry-After; give it a longer period"
             ),
             Trouble::Moved { minutes } => write!(
                 f,
@@ -93,22 +118,38 @@ mod tests {
 
     #[test]
     fn a_delivery_is_overdue_after_an_hour() {
-        assert_eq!(Trouble::of(at(100), PERIOD, false, Some(at(40)), None, None), []);
-        assert_eq!(Trouble::of(at(101), PERIOD, false, Some(at(40)), None, None), [Trouble::Overdue { minutes: 61 }]);
+        let seen = Seen { oldest_owed: Some(at(40)), ..Seen::default() };
+        assert_eq!(seen.troubles(at(100), PERIOD), []);
+        assert_eq!(seen.troubles(at(101), PERIOD), [Trouble::Overdue { minutes: 61 }]);
+    }
+
+    #[test]
+    fn a_feed_that_refuses_to_be_read_is_told_after_an_hour() {
+        let seen = Seen { refused_since: Some(at(40)), ..Seen::default() };
+        assert_eq!(seen.troubles(at(100), PERIOD), []);
+        assert_eq!(seen.troubles(at(101), PERIOD), [Trouble::Unread { minutes: 61 }]);
     }
 
     #[test]
     fn a_gap_is_told_for_four_periods() {
-        let told = |now| !Trouble::of(at(now), PERIOD, false, None, Some(at(100)), None).is_empty();
+        let seen = Seen { gap_at: Some(at(100)), ..Seen::default() };
+        let told = |now| !seen.troubles(at(now), PERIOD).is_empty();
         assert_eq!([100, 105, 110, 115, 120].map(told), [true, true, true, true, false]);
     }
 
     #[test]
     fn the_worst_comes_first() {
-        let all = Trouble::of(at(200), PERIOD, true, Some(at(0)), Some(at(195)), Some(at(195)));
+        let seen = Seen {
+            dead_letters: true,
+            oldest_owed: Some(at(0)),
+            cut_short: true,
+            refused_since: Some(at(1)),
+            gap_at: Some(at(195)),
+            moved_at: Some(at(195)),
+        };
         assert_eq!(
-            all.iter().map(|trouble| trouble.kind()).collect::<Vec<_>>(),
-            ["DeadLetters", "Overdue", "Gap", "Moved"]
+            seen.troubles(at(200), PERIOD).iter().map(|trouble| trouble.kind()).collect::<Vec<_>>(),
+            ["DeadLetters", "Overdue", "CutShort", "Unread", "Gap", "Moved"]
         );
     }
 }

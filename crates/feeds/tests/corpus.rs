@@ -169,6 +169,17 @@ fn titles_of_rss_that_are_html_are_read_as_html_and_code_stays() {
 }
 
 #[test]
+fn a_lone_less_than_is_a_character() {
+    let entry = only(rss(
+        "<item><title>I <3 Rust, a < b <![CDATA[ <4 ]]></title><link>https://e.example/1</link><guid>1</guid></item>",
+    ));
+    assert_eq!((entry.title.as_str(), entry.link.as_str()), ("I <3 Rust, a < b <4", "https://e.example/1"));
+    let entry =
+        only(atom("<entry><id>1</id><title>1 <2</title><content type='xhtml'><div>x <3 y</div></content></entry>"));
+    assert_eq!((entry.title.as_str(), &*entry.content.text()), ("1 <2", "x <3 y"));
+}
+
+#[test]
 fn a_doctype_that_only_names_a_file_is_harmless_and_one_with_declarations_is_refused() {
     let doctype = r#"<!DOCTYPE rss PUBLIC "-//Netscape Communications//DTD RSS 0.91//EN" "http://my.netscape.com/publish/formats/rss-0.91.dtd">"#;
     let rss =

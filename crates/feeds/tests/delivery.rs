@@ -348,20 +348,6 @@ async fn a_document_that_breaks_off_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_first_read_that_was_cut_short_does_not_count_as_the_first() {
-    let world = World { first_run: FirstRun::Mark, ..World::new(Source::Github).await };
-    let whole = atom(&[3, 2, 1]);
-    world.show(&whole.as_bytes()[..whole.find("PushEvent/2").unwrap()]);
-    world.run().await.unwrap();
-    world.show(whole);
-    world.run().await.unwrap();
-    assert!(world.posts().is_empty(), "the rest of the feed is no news");
-    world.show(atom(&[4, 3, 2, 1]));
-    world.run().await.unwrap();
-    assert_eq!(world.posts(), [post_of(4)]);
-}
-
-#[tokio::test]
 async fn filters_mark_what_they_ignore_and_choose_what_is_pushed() {
     let world = World { ignore_title: "pushed 2$", pushover_title: "pushed [13]$", ..World::new(Source::Github).await };
     world.show(atom(&[4, 3, 2, 1]));

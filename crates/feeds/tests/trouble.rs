@@ -13,6 +13,8 @@ use feeds::{
     },
     entry::Source,
     outside::invoke::{self, Invoke},
+    reading::first_run::FirstRun,
+    table::Delivery,
     trouble::Trouble,
 };
 use function::BoxFuture;
@@ -75,6 +77,90 @@ async fn a_gap_is_told_for_four_periods_and_repeats_nothing() {
     }
     assert_eq!(world.run().await.unwrap().troubles, []);
     assert_eq!(world.posts().len(), 4, "each entry once");
+}
+
+/// The document up to the middle of the entry with this number.
+fn cut_in(entries: &[usize], n: usize) -> String {
+    let whole = atom(entries);
+    let at = whole.find(&id(n)).unwrap();
+    whole[..at].to_owned()
+}
+
+#[tokio::test]
+async fn a_first_document_that_is_cut_short_records_nothing_and_is_told() {
+    let world = World { first_run: FirstRun::Mark, ..World::new(Source::Github).await };
+    world.show(cut_in(&[3, 2, 1], 1));
+    for _ in 0..3 {
+        let error = world.run().await.unwrap_err();
+        assert_eq!((error.kind(), world.items().contains_key(&id(3))), ("Unreadable", false), "{error}");
+        world.advance(5 * MINUTE);
+    }
+    world.show(atom(&[3, 2, 1]));
+    world.run().await.unwrap();
+    world.show(atom(&[4, 3, 2, 1]));
+    world.run().await.unwrap();
+    assert_eq!(world.posts(), [post_of(4)], "the first document that is whole is the first that counts");
+}
+
+#[tokio::test]
+async fn a_document_that_is_cut_short_is_told_until_it_is_whole_and_loses_nothing() {
+    let world = World::new(Source::Github).await;
+    world.show(atom(&[1]));
+    world.run().await.unwrap();
+    // An hour of freshness does not delay the look at the rest.
+    let headers = vec![("cache-control".to_owned(), "max-age=3600".to_owned())];
+    for shown in [cut_in(&[3, 2, 1], 2), atom(&[3, 2, 1]).replace(&id(2), "<!b ")] {
+        world.show_with(FeedAnswer { headers: headers.clone(), ..FeedAnswer::ok(shown) });
+        for _ in 0..2 {
+            let report = world.run().await.unwrap();
+            assert_eq!((report.result, report.gap, report.troubles), ("read", false, vec![Trouble::CutShort]));
+            world.advance(5 * MINUTE);
+        }
+    }
+    world.show(atom(&[3, 2, 1]));
+    assert_eq!(world.run().await.unwrap().troubles, []);
+    assert_once(world.posts(), [1, 2, 3].map(post_of));
+}
+
+#[tokio::test]
+async fn a_feed_that_asks_to_be_left_alone_for_ever_is_told_after_an_hour() {
+    let world = World::new(Source::Github).await;
+    world.show(atom(&[1]));
+    world.run().await.unwrap();
+    let later = vec![("retry-after".to_owned(), "3600".to_owned())];
+    world.show_with(FeedAnswer { status: 503, headers: later, ..FeedAnswer::ok("") });
+    let mut kinds = Vec::new();
+    for _ in 0..5 {
+        kinds.push(match world.run().await {
+            Ok(report) => report.troubles.first().map_or("well", |trouble| trouble.kind()),
+            Err(error) => error.kind(),
+        });
+        world.advance(20 * MINUTE);
+    }
+    assert_eq!(kinds, ["Fetch", "well", "well", "Fetch", "Unread"], "the server is asked once per hour");
+    world.show(atom(&[2, 1]));
+    world.advance(60 * MINUTE);
+    assert_eq!(world.run().await.unwrap().troubles, []);
+    world.advance(5 * MINUTE);
+    assert_eq!(world.run().await.unwrap().troubles, []);
+    assert_once(world.posts(), [1, 2].map(post_of));
+}
+
+#[tokio::test]
+async fn sending_a_dead_letter_again_leaves_what_was_only_rehearsed_alone() {
+    let give_up = GiveUp { refusals: 1, ..GiveUp::default() };
+    let world = World { give_up, ..World::new(Source::Github).await };
+    world.mastodon_fails(|| Fault::Refuse(422));
+    world.pushover_fails(|| Fault::Refuse(503));
+    world.show(atom(&[1]));
+    world.run().await.unwrap();
+    world.advance(5 * MINUTE);
+    World { shadow: true, ..world.clone() }.run().await.unwrap();
+    let (table, now) = (world.table(), ichido::Clock::now(&world.clock));
+    let dead = &letters::list(&table).await.unwrap()[0].entry_id.clone();
+    let sent = letters::resend(&table, dead, now).await.unwrap();
+    assert!(matches!(sent.deliveries["mastodon"], Delivery::Owed { .. }));
+    assert!(matches!(sent.deliveries["pushover"], Delivery::Shadow { .. }));
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! What all commands share: options, AWS clients, output, confirmation.
 
+use std::borrow::Cow;
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use clap::{Args, ValueEnum};
@@ -197,9 +198,10 @@ impl<'a> Context<'a> {
         self.shared.json
     }
 
-    /// Writes a line for a person.
+    /// Writes a line for a person. Ids, titles and log lines come from outside, so control characters are shown as what they are:
+    /// a terminal would obey them.
     pub fn line(&mut self, text: impl std::fmt::Display) -> Result<(), Error> {
-        Ok(writeln!(self.out, "{text}")?)
+        Ok(writeln!(self.out, "{}", harmless(&text.to_string()))?)
     }
 
     /// Writes text as it is and flushes it, for a view that is overwritten later.
@@ -235,6 +237,16 @@ fn has_credentials() -> bool {
     ["AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE"]
         .iter()
         .any(|name| std::env::var_os(name).is_some())
+}
+
+/// The text with escapes for control characters, but for the ends of lines and tabs.
+fn harmless(text: &str) -> Cow<'_, str> {
+    let obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |c: char| if obeyed(c) { c.escape_default().to_string() } else { c.to_string() };
+    Cow::Owned(text.chars().map(shown).collect())
 }
 
 #[cfg(test)]

@@ -218,14 +218,15 @@ async fn of_table(context: &Context<'_>, application: Application, function: &st
         letters.push(Letter {
             application: application.name(),
             attempts: attempts(&records, &letter["feed"], &destination, &id).await,
-            id,
+            // Entries of two further feeds may have the same id.
+            id: match letter["feed"].as_str() {
+                Some(feed) => format!("{feed}/{id}"),
+                None => id,
+            },
             place: table.clone(),
             function: function.clone(),
             at: Timestamp::from_millis(letter["at"].as_u64().unwrap_or_default()),
-            what: match letter["feed"].as_str() {
-                Some(feed) => format!("{feed} to {destination}"),
-                None => destination,
-            },
+            what: destination,
             reason: text(&letter["reason"]),
             payload: letter.clone(),
             message: None,
@@ -271,7 +272,7 @@ pub(crate) async fn drop(context: &Context<'_>, letter: &Letter) -> Result<(), E
 }
 
 async fn command(context: &Context<'_>, letter: &Letter, command: &str) -> Result<(), Error> {
-    let mut event = json!({"command": command, "entryId": letter.id});
+    let mut event = json!({"command": command, "entryId": letter.payload["entryId"]});
     if let Some(feed) = letter.payload["feed"].as_str() {
         event["feed"] = json!({ "name": feed });
     }

@@ -32,14 +32,15 @@ pub(crate) fn exactly(duration: Duration) -> String {
     }
 }
 
-/// Columns under their names.
+/// Columns under their names. A line break in a cell would look like another row, so cells have none.
 pub(crate) fn table<const N: usize>(
     context: &mut Context<'_>,
     head: [&str; N],
     rows: &[[String; N]],
 ) -> Result<(), Error> {
+    let rows: Vec<[String; N]> = rows.iter().map(|row| row.each_ref().map(|cell| cell.replace('\n', "\\n"))).collect();
     let mut widths = head.map(|name| name.chars().count());
-    for row in rows {
+    for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
@@ -53,7 +54,7 @@ pub(crate) fn table<const N: usize>(
         context.line(line.trim_end())
     };
     write(head)?;
-    for row in rows {
+    for row in &rows {
         write(std::array::from_fn(|column| row[column].as_str()))?;
     }
     Ok(())

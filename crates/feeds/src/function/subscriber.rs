@@ -28,7 +28,7 @@ use crate::{
     reading::{self, Moved, Read, Reader, pace::Pace},
     settings::OwnFeedSettings,
     table::{self, FeedState, Marker, Pending, Table},
-    trouble::Trouble,
+    trouble::{Seen, Trouble},
 };
 
 /// Most entries that one run delivers.
@@ -112,6 +112,8 @@ pub struct RunReport {
     /// Entries still owed.
     pub owed: usize,
     pub gap: bool,
+    /// The document was cut short or broken: what comes after that place was not read.
+    pub cut_short: bool,
     /// What a person has to look at.
     #[serde(skip)]
     pub troubles: Vec<Trouble>,
@@ -177,11 +179,16 @@ impl Subscriber {
         let maybe_owed = state.as_ref().is_none_or(|feed| feed.owed_left || feed.not_before.is_none());
         let (gap_at, moved_at) = (feed.and_then(|feed| feed.gap_at), feed.and_then(|feed| feed.moved_at));
         let looking = self.any_dead(feed.and_then(|feed| feed.dead_at), now);
-        let troubles =
-            |dead, oldest, gap_at, moved_at| Trouble::of(now, self.told_every, dead, oldest, gap_at, moved_at);
+        let seen = Seen {
+            refused_since: state.as_ref().and_then(|feed| feed.refused_since),
+            gap_at,
+            moved_at,
+            ..Seen::default()
+        };
         if !due && !maybe_owed {
             report.result = "not due";
-            report.troubles = troubles(looking.await?, None, gap_at, moved_at);
+            let seen = Seen { dead_letters: looking.await?, ..seen };
+            report.troubles = seen.troubles(now, self.told_every);
             return Ok(());
         }
 
@@ -208,13 +215,23 @@ impl Subscriber {
         (report.settled, report.dead, report.owed) = (tally.settled, tally.dead, tally.owed);
 
         // 5. Say when to read next. Only now is it known whether something is still owed until then.
+        let mut refused_since = state.as_ref().and_then(|feed| feed.refused_since);
         let not_before = match &read {
-            Ok(Some(read)) => self.pace.not_before(now, read.hints),
-            Err(reading::Error::Fetch(fetch::Error::Later { wait, .. })) => Some(self.pace.after(now, *wait)),
+            // The next run looks whether the rest is there.
+            Ok(Some(read)) if read.cut_short => None,
+            Ok(Some(read)) => {
+                // Without a pause of its own, a read ends the one that was asked for.
+                let over = refused_since.take().map(|_| now);
+                self.pace.not_before(now, read.hints).or(over)
+            }
+            Err(reading::Error::Fetch(fetch::Error::Later { wait, .. })) => {
+                refused_since.get_or_insert(now);
+                Some(self.pace.after(now, *wait))
+            }
             Ok(None) | Err(_) => None,
         };
         if let Some(at) = not_before {
-            self.table.pause(at, report.owed > 0).await?;
+            self.table.pause(at, report.owed > 0, refused_since).await?;
         }
         if let Err(reading::Error::Gone { url_digest, .. }) = &read {
             self.table.note_gone(url_digest).await?;
@@ -227,8 +244,15 @@ impl Subscriber {
         delivered?;
 
         // 6. Say what a person has to look at.
-        let gap_at = if report.gap { Some(now) } else { gap_at };
-        report.troubles = troubles(report.dead > 0 || dead, tally.oldest, gap_at, moved_at);
+        let seen = Seen {
+            dead_letters: report.dead > 0 || dead,
+            oldest_owed: tally.oldest,
+            cut_short: report.cut_short,
+            refused_since,
+            gap_at: if report.gap { Some(now) } else { gap_at },
+            moved_at,
+        };
+        report.troubles = seen.troubles(now, self.told_every);
         Ok(())
     }
 
@@ -290,12 +314,13 @@ pub(super) async fn obey(
 
 impl RunReport {
     fn read(&mut self, read: Option<&Read>) {
-        let Some(&Read { unchanged, entries, new, ignored, renamed, gap, .. }) = read else {
+        let Some(&Read { unchanged, entries, new, ignored, renamed, gap, cut_short, .. }) = read else {
             self.result = "not due";
             return;
         };
         self.result = if unchanged { "unchanged" } else { "read" };
-        (self.entries, self.new, self.ignored, self.renamed, self.gap) = (entries, new, ignored, renamed, gap);
+        (self.entries, self.new, self.ignored, self.renamed) = (entries, new, ignored, renamed);
+        (self.gap, self.cut_short) = (gap, cut_short);
     }
 }
 

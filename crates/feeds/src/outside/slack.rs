@@ -25,7 +25,9 @@ const METADATA_TYPE: &str = "ichido_feed_entry";
 const MAX_PAGES: usize = 10;
 
 /// Slack's error codes that are about our token or the channel: a person has to look.
-const MISCONFIGURED: [&str; 17] = [
+const MISCONFIGURED: [&str; 19] = [
+    "HTTP 401",
+    "HTTP 403",
     "access_denied",
     "account_inactive",
     "channel_not_found",
@@ -138,6 +140,7 @@ mod tests {
     fn a_token_that_was_revoked_is_told_apart_from_a_text_that_is_refused() {
         let of = |code: &str| Error::from(slack_api::Error::Refused { code: code.to_owned() });
         assert!(matches!(of("token_revoked"), Error::Misconfigured { .. }));
+        assert!(matches!(of("HTTP 401"), Error::Misconfigured { .. }), "from a proxy");
         assert!(matches!(of("not_in_channel"), Error::Misconfigured { .. }));
         assert!(matches!(of("msg_too_long"), Error::Refused { .. }));
         assert!(MISCONFIGURED.is_sorted());

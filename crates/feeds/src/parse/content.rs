@@ -65,8 +65,8 @@ impl Raw {
 
     /// A text that has no references to resolve.
     pub(super) fn of_text(text: &str, markup: Markup) -> Self {
-        // The character that stands for `&` in documents of XML means nothing here.
-        Raw { text: text.replace('\u{1}', " "), markup }
+        // The characters that stand for `&` and `<` in documents of XML mean nothing here.
+        Raw { text: text.replace(['\u{1}', '\u{2}'], " "), markup }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -13,32 +13,47 @@ use super::html;
 /// Stands for `&` while a document is read. XML forbids this character, so it cannot mean anything else.
 const AMPERSAND: char = '\u{1}';
 
-/// The document with [`AMPERSAND`] for every `&`. One ASCII character replaces another, so it stays UTF-8.
+/// Stands for a `<` that begins no tag, as in `I <3 Rust`.
+const LESS: char = '\u{2}';
+
+/// The document with [`AMPERSAND`] for every `&` and [`LESS`] for every `<` that begins nothing. One ASCII character replaces
+/// another, so it stays UTF-8.
 pub(super) fn hide(text: &str) -> Vec<u8> {
     let replaced = |byte: &u8| match byte {
         b'&' => AMPERSAND as u8,
-        1 => b' ',
+        1 | 2 => b' ',
         other => *other,
     };
-    text.as_bytes().iter().map(replaced).collect()
+    let mut bytes: Vec<u8> = text.as_bytes().iter().map(replaced).collect();
+    for at in memchr::memchr_iter(b'<', text.as_bytes()) {
+        let begins = |next: &u8| next.is_ascii_alphabetic() || !next.is_ascii() || b"_:/!?".contains(next);
+        if !bytes.get(at + 1).is_some_and(begins) {
+            bytes[at] = LESS as u8;
+        }
+    }
+    bytes
 }
 
 /// A text in which `&` means nothing but itself, as in CDATA.
 pub(super) fn restore(text: &str) -> String {
-    text.replace(AMPERSAND, "&")
+    text.replace(AMPERSAND, "&").replace(LESS, "<")
 }
 
 /// A text with its references resolved. One that is not defined stays as it is in the document.
 pub(super) fn unescape(value: &str) -> Cow<'_, str> {
-    let next = |text: &str| memchr::memchr(AMPERSAND as u8, text.as_bytes());
+    let next = |text: &str| memchr::memchr2(AMPERSAND as u8, LESS as u8, text.as_bytes());
     let Some(mut at) = next(value) else { return Cow::Borrowed(value) };
     let mut out = String::with_capacity(value.len());
     let mut rest = value;
     loop {
         out.push_str(&rest[..at]);
+        let is_less = rest.as_bytes()[at] == LESS as u8;
         rest = &rest[at + 1..];
         let mut buffer = [0; 4];
-        let (text, used) = html::reference(rest, &mut buffer).unwrap_or(("&", 0));
+        let (text, used) = match is_less {
+            true => ("<", 0),
+            false => html::reference(rest, &mut buffer).unwrap_or(("&", 0)),
+        };
         out.push_str(text);
         rest = &rest[used..];
         match next(rest) {

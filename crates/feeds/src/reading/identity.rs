@@ -5,8 +5,8 @@
 //!
 //! 1. both have a title, a link and a date, and all three are equal; or
 //! 2. the ids differ only in scheme, host or query, and the known entry is no longer in the feed. If more than the scheme
-//!    differs, the title or the date must be equal, too. (`item?id=1` and `item?id=2` also differ only in the
-//!    query, but they have different titles and dates.)
+//!    differs, the title or the date must be equal, too; if both have a query and the queries differ, the title and the date (`item?id=1`
+//!    and `item?id=2` also differ only in the query).
 //!
 //! An entry is compared with those of the last read and with at most [`REMEMBERED_GONE`] that left the feed before. A
 //! known entry is recognised under at most one new id per read. In doubt an entry is new, because a repeated post does less harm
@@ -103,7 +103,17 @@ fn agrees(new: &Known, known: &Known) -> bool {
         (Some((_, new)), Some((_, known))) => new == known,
         _ => false,
     };
-    only_scheme || (new.title.is_some() && new.title == known.title) || (new.date.is_some() && new.date == known.date)
+    let title = new.title.is_some() && new.title == known.title;
+    let date = new.date.is_some() && new.date == known.date;
+    match (query(new.id.as_str()), query(known.id.as_str())) {
+        (Some(new), Some(known)) if new != known => title && date,
+        _ => only_scheme || title || date,
+    }
+}
+
+fn query(id: &str) -> Option<&str> {
+    let before_fragment = id.split_once('#').map_or(id, |(rest, _)| rest);
+    before_fragment.split_once('?').map(|(_, query)| query)
 }
 
 /// An id without its scheme, host and query: the path and the fragment, as they are written. `None` if they do not tell
@@ -173,6 +183,12 @@ mod tests {
         let old = entry("https://news.example/item?id=1", "One", "https://news.example/item?id=1", DAY);
         let new = entry("https://news.example/item?id=2", "Two", "https://news.example/item?id=2", NEXT);
         assert!(!same(&old, &new, false));
+        let posted_the_same_day =
+            entry("https://news.example/item?id=3", "Three", "https://news.example/item?id=3", DAY);
+        assert!(!same(&old, &posted_the_same_day, false));
+        let reply = entry("https://news.example/item?id=4", "One", "https://news.example/item?id=4", NEXT);
+        assert!(!same(&old, &reply, false), "the title of a reply");
+        assert!(same(&old, &entry("https://news.example/item?id=1&utm=rss", "One", "elsewhere", DAY), false));
     }
 
     #[test]
@@ -199,8 +215,8 @@ mod tests {
     #[test]
     fn a_known_entry_is_recognised_under_one_new_id_only() {
         let old = entry("https://x.example/item?id=1", "Same title", "a", DAY);
-        let two = entry("https://x.example/item?id=2", "Same title", "b", NEXT);
-        let three = entry("https://x.example/item?id=3", "Same title", "c", NEXT);
+        let two = entry("https://x.example/item?id=2", "Same title", "b", DAY);
+        let three = entry("https://x.example/item?id=3", "Same title", "c", DAY);
         let present = HashSet::from([&two.id, &three.id]);
         assert_eq!(renamed(&[&two, &three], &[Known::of(&old)], &present).len(), 1);
     }

@@ -46,6 +46,10 @@ pub enum Error {
         "the feed is empty and had {known} entries before; this is reading {reading} of {EMPTY_READINGS} after which that is believed"
     )]
     Emptied { known: usize, reading: u64 },
+    #[error(
+        "the document is cut short. It is the first of this feed, so nobody knows which entries it leaves out: nothing was recorded"
+    )]
+    CutShort,
     #[error("could not get the feed's URL: {0}")]
     Url(String),
     #[error(
@@ -60,7 +64,7 @@ impl Error {
         match self {
             Error::Table(_) => "Store",
             Error::Fetch(_) => "Fetch",
-            Error::Unreadable(_) | Error::Emptied { .. } => "Unreadable",
+            Error::Unreadable(_) | Error::Emptied { .. } | Error::CutShort => "Unreadable",
             Error::Url(_) => "Configuration",
             Error::Gone { .. } => "Gone",
         }
@@ -69,7 +73,7 @@ impl Error {
     pub(crate) fn count(&self) {
         match self {
             Error::Fetch(_) | Error::Url(_) | Error::Gone { .. } => metric::FEED_FETCH_FAILURES.add(1),
-            Error::Unreadable(_) | Error::Emptied { .. } => metric::FEED_UNREADABLE.add(1),
+            Error::Unreadable(_) | Error::Emptied { .. } | Error::CutShort => metric::FEED_UNREADABLE.add(1),
             Error::Table(_) => {}
         }
     }
@@ -86,6 +90,8 @@ pub(crate) struct Read {
     pub(crate) renamed: usize,
     /// No entry was known: some may have come and gone between two reads. The first read of a feed never counts as a gap.
     pub(crate) gap: bool,
+    /// The document was cut short or broken: entries after that place were not read.
+    pub(crate) cut_short: bool,
     pub(crate) hints: Hints,
     /// The feed says that it has another address from now on.
     pub(crate) moved: Option<Moved>,
@@ -173,6 +179,8 @@ impl Reader {
 
         let before = match feed {
             Some(feed) => self.table.snapshot(feed).await?,
+            // The rest of the feed would look new to the next read.
+            None if parsed.truncated => return Err(Error::CutShort),
             None => Snapshot::default(),
         };
         if parsed.entries.is_empty() && !before.present.is_empty() {
@@ -182,27 +190,27 @@ impl Reader {
                 return Err(Error::Emptied { known: before.present.len(), reading });
             }
         }
-        let news = self.record(feed, &parsed, &before, now).await?;
+        let mut news = self.record(feed, &parsed, &before, now).await?;
+        news.cut_short = parsed.truncated;
+        // What we know may be in the part that is missing.
+        news.gap &= !parsed.truncated;
         if news.new > 0 || feed.is_none() {
             hints.news_at = Some(now);
         }
-        // A first read that was cut short does not count as the first: the rest of the feed would look new to the next read.
-        if feed.is_some() || !parsed.truncated {
-            let next = FeedState {
-                validators: document.validators,
-                url_digest,
-                content_digest,
-                news_at: hints.news_at,
-                moved: feed.and_then(|feed| feed.moved.clone()),
-                moved_at: feed.and_then(|feed| feed.moved_at),
-                gap_at: if news.gap { Some(now) } else { feed.and_then(|feed| feed.gap_at) },
-                owed_left: true,
-                // The rest of a feed that was cut short may be missing too.
-                doubt: feed.and_then(|feed| feed.doubt).filter(|_| parsed.truncated),
-                ..FeedState::default()
-            };
-            remember::remember(&self.table, &self.feed, feed, next, &parsed, before, now).await?;
-        }
+        let next = FeedState {
+            validators: document.validators,
+            url_digest,
+            content_digest,
+            news_at: hints.news_at,
+            moved: feed.and_then(|feed| feed.moved.clone()),
+            moved_at: feed.and_then(|feed| feed.moved_at),
+            gap_at: if news.gap { Some(now) } else { feed.and_then(|feed| feed.gap_at) },
+            owed_left: true,
+            // The rest of a feed that was cut short may be missing too.
+            doubt: feed.and_then(|feed| feed.doubt).filter(|_| parsed.truncated),
+            ..FeedState::default()
+        };
+        remember::remember(&self.table, &self.feed, feed, next, &parsed, before, now).await?;
         Ok(Read { entries, hints, moved, ..news })
     }
 

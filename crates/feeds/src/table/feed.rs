@@ -61,6 +61,8 @@ pub struct FeedState {
     pub not_before: Option<Timestamp>,
     /// Whether something was still owed when `not_before` was set.
     pub owed_left: bool,
+    /// Since when the feed has asked to be left alone (`Retry-After`), without a read in between.
+    pub refused_since: Option<Timestamp>,
     /// When a new entry was last seen.
     pub news_at: Option<Timestamp>,
     /// When a read last contained no entry that we knew.
@@ -93,6 +95,7 @@ impl FeedState {
             content_digest: owned("content_digest").unwrap_or_default(),
             not_before: get_number(item, "not_before").map(Timestamp::from_millis),
             owed_left: get_bool(item, "owed_left").unwrap_or(true),
+            refused_since: get_number(item, "refused_since").map(Timestamp::from_millis),
             news_at: get_number(item, "news_at").map(Timestamp::from_millis),
             gap_at: get_number(item, "gap_at").map(Timestamp::from_millis),
             dead_at: get_number(item, "dead_at").map(Timestamp::from_millis),
@@ -125,6 +128,7 @@ impl FeedState {
         put("content_digest", Some(text(&self.content_digest)));
         put("not_before", self.not_before.map(|at| number(at.as_millis())));
         put("owed_left", Some(AttributeValue::Bool(self.owed_left)));
+        put("refused_since", self.refused_since.map(|at| number(at.as_millis())));
         put("news_at", self.news_at.map(|at| number(at.as_millis())));
         put("gap_at", self.gap_at.map(|at| number(at.as_millis())));
         put("dead_at", self.dead_at.map(|at| number(at.as_millis())));
@@ -234,14 +238,24 @@ impl Table {
         Ok(())
     }
 
-    /// Notes when the feed may be read next, and whether something is owed until then. A feed that was never read can ask to be left
-    /// alone, too.
-    pub(crate) async fn pause(&self, not_before: Timestamp, owed_left: bool) -> Result<(), Error> {
+    /// Notes when the feed may be read next, whether something is owed until then, and since when it has asked to be left alone. A
+    /// feed that was never read can ask for that, too.
+    pub(crate) async fn pause(
+        &self,
+        not_before: Timestamp,
+        owed_left: bool,
+        refused_since: Option<Timestamp>,
+    ) -> Result<(), Error> {
         let update = self
             .update(FEED)
-            .update_expression("SET not_before = :at, owed_left = :owed")
             .expression_attribute_values(":at", number(not_before.as_millis()))
             .expression_attribute_values(":owed", AttributeValue::Bool(owed_left));
+        let update = match refused_since {
+            Some(since) => update
+                .update_expression("SET not_before = :at, owed_left = :owed, refused_since = :since")
+                .expression_attribute_values(":since", number(since.as_millis())),
+            None => update.update_expression("SET not_before = :at, owed_left = :owed REMOVE refused_since"),
+        };
         update.send().await.map_err(Error::sdk(&self.name, "UpdateItem"))?;
         Ok(())
     }

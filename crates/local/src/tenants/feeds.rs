@@ -97,7 +97,7 @@ impl Tenant for Feeds {
                 "Name": name, "ScheduleExpression": expression, "FlexibleTimeWindow": {"Mode": "OFF"},
                 "State": if feed.paused { "DISABLED" } else { "ENABLED" },
                 "Target": {
-                    "Arn": arn, "Input": input.to_string(), "RetryPolicy": {"MaximumRetryAttempts": 2},
+                    "Arn": arn, "RoleArn": template::arn("iam", "role/feeds-scheduler"), "Input": input.to_string(), "RetryPolicy": {"MaximumRetryAttempts": 2},
                     "DeadLetterConfig": {"Arn": template::arn("sqs", "feeds-subscriber-failures")},
                 },
             });

@@ -122,7 +122,8 @@ impl Show {
             return Err(unknown(self.application, &self.id));
         }
         // The attempts logged the id of the request, or of the entry.
-        let history = logs::find(context, self.application.functions(), &self.id, logs::DAYS_OF_LETTERS).await;
+        let logged = found[0].payload["entryId"].as_str().unwrap_or(&self.id);
+        let history = logs::find(context, self.application.functions(), logged, logs::DAYS_OF_LETTERS).await;
         let (history, unread) = match history {
             Ok(history) => (history, None),
             Err(error) => (Vec::new(), Some(telemetry::causes(&error))),
@@ -180,9 +181,7 @@ impl Chosen {
         let wanted = |letter: &&Letter| self.ids.is_empty() || self.ids.contains(&letter.id);
         let mut chosen: Vec<&Letter> = all.iter().filter(wanted).collect();
         // One entry may be a dead letter for two destinations. Its function resends and drops it as one.
-        chosen.dedup_by(|a, b| {
-            a.message.is_none() && b.message.is_none() && a.id == b.id && a.payload["feed"] == b.payload["feed"]
-        });
+        chosen.dedup_by(|a, b| a.message.is_none() && b.message.is_none() && a.id == b.id);
         let done = match self.ids.iter().find(|id| !all.iter().any(|letter| letter.id == **id)) {
             Some(missing) => Err(unknown(self.application, missing)),
             None => change_all(context, self.application, &chosen, change).await,

@@ -112,7 +112,8 @@ impl Resend {
             if context.json() {
                 context.value(&json!([]))?;
             } else {
-                context.line(format_args!("there are no {what} to send"))?;
+                let of = self.feed.as_ref().map_or(String::new(), |feed| format!(" of feed {feed}"));
+                context.line(format_args!("there are no {what}{of} to send"))?;
             }
             return Ok(Ended::Well);
         }

@@ -1,5 +1,7 @@
 //! `ichidoctl dead-letters`.
 
+use std::io::{Read as _, Write as _};
+
 use insta::assert_snapshot;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -108,10 +110,7 @@ async fn a_function_that_is_down_does_not_hide_what_its_queue_holds() {
     local.put_faults(json!({"dynamodb": {"mode": "down"}})).await;
     let listed = ctl(&local, &["dead-letters", "list", "github"]);
     assert_eq!((listed.code, listed.out.contains("EventAgeExceeded")), (Some(1), true), "{listed:?}");
-    assert!(
-        listed.out.contains("there may be more dead letters: github-subscriber answered DeadLetters"),
-        "{listed:?}"
-    );
+    assert!(listed.out.contains("there may be more dead letters: github-subscriber answered Store"), "{listed:?}");
 }
 
 #[tokio::test]
@@ -180,4 +179,43 @@ async fn what_a_feed_gave_up_on_can_be_dropped() {
     assert!(ids(&local, "github").is_empty());
     assert_eq!(ctl(&local, &["schedules", "run", "github-subscriber"]).code, Some(0));
     assert_eq!(local.get("/_local/outbox?sink=mastodon").await, json!([]));
+}
+
+/// Serves one document on loopback until the test ends; answers its address. It has a thread, because `ctl` waits in this one.
+fn serve(document: &'static str) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/feed.json", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for mut socket in listener.incoming().flatten() {
+            let _ = socket.read(&mut [0; 4096]);
+            let length = document.len();
+            let _ =
+                write!(socket, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{document}");
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn a_dead_letter_of_one_feed_is_dropped_and_that_of_another_with_the_same_id_stays() {
+    // The id is from the feed, and a terminal would obey it.
+    let document =
+        r#"{"version": "https://jsonfeed.org/version/1.1", "items": [{"id": "1\u001b[31m", "title": "One"}]}"#;
+    let url = serve(document);
+    let feed = |name: &str| json!({"name": name, "url": url, "period": "1 hour", "destinations": ["mastodon"], "first_run": "all"});
+    let list = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(list.path(), json!([feed("one"), feed("two")]).to_string()).expect("written");
+    let arguments = ["--memory", "--no-demo", "--retry-scale=0", "--feeds", list.path().to_str().expect("a path")];
+    let local = Local::of_test("platform_process", &arguments, &[("FEEDS_SUBSCRIBER__DEAD_AFTER", "1")]);
+    local.put_faults(json!({"mastodon": {"mode": "refuse", "status": 422}})).await;
+    for name in ["one", "two"] {
+        let ran = ctl(&local, &["schedules", "run", &format!("feed-{name}")]);
+        assert!(ran.out.contains(&format!("answered DeadLetters: feed {name}: ")), "it names the feed: {ran:?}");
+    }
+    let listed = ctl(&local, &["dead-letters", "list", "feeds"]);
+    assert!(!listed.out.contains('\u{1b}') && listed.out.contains("one/1\\u{1b}[31m"), "{listed:?}");
+    assert_eq!(ids(&local, "feeds"), ["one/1\u{1b}[31m", "two/1\u{1b}[31m"]);
+    let dropped = ctl(&local, &["dead-letters", "drop", "feeds", "one/1\u{1b}[31m", "--yes"]);
+    assert_eq!(dropped.code, Some(0), "{dropped:?}");
+    assert_eq!(ids(&local, "feeds"), ["two/1\u{1b}[31m"]);
 }

@@ -29,7 +29,10 @@ async fn what_was_rehearsed_since_a_time_is_owed_once_somebody_says_so() {
     let shown = local.get("/_local/feeds/github").await;
     let entry = shown["entries"].as_array().expect("entries").iter().find(|entry| entry["id"] == told[0]["id"]);
     assert_eq!(entry.expect("the entry")["state"], "owed");
-    assert_eq!(ctl(&local, &["feeds", "resend", "github", "--yes"]).out, "there are no dead letters to send\n");
+    assert_eq!(
+        ctl(&local, &["feeds", "resend", "github", "--yes"]).out,
+        "there are no dead letters of feed github to send\n"
+    );
     let unknown = ctl(&local, &["feeds", "resend", "no such feed", "--yes"]);
     assert_eq!(unknown.code, Some(2), "{unknown:?}");
 }
