@@ -459,7 +459,12 @@ mod tests {
         let long = "x".repeat(33);
         for (entry, said) in [
             (json!([]), "it is not an object"),
-            (json!({"name": "blog"}), "missing field `destinations`"),
+            (json!({"name": "blog"}), "missing field `period`"),
+            (json!({"name": "blog", "period": "1 hour"}), "missing field `destinations`"),
+            (
+                json!({"name": "blog", "secret": "webhook-key", "period": "1 hour", "destinations": ["mastodon"]}),
+                "is a secret of feeds' own",
+            ),
             (with("perod", json!("1 hour")), "unknown field `perod`"),
             (with("filter", json!({"titel": "x"})), "unknown field `titel`"),
             (with("name", json!("Blog")), "name: \"Blog\" is not"),
