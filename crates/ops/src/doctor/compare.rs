@@ -105,25 +105,44 @@ pub(super) fn unknowns_are_anything(value: &Value, ids: &BTreeSet<&str>) -> Valu
     }
 }
 
-/// A statement of a policy with all values as lists, so that one value and a list of one value are the same.
-pub(super) fn statement(value: &Value) -> Value {
+/// A statement of a policy with all values as lists, so that one value and a list of one value are the same. A secret that the
+/// environment does without has no name, and a deployment leaves it out; `None` if nothing else is in the statement.
+pub(super) fn statement(value: &Value) -> Option<Value> {
     let list = |value: &Value| match value {
         Value::Array(_) => value.clone(),
         Value::Null => Value::Array(Vec::new()),
         one => Value::Array(vec![one.clone()]),
     };
-    serde_json::json!({
+    let mut resources = list(&value["Resource"]);
+    let named = |arn: &Value| arn.as_str().is_none_or(|arn| !arn.ends_with(":parameter"));
+    if let Value::Array(arns) = &mut resources {
+        arns.retain(named);
+        if arns.is_empty() && !value["Resource"].is_null() {
+            return None;
+        }
+    }
+    Some(serde_json::json!({
         "Effect": value["Effect"],
         "Action": list(&value["Action"]),
-        "Resource": list(&value["Resource"]),
+        "Resource": resources,
         "Condition": if value["Condition"].is_null() { String::new() } else { value["Condition"].to_string() },
-    })
+    }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_secret_that_an_environment_does_without_is_in_no_statement() {
+        let of = |resources: Value| {
+            statement(&json!({"Effect": "Allow", "Action": "ssm:GetParameters", "Resource": resources}))
+        };
+        let (named, nameless) = ("arn:aws:ssm:eu-west-1:1:parameter/x", "arn:aws:ssm:eu-west-1:1:parameter");
+        assert_eq!(of(json!([named, nameless])), of(json!(named)));
+        assert_eq!(of(json!([nameless])), None);
+    }
 
     #[test]
     fn only_what_differs_is_said() {

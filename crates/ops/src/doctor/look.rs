@@ -20,8 +20,9 @@ use crate::rollout::cloud::Cloud;
 
 /// How many names CloudWatch is asked for per call.
 const NAMES_PER_CALL: usize = 10;
-/// The statements that a deployment adds to a role: for a secret in Secrets Manager, and for a secret that the environment's own key encrypts.
-const ADDED: [&str; 2] = ["SecretsManager", "SecretsKey"];
+/// The statements that a deployment adds to a role: for a secret in Secrets Manager, for a secret that the environment's own key
+/// encrypts, and for the secrets of further feeds.
+const ADDED: [&str; 3] = ["SecretsManager", "SecretsKey", "ListedSecrets"];
 const SECONDS_PER_DAY: i64 = 86_400;
 /// What one call can change of a table.
 const SETTABLE: [&str; 2] = ["DeletionProtectionEnabled", "BillingMode"];
@@ -491,9 +492,9 @@ async fn role_finding(
                 let there = there
                     .iter()
                     .filter(|each| !ADDED.iter().any(|added| each["Sid"] == *added))
-                    .map(statement)
+                    .filter_map(statement)
                     .collect::<Vec<_>>();
-                let statements = statements.as_array().into_iter().flatten().map(statement).collect::<Vec<_>>();
+                let statements = statements.as_array().into_iter().flatten().filter_map(statement).collect::<Vec<_>>();
                 problems.extend(differences(&json!({*name: statements}), &json!({*name: there})));
             }
         }
