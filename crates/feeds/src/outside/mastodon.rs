@@ -22,6 +22,7 @@ use super::{
     CLOCK_TOLERANCE,
     destination::{Error, credential, read, reason_of, time_left},
     moment,
+    sender::Sender,
 };
 use crate::{
     delivery::text::{Limit, SEPARATOR},
@@ -72,7 +73,7 @@ pub struct Status {
 }
 
 pub struct Mastodon {
-    client: reqwest::Client,
+    client: Sender,
     base: Url,
     token: Source,
     visibility: Visibility,
@@ -113,13 +114,13 @@ pub enum Coverage {
 
 impl Mastodon {
     pub fn new(
-        client: reqwest::Client,
+        client: impl Into<Sender>,
         base: Url,
         token: Source,
         visibility: Visibility,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Mastodon { client, base, token, visibility, clock, account: Mutex::default() }
+        Mastodon { client: client.into(), base, token, visibility, clock, account: Mutex::default() }
     }
 
     /// Posts a status. If the same key was used within the hour, Mastodon answers with the status that it already has.
@@ -131,7 +132,7 @@ impl Mastodon {
             .header("Idempotency-Key", idempotency_key)
             .timeout(time_left(&*self.clock, until)?)
             .json(&NewStatus { status: text, visibility: self.visibility });
-        let response = request.send().await.map_err(NoAnswer::from)?;
+        let response = self.client.send(request).await.map_err(NoAnswer::from)?;
         let status = response.status();
         if status.is_success() {
             let body = read(response).await.map_err(|reason| Error::Unsure { reason })?;
@@ -251,7 +252,7 @@ impl Mastodon {
         let not_now = |reason| Error::NotNow { reason, retry_after: None };
         let token = credential(&self.token).await?;
         let request = self.client.get(url).bearer_auth(token.expose()).timeout(time_left(&*self.clock, until)?);
-        let response = request.send().await.map_err(|error| not_now(http_client::reason(error)))?;
+        let response = self.client.send(request).await.map_err(|error| not_now(http_client::reason(error)))?;
         if !response.status().is_success() {
             return Err(match self.refusal(response).await {
                 Error::Refused { reason } | Error::Unsure { reason } => not_now(reason),

@@ -5,6 +5,7 @@ pub mod fetch;
 pub mod invoke;
 pub mod mastodon;
 pub mod pushover;
+pub mod sender;
 pub mod slack;
 pub mod webhook;
 

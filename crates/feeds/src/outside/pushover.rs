@@ -12,7 +12,10 @@ use ichido::{Clock, Timestamp};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::destination::{Error, credential, read, reason_of, time_left};
+use super::{
+    destination::{Error, credential, read, reason_of, time_left},
+    sender::Sender,
+};
 use crate::delivery::text::{self, Limit};
 
 /// Pushover's limits, in characters.
@@ -69,7 +72,7 @@ impl Message {
 }
 
 pub struct Pushover {
-    client: reqwest::Client,
+    client: Sender,
     base: Url,
     token: Source,
     user: Source,
@@ -104,14 +107,14 @@ struct Answer {
 
 impl Pushover {
     pub fn new(
-        client: reqwest::Client,
+        client: impl Into<Sender>,
         base: Url,
         token: Source,
         user: Source,
         when_unsure: WhenUnsure,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Pushover { client, base, token, user, clock, when_unsure }
+        Pushover { client: client.into(), base, token, user, clock, when_unsure }
     }
 
     pub(crate) async fn send(&self, message: &Message, until: Timestamp) -> Result<Pushed, Error> {
@@ -120,7 +123,8 @@ impl Pushover {
             self.base.join("1/messages.json").map_err(|error| Error::Misconfigured { reason: error.to_string() })?;
         let (token, user) = (credential(&self.token).await?, credential(&self.user).await?);
         let body = Request { token: token.expose(), user: user.expose(), message };
-        let response = self.client.post(url).timeout(left).json(&body).send().await.map_err(NoAnswer::from)?;
+        let request = self.client.post(url).timeout(left).json(&body);
+        let response = self.client.send(request).await.map_err(NoAnswer::from)?;
         let status = response.status();
         let retry_after = http_client::retry_after(response.headers(), self.clock.now());
         let body = match read(response).await {

@@ -94,6 +94,11 @@ pub trait Model {
         None
     }
 
+    /// Whether the future of a task may be dropped while its machine lives on. Nobody does that to the handler of a Lambda function.
+    fn drops(&self) -> bool {
+        true
+    }
+
     /// What must hold in every state.
     ///
     /// # Errors

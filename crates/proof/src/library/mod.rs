@@ -32,6 +32,17 @@ pub struct Scenario {
     pub policy: Policy,
     /// What a call does if an earlier attempt may have had its effect.
     pub doubt: Doubt,
+    /// What a call does if it finds that another one holds the key.
+    pub patience: Patience,
+}
+
+/// What a call does if it finds that another one holds the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// It returns at once. To wait costs a fault.
+    None,
+    /// The last worker waits. The breaker opens at the second failure, so that a call asks the store again after a lost answer.
+    LastWaits,
 }
 
 /// Where the workers run.
@@ -58,15 +69,17 @@ impl Scenario {
     /// All scenarios with this many workers.
     #[must_use]
     pub fn all(workers: usize) -> Vec<Self> {
-        let mut all = Vec::new();
+        let (place, policy, doubt) = (Place::Together, Policy::Open, Doubt::Probe);
+        let mut all = vec![Self { workers, place, policy, doubt, patience: Patience::LastWaits }];
         for place in [Place::Apart, Place::Together] {
             for policy in [Policy::Closed, Policy::Open] {
                 for doubt in [Doubt::Probe, Doubt::Repeat, Doubt::Refuse] {
-                    all.push(Self { workers, place, policy, doubt });
+                    all.push(Self { workers, place, policy, doubt, patience: Patience::None });
                 }
             }
         }
-        all.push(Self { workers, place: Place::Together, policy: Policy::Mixed, doubt: Doubt::Probe });
+        let (policy, doubt) = (Policy::Mixed, Doubt::Probe);
+        all.push(Self { workers, place: Place::Together, policy, doubt, patience: Patience::None });
         all
     }
 
@@ -99,7 +112,11 @@ impl fmt::Display for Scenario {
             Doubt::Repeat => "repeat",
             Doubt::Refuse => "refuse",
         };
-        write!(f, "{}-{place}-{policy}-{doubt}", self.workers)
+        let patience = match self.patience {
+            Patience::None => "",
+            Patience::LastWaits => "-waits",
+        };
+        write!(f, "{}-{place}-{policy}-{doubt}{patience}", self.workers)
     }
 }
 

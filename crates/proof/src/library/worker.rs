@@ -8,9 +8,9 @@ use ichido::store::{Settle, Transition};
 use ichido::{Claim, Clock, Error, Failure, Key, Namespace, OnDoubt, Probed, State, Store};
 use ichido_testkit::explore::{Choice, Lane};
 
-use super::Doubt;
 use super::rough::{touches_instance, touches_key};
 use super::world::{Instance, LEASE, PROBE_INTERVAL, World};
+use super::{Doubt, Patience};
 use crate::ledger::Rule;
 
 /// How often the event comes again when nothing goes wrong any more.
@@ -76,7 +76,9 @@ impl Worker {
             4 => How { keeps_alive: true, ..How::default() },
             _ => How::default(),
         };
-        self.run(how).await;
+        let scenario = self.world.scenario;
+        let always = scenario.patience == Patience::LastWaits && self.lane + 1 == scenario.workers;
+        self.run(How { waits: how.waits || always, ..how }).await;
     }
 
     /// True if the key is done.

@@ -13,7 +13,7 @@ use ichido_testkit::explore::{Lane, Path};
 use ichido_testkit::model::Memory;
 
 use super::rough::Rough;
-use super::{Place, Policy, Scenario};
+use super::{Patience, Place, Policy, Scenario};
 use crate::ledger::{Ledger, Life};
 
 /// Short, so that a duplicate that waits does not poll often.
@@ -103,7 +103,10 @@ impl World {
             .observer(Watch { world: Arc::clone(self), life })
             .owners(move || world.next_owner())
             .outage(Outage {
-                failures_to_open: 1,
+                failures_to_open: match self.scenario.patience {
+                    Patience::None => 1,
+                    Patience::LastWaits => 2,
+                },
                 probe_interval: PROBE_INTERVAL,
                 // Room for the keys of a path: memory for more would cost most of its time.
                 known_keys: 8,

@@ -25,6 +25,7 @@ use reqwest::{
 };
 use url::{Host, Url};
 
+use super::sender::Sender;
 use address::is_public;
 
 /// Largest document, compressed or not.
@@ -211,7 +212,7 @@ pub struct Document {
 /// Fetches feeds; one per process.
 #[derive(Clone)]
 pub struct Fetcher {
-    client: reqwest::Client,
+    client: Sender,
     policy: Arc<Policy>,
     clock: Arc<dyn Clock>,
     try_timeout: Duration,
@@ -232,7 +233,7 @@ impl Fetcher {
         jitter: impl Fn() -> f64 + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         let policy = Arc::new(policy);
-        let client = policy.client()?;
+        let client = policy.client()?.into();
         Ok(Fetcher { client, policy, clock, try_timeout: TRY_TIMEOUT, jitter: Arc::new(jitter) })
     }
 
@@ -240,6 +241,13 @@ impl Fetcher {
     #[must_use]
     pub fn with_try_timeout(mut self, timeout: Duration) -> Self {
         self.try_timeout = timeout;
+        self
+    }
+
+    /// With another way to send requests: for tests.
+    #[must_use]
+    pub fn with_sender(mut self, sender: Sender) -> Self {
+        self.client = sender;
         self
     }
 
@@ -333,7 +341,7 @@ impl Fetcher {
         if let Some(at) = &validators.last_modified {
             request = request.header(header::IF_MODIFIED_SINCE, at);
         }
-        match request.send().await {
+        match self.client.send(request).await {
             Ok(response) => Ok(response),
             Err(error) => {
                 Err(refused(&error).unwrap_or_else(|| Error::Connection { host, reason: http_client::reason(error) }))
