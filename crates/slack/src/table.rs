@@ -3,6 +3,9 @@
 //! The record of an event has the event's id as its key (`Ev08ABC`). The record of a file has the key
 //! `FILE#team#channel#ts#file`, so that different envelopes of one upload find the same record.
 //!
+//! A bot that ran before this one may have left items of its own form here: `{event_key, processed_at, ttl, …}`, without the
+//! library's attributes. Each says that its event was handled, until its `ttl`. They are read as such and never changed.
+//!
 //! The claim on an event is completed or released within seconds. A file that was not completed is remembered for longer than the
 //! on-failure queue keeps its event, so that whatever is sent again from there still finds out what was tried.
 
@@ -11,7 +14,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
-use ichido::dynamodb::{DynamoDb, Table, bounded};
+use ichido::dynamodb::{DynamoDb, Foreign, Table, bounded};
 use ichido::{Clock, MAX_CLOCK_SKEW, Namespace, Observer, Once, Outage, Run, Timestamp, key};
 
 use crate::event::{File, Upload};
@@ -27,9 +30,9 @@ const PARTITION_KEY: &str = "event_key";
 /// The wait before the second try of a throttled call. It doubles with every try, with jitter.
 const FIRST_BACKOFF: Duration = Duration::from_millis(25);
 
-/// Where the library keeps its records.
+/// Where the library keeps its records. Items of an earlier bot count as done.
 pub fn records(table_name: &str) -> Table {
-    Table::new(table_name, PARTITION_KEY)
+    Table::new(table_name, PARTITION_KEY).foreign(Foreign::Done)
 }
 
 /// How many tries, and how much time in all, one call to the store gets.

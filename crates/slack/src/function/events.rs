@@ -15,7 +15,7 @@ use function::http::{Request, Response};
 use function::secret::Source;
 use function::{Aws, Context, Env, Handler};
 use futures::future::{Either, select};
-use ichido::{Clock, Failure, How, OnDoubt, SystemClock, Timestamp};
+use ichido::{Clock, Failure, How, NoValue, OnDoubt, SystemClock, Timestamp};
 use serde_json::json;
 use telemetry::{causes, metric};
 
@@ -161,6 +161,11 @@ impl SlackEvents {
             // own claim prevents a second reply.
             Err(ichido::Error::Unrecorded(_) | ichido::Error::Superseded) => {
                 metric::SLACK_HAND_OVERS.add(1);
+                Ok(Response::empty(200))
+            }
+            // An earlier bot handled it, before this one took its table over.
+            Err(ichido::Error::DoneWithoutValue(NoValue::Foreign)) => {
+                tracing::info!(event_key, "acknowledged event {event_key}: the bot before this one has handled it");
                 Ok(Response::empty(200))
             }
             // It was handed over before.
