@@ -1,4 +1,4 @@
-//! The table of processed events: one record per event and one per file.
+//! The table of processed events: one record per event and one per file, and the [`limits`] of Slack that were met.
 //!
 //! The record of an event has the event's id as its key (`Ev08ABC`). The record of a file has the key
 //! `FILE#team#channel#ts#file`, so that different envelopes of one upload find the same record.
@@ -9,11 +9,15 @@
 //! The claim on an event is completed or released within seconds. A file that was not completed is remembered for longer than the
 //! on-failure queue keeps its event, so that whatever is sent again from there still finds out what was tried.
 
+pub mod limits;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::types::AttributeValue;
 use ichido::dynamodb::{DynamoDb, Foreign, Table, bounded};
 use ichido::{Clock, MAX_CLOCK_SKEW, Namespace, Observer, Once, Outage, Run, Timestamp, key};
 
@@ -27,12 +31,23 @@ pub const UNFINISHED_RETENTION: Duration = Duration::from_secs(15 * 24 * 60 * 60
 
 /// The table's partition key.
 const PARTITION_KEY: &str = "event_key";
+/// The table's expiry attribute.
+const TTL: &str = "ttl";
+/// How the keys of limits begin.
+const LIMIT_PREFIX: &str = "LIMIT#";
+
+type Item = HashMap<String, AttributeValue>;
 /// The wait before the second try of a throttled call. It doubles with every try, with jitter.
 const FIRST_BACKOFF: Duration = Duration::from_millis(25);
 
 /// Where the library keeps its records. Items of an earlier bot count as done.
 pub fn records(table_name: &str) -> Table {
     Table::new(table_name, PARTITION_KEY).foreign(Foreign::Done)
+}
+
+/// Is the item with this key a record of an event or a file? A limit is none.
+pub fn is_record(key: &str) -> bool {
+    !key.starts_with(LIMIT_PREFIX)
 }
 
 /// How many tries, and how much time in all, one call to the store gets.
@@ -111,4 +126,12 @@ fn with_attributes<'o>(
         .attribute("channel_id", upload.channel.as_str())
         .attribute("user_id", upload.user.as_deref())
         .attribute("lambda_instance_id", request_id)
+}
+
+fn number(value: u64) -> AttributeValue {
+    AttributeValue::N(value.to_string())
+}
+
+fn read_number(item: &Item, name: &str) -> Option<u64> {
+    item.get(name)?.as_n().ok()?.parse().ok()
 }

@@ -18,7 +18,9 @@ use telemetry::{causes, metric};
 
 use crate::effect::{self, Effect, Reply, UploadedFile};
 use crate::event::Upload;
+use crate::outside::paced::Paced;
 use crate::settings;
+use crate::table::limits::Limits;
 use crate::table::{Bound, ProcessedEvents};
 use slack_api::{Slack, WebApi};
 
@@ -38,8 +40,10 @@ pub async fn build_with(
 ) -> Result<Handler, function::Error> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let settings::Files { table, fallback, api_url, bot_token } = settings::Files::read(&env, &aws, &clock).await?;
-    let table = ProcessedEvents::new(&aws.dynamodb(), &table, fallback, STORE, clock.clone(), telemetry::Watch);
+    let dynamodb = aws.dynamodb();
     let slack = WebApi::new(api_url, bot_token).map_err(|error| function::Error::failed("Slack", error))?;
+    let slack = Paced::new(Arc::new(slack), Limits::new(&dynamodb, &table, clock.clone()), clock.clone());
+    let table = ProcessedEvents::new(&dynamodb, &table, fallback, STORE, clock.clone(), telemetry::Watch);
     let effect = effect(Arc::new(slack), clock);
     Ok(handler(Arc::new(SlackFiles { table, effect })))
 }

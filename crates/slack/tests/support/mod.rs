@@ -18,8 +18,10 @@ use slack::event::{Own, Upload};
 use slack::function::events::{self, SlackEvents};
 use slack::function::files::{self, SlackFiles};
 use slack::outside::hand_over::{self, HandOver};
+use slack::outside::paced::Paced;
 use slack::settings::Fallback;
 use slack::signature::{self, SIGNATURE_HEADER, TIMESTAMP_HEADER};
+use slack::table::limits::Limits;
 use slack::table::{Bound, ProcessedEvents};
 use slack_api::{Look, Message, Page, Post, Slack};
 use telemetry::lock;
@@ -83,8 +85,15 @@ impl World {
 
     /// A new instance of `slack-files`.
     pub fn slack_files(&self) -> Arc<SlackFiles> {
-        let effect = Arc::new(Reply::new(Arc::new(self.slack.clone()), Arc::new(self.clock.clone())));
+        let effect = Arc::new(Reply::new(self.paced(), Arc::new(self.clock.clone())));
         Arc::new(SlackFiles { table: self.processed_events(files::STORE), effect })
+    }
+
+    /// Slack, as an instance calls it: within the limits that were met.
+    pub fn paced(&self) -> Arc<dyn Slack> {
+        let clock = Arc::new(self.clock.clone());
+        let limits = Limits::new(&self.dynamo.client(), self.table(), clock.clone());
+        Arc::new(Paced::new(Arc::new(self.slack.clone()), limits, clock))
     }
 
     fn processed_events(&self, bound: Bound) -> ProcessedEvents {
