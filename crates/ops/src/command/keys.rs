@@ -159,13 +159,6 @@ impl List {
             .items
             .iter()
             .map(|found| match &found.record {
-                Ok(record) if record::is_foreign(record) => [
-                    record.state.name().to_owned(),
-                    String::new(),
-                    String::new(),
-                    in_words(record, now),
-                    found.key.as_str().to_owned(),
-                ],
                 Ok(record) => [
                     record.state.name().to_owned(),
                     record.fence.to_string(),
