@@ -28,6 +28,7 @@ pub mod effect;
 pub mod event;
 pub mod function;
 pub mod outside;
+pub mod report;
 pub mod settings;
 pub mod signature;
 pub mod table;

@@ -92,8 +92,8 @@ async fn without_a_limit_an_upload_costs_one_read_and_the_next_ones_none() {
     for n in 0..3 {
         world.invoke(&files, &upload(&world.event(&format!("Ev{n}"), &[&format!("F{n}")]))).await.expect("done");
     }
-    assert_eq!(world.dynamo.calls().total(), 3 * 2 + 1, "a claim and a completion each, and one read");
-    assert!(world.records().keys().all(|key| slack::table::is_record(key)), "no item of a limit");
+    assert_eq!(world.dynamo.calls().total(), 3 * 3 + 1, "a claim, a completion and the history each, and one read");
+    assert!(!world.items().keys().any(|key| key.starts_with("LIMIT#")), "no item of a limit");
 }
 
 #[tokio::test]
