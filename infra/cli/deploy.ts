@@ -5,6 +5,7 @@
 //   YES=1            does not ask (pipelines)
 //   FAIL=service     lets this stack (or data) fail at its end, to see that a failed deployment does no harm; not in prod
 //   NOTE=text        is added to the description of every function, so that each is published again
+//   IMPORT=1         takes over tables and queues that exist already under the names of the templates (docs/taking-over.md)
 //   --check          only checks whether the deployment would be refused
 import fs from 'node:fs';
 import readline from 'node:readline/promises';
@@ -50,6 +51,7 @@ run(async () => {
   await ok(env, [
     'deploy', ...stacks(env), '--exclusively', '--require-approval', 'never', '--outputs-file', outputs, '--progress', 'events', '--ci',
     ...(guarded.length > 0 ? ['-c', `protected=${guarded.join(',')}`] : []), ...(fail ? ['-c', `fail=${fail}`] : []),
+    ...(process.env.IMPORT === '1' ? ['--import-existing-resources'] : []),
   ], 'cdk deploy');
   if (env.name === 'local' && stacks(env).includes(`ichido-data-${env.name}`)) await setTimeToLive(env);
   if (stacks(env).includes(`ichido-${env.name}`)) await publish(env);

@@ -29,10 +29,11 @@
 //!
 //! # Commands
 //!
-//! `rollout`, `rollback`, `doctor`, `mend`, `restore`, `cost`, `keys`, `dead-letters`, `schedules`, `trace`, `tokens`.
+//! `rollout`, `rollback`, `doctor`, `mend`, `restore`, `cost`, `keys`, `dead-letters`, `schedules`, `slack`, `trace`, `tokens`.
 //!
 //! Invariant: `applications.rs` knows where an application keeps its things, `tokens` calls the ledger of the crate `tokens`,
-//! and `restore` lets the crate `feeds` say what an item of a copy means. Nothing else here knows how an application works.
+//! and `restore` lets the crate `feeds` say what an item of a copy means. `slack` lets the crate `slack` read and
+//! judge its history. Nothing else here knows how an application works.
 
 pub mod applications;
 pub mod command;

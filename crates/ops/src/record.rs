@@ -47,6 +47,9 @@ pub(crate) fn in_words(record: &Record, now: Timestamp) -> String {
         State::Completed { outcome } => match outcome_bytes(outcome) {
             Some(bytes) => format!("outcome of {bytes} bytes"),
             None if *outcome == Outcome::NotKept => "the outcome was too large to be kept".to_owned(),
+            None if *outcome == Outcome::Foreign => {
+                "done by the system before this one, which wrote the item".to_owned()
+            }
             None => "no outcome".to_owned(),
         },
         State::Failed { reason } => show::one_line(reason, SHOWN_CHARS),
@@ -55,6 +58,11 @@ pub(crate) fn in_words(record: &Record, now: Timestamp) -> String {
             format!("{doubt}{}", show::one_line(reason, SHOWN_CHARS))
         }
     }
+}
+
+/// Whether an earlier system wrote the item. Then nobody knows when, or who.
+pub(crate) fn is_foreign(record: &Record) -> bool {
+    matches!(record.state, State::Completed { outcome: Outcome::Foreign })
 }
 
 fn outcome_bytes(outcome: &Outcome) -> Option<usize> {
@@ -75,12 +83,17 @@ pub(crate) fn print(
     match &found.record {
         Ok(record) => {
             put("state", format!("{}: {}", record.state.name(), in_words(record, now)))?;
-            put("owner", record.owner.as_str().to_owned())?;
+            let ours = !is_foreign(record);
+            if ours {
+                put("owner", record.owner.as_str().to_owned())?;
+            }
             if let State::Claimed { lease_until } = record.state {
                 put("lease ends at", format!("{lease_until} ({})", show::relative(lease_until, now)))?;
             }
-            put("attempts", format!("{} (the fence)", record.fence))?;
-            put("changed at", format!("{} ({})", record.updated_at, show::relative(record.updated_at, now)))?;
+            if ours {
+                put("attempts", format!("{} (the fence)", record.fence))?;
+                put("changed at", format!("{} ({})", record.updated_at, show::relative(record.updated_at, now)))?;
+            }
             let expires = record.expires_at.map(|at| format!("{at} ({})", show::relative(at, now)));
             put("expires at", expires.unwrap_or_else(|| "never".to_owned()))?;
         }
@@ -110,10 +123,14 @@ pub(crate) fn as_json(application: Application, found: &StoredItem, now: Timesta
     match &found.record {
         Ok(record) => {
             shown["state"] = json!(record.state.name());
-            shown["owner"] = json!(record.owner.as_str());
-            shown["attempts"] = json!(record.fence);
-            shown["changedAt"] = json!(record.updated_at.to_string());
-            shown["ageSeconds"] = json!(now.since(record.updated_at).as_secs());
+            if is_foreign(record) {
+                shown["foreign"] = json!(true);
+            } else {
+                shown["owner"] = json!(record.owner.as_str());
+                shown["attempts"] = json!(record.fence);
+                shown["changedAt"] = json!(record.updated_at.to_string());
+                shown["ageSeconds"] = json!(now.since(record.updated_at).as_secs());
+            }
             shown["expiresAt"] = json!(record.expires_at.map(|at| at.to_string()));
             shown["expired"] = json!(record.is_expired(now));
             match &record.state {
@@ -138,6 +155,7 @@ pub(crate) fn as_json(application: Application, found: &StoredItem, now: Timesta
 /// A record in one line.
 pub(crate) fn summary(application: Application, found: &StoredItem, now: Timestamp) -> String {
     match &found.record {
+        Ok(record) if is_foreign(record) => format!("{}: {}", record.state.name(), in_words(record, now)),
         Ok(record) => format!(
             "{}: {}; {} attempts, changed {}",
             record.state.name(),

@@ -119,10 +119,7 @@ impl Effect for Reply {
     ) -> BoxFuture<'a, Result<Value, Failure<Error>>> {
         Box::pin(async move {
             let text = (self.text)(uploaded);
-            let post = Post::plain(&uploaded.upload.channel, uploaded.upload.thread(), &text, metadata(uploaded));
-            let ts = self.post(&post, claim).await?;
-            metric::SLACK_REPLIES.add(1);
-            Ok(outcome(&ts))
+            self.say(uploaded, &text, claim).await
         })
     }
 
@@ -132,8 +129,17 @@ impl Effect for Reply {
 }
 
 impl Reply {
+    /// Posts the reply with this text. An effect of your own calls it with what it found out, and leaves
+    /// [`find`](Effect::find) to [`Reply`].
+    pub async fn say(&self, uploaded: UploadedFile<'_>, text: &str, claim: &Claim) -> Result<Value, Failure<Error>> {
+        let post = Post::plain(&uploaded.upload.channel, uploaded.upload.thread(), text, metadata(uploaded));
+        let ts = self.post(&post, claim).await?;
+        metric::SLACK_REPLIES.add(1);
+        Ok(outcome(&ts))
+    }
+
     /// How long a call may take now. `None`: too little time is left to begin one.
-    fn time_left(&self, claim: &Claim) -> Option<Duration> {
+    pub fn time_left(&self, claim: &Claim) -> Option<Duration> {
         let left = claim.deadline().saturating_sub(SETTLE_MARGIN).since(self.clock.now());
         (left >= SHORTEST_CALL).then_some(left)
     }

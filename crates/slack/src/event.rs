@@ -5,6 +5,9 @@
 //!
 //! A file event is a `message` with subtype `file_share`. Slack also sends `file_shared` for the same upload; that event has
 //! no message timestamp, so nobody can reply to it. It is [`Ignored`], like everything else.
+//!
+//! Slack may send one message in several envelopes, each with an `event_id` of its own. What they have in common is the channel,
+//! the message's timestamp and the file; [`Upload::team`] is chosen so that they have it in common too.
 
 use ichido::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,7 +15,7 @@ use serde_json::Value;
 
 /// The longest name or type of a file that is passed on, in characters. The rest is cut off.
 pub const MAX_LABEL_CHARS: usize = 255;
-/// Stands for the team if the envelope names none.
+/// Stands for the team if the envelope names none, or if several have the channel.
 const NO_TEAM: &str = "-";
 
 /// Why a body is not an envelope.
@@ -86,6 +89,7 @@ impl Ignored {
 pub struct Upload {
     /// The envelope's `event_id`, or `{file}_{ts}` if it has none.
     pub event_key: String,
+    /// The workspace, the organisation, or `-`: whatever is the same in all envelopes of one message.
     pub team: String,
     pub channel: String,
     /// The message's timestamp, which is its id within the channel.
@@ -177,15 +181,20 @@ fn file_share(envelope: &Value, event: &Value, own: &Own) -> Result<Upload, Igno
     })
 }
 
-/// The workspace. If the app is installed for a whole organisation, Slack may name the organisation instead.
+/// Whose channel it is. Envelopes of one message may name different workspaces: those of a channel that companies share (Slack
+/// Connect), and those of one organisation. Slack gives such a channel one id, so the workspace is not needed to tell it apart.
 fn team(envelope: &Value, event: &Value) -> String {
+    if envelope["is_ext_shared_channel"] == true {
+        return NO_TEAM.to_owned();
+    }
     let authorization = &envelope["authorizations"][0];
     let named = [
+        &envelope["enterprise_id"],
+        &envelope["context_enterprise_id"],
+        &authorization["enterprise_id"],
         &envelope["team_id"],
         &event["team"],
         &authorization["team_id"],
-        &envelope["enterprise_id"],
-        &authorization["enterprise_id"],
     ];
     named.into_iter().find_map(text).unwrap_or_else(|| NO_TEAM.to_owned())
 }

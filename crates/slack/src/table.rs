@@ -1,17 +1,26 @@
-//! The table of processed events: one record per event and one per file.
+//! The table of processed events: one record per event and one per file, the [`limits`] of Slack that were met, and the
+//! [`history`].
 //!
 //! The record of an event has the event's id as its key (`Ev08ABC`). The record of a file has the key
 //! `FILE#team#channel#ts#file`, so that different envelopes of one upload find the same record.
 //!
+//! A bot that ran before this one may have left items of its own form here: `{event_key, processed_at, ttl, …}`, without the
+//! library's attributes. Each says that its event was handled, until its `ttl`. They are read as such and never changed.
+//!
 //! The claim on an event is completed or released within seconds. A file that was not completed is remembered for longer than the
 //! on-failure queue keeps its event, so that whatever is sent again from there still finds out what was tried.
 
+pub mod history;
+pub mod limits;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
-use ichido::dynamodb::{DynamoDb, Table, bounded};
+use aws_sdk_dynamodb::types::AttributeValue;
+use ichido::dynamodb::{DynamoDb, Foreign, Table, bounded};
 use ichido::{Clock, MAX_CLOCK_SKEW, Namespace, Observer, Once, Outage, Run, Timestamp, key};
 
 use crate::event::{File, Upload};
@@ -24,12 +33,31 @@ pub const UNFINISHED_RETENTION: Duration = Duration::from_secs(15 * 24 * 60 * 60
 
 /// The table's partition key.
 const PARTITION_KEY: &str = "event_key";
+/// The table's expiry attribute.
+const TTL: &str = "ttl";
+/// How the keys of items begin that are not records.
+const LIMIT_PREFIX: &str = "LIMIT#";
+const HISTORY_PREFIX: &str = "HISTORY#";
+/// The attribute of a file's record that says which envelope it came in.
+const ENVELOPE: &str = "envelope";
+
+type Item = HashMap<String, AttributeValue>;
 /// The wait before the second try of a throttled call. It doubles with every try, with jitter.
 const FIRST_BACKOFF: Duration = Duration::from_millis(25);
 
-/// Where the library keeps its records.
+/// Where the library keeps its records. Items of an earlier bot count as done.
 pub fn records(table_name: &str) -> Table {
-    Table::new(table_name, PARTITION_KEY)
+    Table::new(table_name, PARTITION_KEY).foreign(Foreign::Done)
+}
+
+/// Is the item with this key a record of an event or a file? The limits and the history are none.
+pub fn is_record(key: &str) -> bool {
+    !key.starts_with(LIMIT_PREFIX) && !key.starts_with(HISTORY_PREFIX)
+}
+
+/// Whether the outcome of a file was recorded under another event than this one. `first`: the attributes of its record.
+pub(crate) fn is_other_envelope(first: &[(String, serde_json::Value)], upload: &Upload) -> bool {
+    first.iter().any(|(name, value)| name == ENVELOPE && *value != upload.event_key.as_str())
 }
 
 /// How many tries, and how much time in all, one call to the store gets.
@@ -86,6 +114,7 @@ impl ProcessedEvents {
         let key = self.files.key([&upload.team, &upload.channel, &upload.ts, &file.id])?;
         let now = self.once.now();
         let run = self.once.run(&key).doubtful(may_have_expired(upload, now));
+        let run = run.attribute(ENVELOPE, upload.event_key.as_str());
         Ok(with_attributes(run, upload, Some(file), request_id, now))
     }
 }
@@ -108,4 +137,12 @@ fn with_attributes<'o>(
         .attribute("channel_id", upload.channel.as_str())
         .attribute("user_id", upload.user.as_deref())
         .attribute("lambda_instance_id", request_id)
+}
+
+fn number(value: u64) -> AttributeValue {
+    AttributeValue::N(value.to_string())
+}
+
+fn read_number(item: &Item, name: &str) -> Option<u64> {
+    item.get(name)?.as_n().ok()?.parse().ok()
 }

@@ -163,8 +163,10 @@ fn the_team_is_found_wherever_slack_puts_it() {
     event["team_id"] = Value::Null;
     assert_eq!(upload(&event).team, "T0TEAM", "from the authorization");
     event["authorizations"] = Value::Null;
-    event["enterprise_id"] = "E0ORG".into();
-    assert_eq!(upload(&event).team, "E0ORG");
-    event["enterprise_id"] = Value::Null;
     assert_eq!(upload(&event).team, "-");
+    event["team_id"] = "T0TEAM".into();
+    event["enterprise_id"] = "E0ORG".into();
+    assert_eq!(upload(&event).team, "E0ORG", "the organisation, which all its workspaces have in common");
+    event["is_ext_shared_channel"] = true.into();
+    assert_eq!(upload(&event).team, "-", "a channel of several organisations");
 }

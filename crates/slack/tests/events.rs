@@ -146,13 +146,13 @@ async fn an_unanswered_hand_over_is_made_again_rather_than_believed() {
 }
 
 #[tokio::test]
-async fn a_duplicate_costs_one_call_to_the_store_and_no_hand_over() {
+async fn a_duplicate_costs_one_call_to_the_store_and_its_count_and_no_hand_over() {
     let world = World::new().await;
     let event = world.event("Ev1", &["F1"]);
     assert_eq!(world.deliver(&world.slack_events(), &event).await, 200);
     assert_eq!(world.dynamo.reset_calls().total(), 2, "a claim and a completion");
     assert_eq!(world.deliver(&world.slack_events(), &event).await, 200);
-    assert_eq!(world.dynamo.calls().total(), 1);
+    assert_eq!(world.dynamo.calls().total(), 2, "a claim that is refused, and the history");
     assert_eq!(world.queue.accepted(), 1);
 }
 

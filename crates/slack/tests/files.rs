@@ -117,6 +117,7 @@ async fn if_the_probe_is_refused_or_limited_nothing_is_posted() {
         for _ in 0..2 {
             let refused = world.invoke(&world.slack_files(), &upload).await.expect_err("nobody can say");
             assert!(matches!(only(&refused), Error::Probe(_)), "{refused}");
+            world.clock.advance(AFTER_THE_LEASE); // and after the limit
         }
         world.invoke(&world.slack_files(), &upload).await.expect("found");
         assert_eq!(world.slack.replies(), replies(&[("F1", 1)]));
@@ -159,6 +160,7 @@ async fn a_rate_limit_beyond_the_invocation_fails_without_waiting() {
     world.invoke(&world.slack_files(), &upload).await.expect_err("limited");
     assert!(world.clock.now().since(started) < Duration::from_secs(1));
     // A refused call certainly had no effect, so the next attempt posts without asking the thread.
+    world.clock.advance(FILES_TIMEOUT);
     world.invoke(&world.slack_files(), &upload).await.expect("done");
     assert_eq!((world.slack.looks(), world.slack.replies()), (0, replies(&[("F1", 1)])));
 }

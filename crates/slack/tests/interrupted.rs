@@ -47,8 +47,9 @@ async fn stopped_at_each_call_to_the_outside_and_run_again_one_reply_per_file_an
     )
     .await;
     let _ = writeln!(std::io::stderr(), "stopped at {} places, {} runs in all", report.stops, report.runs);
-    // Claim, hand-over and completion by slack-events; claim, post and completion per file. Each before and after.
-    assert_eq!(report.stops, 2 * (3 + 3 * files.len()));
+    // Claim, hand-over and completion by slack-events; whether Slack limits the rate, claim, post and completion per file, and
+    // the history by slack-files. Each before and after.
+    assert_eq!(report.stops, 2 * (3 + 1 + 3 * files.len() + 1));
     assert_eq!(report.cuts, report.stops, "each of them can also lose its connection");
 }
 

@@ -2,9 +2,19 @@
 
 use std::sync::Arc;
 
-use function::Definition;
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use function::{Aws, Definition};
+use ichido::{Clock as _, SystemClock};
+use serde::Deserialize;
 use serde_json::{Map, Value};
+use slack::report::{self, MAX_DAYS, Report};
+use slack::table::history;
 
+use crate::platform::Platform;
 use crate::standins;
 use crate::standins::StandIn;
 use crate::tenants::{Ground, Panel, Tenant};
@@ -12,6 +22,10 @@ use crate::tenants::{Ground, Panel, Tenant};
 /// The bot of the local workspace, as in the defaults of the template.
 const BOT_ID: &str = "B00000000";
 const BOT_USER_ID: &str = "U00000000";
+/// The default of the template.
+const TABLE: &str = "slack-classify-bot-processed-events";
+/// The page of the report needs its own style, and nothing else.
+const REPORT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 pub(super) struct Slack;
 
@@ -50,6 +64,13 @@ impl Tenant for Slack {
         vec![Arc::new(standins::slack::Slack::new(token, BOT_ID, BOT_USER_ID))]
     }
 
+    fn router(&self, platform: &Platform) -> Option<Router> {
+        let router = Router::new()
+            .route("/_local/slack/report", get(report_as_json))
+            .route("/_local/slack/report.html", get(report_as_page));
+        Some(router.with_state(platform.clone()))
+    }
+
     fn try_it(&self, ground: &Ground) -> Option<String> {
         Some(format!("scripts/slack-event 100 {} | sort | uniq -c", ground.url))
     }
@@ -57,4 +78,43 @@ impl Tenant for Slack {
     fn panel(&self) -> Option<Panel> {
         Some(Panel { title: "Slack", script: include_str!("../console/web/panels/slack.js") })
     }
+}
+
+#[derive(Debug, Deserialize)]
+struct Asked {
+    #[serde(default = "a_week")]
+    days: u32,
+}
+
+fn a_week() -> u32 {
+    7
+}
+
+/// What `ichidoctl slack report --json` prints.
+async fn report_as_json(State(platform): State<Platform>, Query(asked): Query<Asked>) -> Response {
+    match report(&platform, asked.days).await {
+        Ok(report) => axum::Json(report.as_json()).into_response(),
+        Err(refused) => refused,
+    }
+}
+
+/// What `ichidoctl slack report --html` writes.
+async fn report_as_page(State(platform): State<Platform>, Query(asked): Query<Asked>) -> Response {
+    match report(&platform, asked.days).await {
+        Ok(report) => {
+            ([("content-security-policy", REPORT_POLICY)], Html(report::html::page(&report, "local"))).into_response()
+        }
+        Err(refused) => refused,
+    }
+}
+
+async fn report(platform: &Platform, days: u32) -> Result<Report, Response> {
+    if !(1..=MAX_DAYS).contains(&days) {
+        return Err((StatusCode::BAD_REQUEST, format!("days is a number from 1 to {MAX_DAYS}")).into_response());
+    }
+    let now = SystemClock.now();
+    let dynamodb = Aws::at(&platform.ground().url).dynamodb();
+    let history = history::read(&dynamodb, TABLE, report::first_hour(now, days)).await;
+    let history = history.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response())?;
+    Ok(report::report(&history, now, days))
 }

@@ -12,6 +12,7 @@ pub mod restore;
 pub mod rollback;
 pub mod rollout;
 pub mod schedules;
+pub mod slack;
 pub mod tokens;
 pub mod trace;
 
@@ -69,6 +70,9 @@ pub enum Command {
     /// Make entries of feeds owed again, show what would be posted of a feed
     #[command(subcommand)]
     Feeds(feeds::Feeds),
+    /// Show what the history of Slack's events tells
+    #[command(subcommand)]
+    Slack(slack::Slack),
     /// Show what happened to one event, from its request to its effect, across functions
     Trace(trace::Trace),
     /// Verify the ledger, freeze an account, reverse a transfer
@@ -89,6 +93,7 @@ impl Command {
             Command::DeadLetters(letters) => letters.run(context).await,
             Command::Schedules(schedules) => schedules.run(context).await,
             Command::Feeds(feeds) => feeds.run(context).await,
+            Command::Slack(slack) => slack.run(context).await,
             Command::Trace(trace) => trace.run(context).await,
             Command::Tokens(tokens) => tokens.run(context).await,
         }

@@ -77,6 +77,25 @@ async fn a_key_is_shown_with_its_state_owner_lease_attempts_age_and_outcomes_siz
 }
 
 #[tokio::test]
+async fn an_item_of_an_earlier_bot_is_shown_as_done_without_an_owner_and_an_age() {
+    let local = platform(&[]);
+    let text = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
+    let number = |number: u64| aws_sdk_dynamodb::types::AttributeValue::N(number.to_string());
+    let put = aws(&local.url).dynamodb().put_item().table_name(Application::Slack.table());
+    let put = put.item("event_key", text("Ev0OLD")).item("processed_at", text("2026-01-01T00:00:00.000Z"));
+    put.item("ttl", number(SystemClock.now().as_secs() + 3_600)).send().await.expect("written");
+    assert_snapshot!(ctl(&local, &["keys", "show", "slack", "Ev0OLD"]).tidy(), @r"
+    slack  Ev0OLD
+      state  completed: done by the system before this one, which wrote the item
+      expires at  [time] (in [age])
+      processed_at  [time]
+    exit code 0
+    ");
+    let shown = ctl(&local, &["keys", "show", "slack", "Ev0OLD", "--json"]).json();
+    assert_eq!((&shown["foreign"], shown.get("ageSeconds")), (&true.into(), None), "{shown}");
+}
+
+#[tokio::test]
 async fn keys_are_listed_by_state_and_prefix_within_bounds() {
     let local = platform(&[]);
     for n in 1..=3 {

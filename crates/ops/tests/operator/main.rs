@@ -10,6 +10,7 @@ mod rollouts;
 mod runbooks;
 mod schedules;
 mod secrets;
+mod slack;
 #[path = "../support/mod.rs"]
 mod support;
 mod trace;

@@ -15,7 +15,7 @@ use function::http::{Request, Response};
 use function::secret::Source;
 use function::{Aws, Context, Env, Handler};
 use futures::future::{Either, select};
-use ichido::{Clock, Failure, How, OnDoubt, SystemClock, Timestamp};
+use ichido::{Clock, Failure, How, NoValue, OnDoubt, SystemClock, Timestamp};
 use serde_json::json;
 use telemetry::{causes, metric};
 
@@ -23,11 +23,13 @@ use crate::event::{self, Own, Received, Upload};
 use crate::outside::hand_over::{self, AsyncInvoke, HandOver};
 use crate::settings;
 use crate::signature::{self, SIGNATURE_HEADER, TIMESTAMP_HEADER};
+use crate::table::history::{History, Tally, What};
 use crate::table::{Bound, ProcessedEvents};
 
 /// Slack waits three seconds, including the network. This much of it is ours.
 pub const ANSWER_WITHIN: Duration = Duration::from_millis(2_400);
-/// A duplicate stops waiting for the first one's outcome this long before its own answer is due.
+/// A duplicate stops waiting for the first one's outcome this long before its own answer is due. It is longer than the history
+/// takes to count it.
 const WAIT_MARGIN: Duration = Duration::from_millis(400);
 /// One call to the store. Two of them (claim and completion) and the hand-over fit into [`ANSWER_WITHIN`].
 pub const STORE: Bound = Bound { attempts: 3, total: Duration::from_millis(700) };
@@ -43,9 +45,11 @@ pub(crate) async fn build(env: Env, aws: Aws) -> Result<Handler, function::Error
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let settings::Events { table, fallback, own, files_function, signing_secrets } =
         settings::Events::read(&env, &aws, &clock).await?;
-    let table = ProcessedEvents::new(&aws.dynamodb(), &table, fallback, STORE, clock.clone(), telemetry::Watch);
+    let dynamodb = aws.dynamodb();
+    let history = History::new(&dynamodb, &table, clock.clone());
+    let table = ProcessedEvents::new(&dynamodb, &table, fallback, STORE, clock.clone(), telemetry::Watch);
     let hand_over = Arc::new(AsyncInvoke::new(&aws.lambda(), files_function));
-    Ok(handler(Arc::new(SlackEvents { table, own, signing_secrets, hand_over, clock })))
+    Ok(handler(Arc::new(SlackEvents { table, history, own, signing_secrets, hand_over, clock })))
 }
 
 /// The function's handler: an event of API Gateway in, its answer out.
@@ -67,6 +71,7 @@ pub fn handler(events: Arc<SlackEvents>) -> Handler {
 /// The parts of `slack-events`.
 pub struct SlackEvents {
     pub table: ProcessedEvents,
+    pub history: History,
     pub own: Own,
     /// See [`signature::secrets`].
     pub signing_secrets: Source,
@@ -110,7 +115,13 @@ impl SlackEvents {
         }
         count_retry(request, event_key.get());
         match received {
-            Ok(Received::Upload(upload)) => self.accept(&upload, context, due).await,
+            Ok(Received::Upload(upload)) => {
+                let (answer, what) = self.accept(&upload, context, due, is_retry(request)).await;
+                if let Some(what) = what {
+                    self.history.count(&upload.channel, &Tally::of(what)).await;
+                }
+                answer
+            }
             Ok(Received::Challenge(challenge)) => Ok(Response::json(200, &json!({ "challenge": challenge }))),
             Ok(Received::Ignored { why, event_key }) => {
                 metric::SLACK_EVENTS_IGNORED.add(1);
@@ -126,14 +137,21 @@ impl SlackEvents {
         }
     }
 
-    /// Hands an upload over, unless that was done before.
-    async fn accept(&self, upload: &Upload, context: &Context, due: Timestamp) -> Result<Response, Error> {
+    /// Hands an upload over, unless that was done before. Also returns what the history counts: nothing if it was handed over,
+    /// because `slack-files` counts what becomes of it.
+    async fn accept(
+        &self,
+        upload: &Upload,
+        context: &Context,
+        due: Timestamp,
+        is_retry: bool,
+    ) -> (Result<Response, Error>, Option<What>) {
         let run = match self.table.event(upload, &context.request_id) {
             Ok(run) => run,
             Err(error) => {
                 metric::DOOR_REFUSALS.add(1);
                 tracing::warn!(reason = %error, "refused an event whose id cannot be a key: {error}");
-                return Ok(Response::empty(400));
+                return (Ok(Response::empty(400)), None);
             }
         };
         let done = run
@@ -149,35 +167,62 @@ impl SlackEvents {
             })
             .await;
         let (event_key, files) = (upload.event_key.as_str(), upload.files.len());
+        let duplicate = if is_retry { What::Retry } else { What::AtOnce };
         match done {
             Ok(done) => {
-                if done.how == How::Fresh {
-                    metric::SLACK_HAND_OVERS.add(1);
-                    tracing::info!(event_key, files, "handed over event {event_key} to slack-files (files: {files})");
-                }
-                Ok(Response::empty(200))
+                let what = match done.how {
+                    How::Fresh => {
+                        metric::SLACK_HAND_OVERS.add(1);
+                        tracing::info!(
+                            event_key,
+                            files,
+                            "handed over event {event_key} to slack-files (files: {files})"
+                        );
+                        None
+                    }
+                    // A record in the table has attributes. Without any, this instance's memory answered.
+                    _ if done.first.is_empty() => Some(What::Outage),
+                    _ => Some(duplicate),
+                };
+                (Ok(Response::empty(200)), what)
             }
             // The hand-over was accepted, which is what Slack wants to know. If a repeat hands it over again, each file's
             // own claim prevents a second reply.
             Err(ichido::Error::Unrecorded(_) | ichido::Error::Superseded) => {
                 metric::SLACK_HAND_OVERS.add(1);
-                Ok(Response::empty(200))
+                (Ok(Response::empty(200)), None)
+            }
+            // An earlier bot handled it, before this one took its table over.
+            Err(ichido::Error::DoneWithoutValue(NoValue::Foreign)) => {
+                tracing::info!(event_key, "acknowledged event {event_key}: the bot before this one has handled it");
+                (Ok(Response::empty(200)), Some(What::Earlier))
             }
             // It was handed over before.
-            Err(ichido::Error::DoneWithoutValue(_)) => Ok(Response::empty(200)),
+            Err(ichido::Error::DoneWithoutValue(_)) => (Ok(Response::empty(200)), Some(duplicate)),
             // Another invocation is working on it and may still fail, so Slack must not forget the event. This is not an
             // error of ours.
-            Err(ichido::Error::InFlight { .. }) => Ok(Response::empty(503).header("retry-after", "1")),
+            Err(ichido::Error::InFlight { .. }) => {
+                (Ok(Response::empty(503).header("retry-after", "1")), Some(duplicate))
+            }
             Err(ichido::Error::Work(error) | ichido::Error::Probe(error)) => {
                 metric::SLACK_HAND_OVER_FAILURES.add(1);
-                Err(Error::HandOver { event_key: event_key.to_owned(), error })
+                (Err(Error::HandOver { event_key: event_key.to_owned(), error }), Some(What::Refused))
             }
             Err(ichido::Error::Store(error)) => {
-                Err(Error::Store { event_key: event_key.to_owned(), reason: causes(&error) })
+                let reason = causes(&error);
+                (Err(Error::Store { event_key: event_key.to_owned(), reason }), Some(What::Refused))
             }
-            Err(error) => Err(Error::Store { event_key: event_key.to_owned(), reason: error.to_string() }),
+            Err(error) => {
+                let reason = error.to_string();
+                (Err(Error::Store { event_key: event_key.to_owned(), reason }), Some(What::Refused))
+            }
         }
     }
+}
+
+/// Did Slack mark the request as a repeat?
+fn is_retry(request: &Request) -> bool {
+    request.header(RETRY_NUM_HEADER).is_some()
 }
 
 /// The event, as messages name it.

@@ -18,8 +18,11 @@ use telemetry::{causes, metric};
 
 use crate::effect::{self, Effect, Reply, UploadedFile};
 use crate::event::Upload;
+use crate::outside::paced::Paced;
 use crate::settings;
-use crate::table::{Bound, ProcessedEvents};
+use crate::table::history::{History, Tally, What};
+use crate::table::limits::Limits;
+use crate::table::{self, Bound, ProcessedEvents};
 use slack_api::{Slack, WebApi};
 
 /// One call to the store.
@@ -38,10 +41,13 @@ pub async fn build_with(
 ) -> Result<Handler, function::Error> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let settings::Files { table, fallback, api_url, bot_token } = settings::Files::read(&env, &aws, &clock).await?;
-    let table = ProcessedEvents::new(&aws.dynamodb(), &table, fallback, STORE, clock.clone(), telemetry::Watch);
+    let dynamodb = aws.dynamodb();
     let slack = WebApi::new(api_url, bot_token).map_err(|error| function::Error::failed("Slack", error))?;
+    let slack = Paced::new(Arc::new(slack), Limits::new(&dynamodb, &table, clock.clone()), clock.clone());
+    let history = History::new(&dynamodb, &table, clock.clone());
+    let table = ProcessedEvents::new(&dynamodb, &table, fallback, STORE, clock.clone(), telemetry::Watch);
     let effect = effect(Arc::new(slack), clock);
-    Ok(handler(Arc::new(SlackFiles { table, effect })))
+    Ok(handler(Arc::new(SlackFiles { table, history, effect })))
 }
 
 /// The function's handler: an [`Upload`] in, what was done with its files out.
@@ -62,6 +68,7 @@ pub fn handler(files: Arc<SlackFiles>) -> Handler {
 /// The parts of `slack-files`.
 pub struct SlackFiles {
     pub table: ProcessedEvents,
+    pub history: History,
     pub effect: Arc<dyn Effect>,
 }
 
@@ -70,19 +77,31 @@ impl SlackFiles {
     pub async fn handle(&self, upload: &Upload, context: &Context) -> Result<Vec<Value>, Unfinished> {
         let mut done = Vec::with_capacity(upload.files.len());
         let mut unfinished = Vec::new();
+        let mut tally = Tally::default();
         for file in &upload.files {
-            match self.handle_file(UploadedFile { upload, file }, context).await {
+            match self.handle_file(UploadedFile { upload, file }, context, &mut tally).await {
                 Ok(handled) => done.push(handled),
-                Err(error) => unfinished.push((file.id.clone(), error)),
+                // Nothing happened to it here. Whoever works on it counts it.
+                Err(error @ Error::InFlight(_)) => unfinished.push((file.id.clone(), error)),
+                Err(error) => {
+                    tally.add(What::Failed, 1);
+                    unfinished.push((file.id.clone(), error));
+                }
             }
         }
+        self.history.count(&upload.channel, &tally).await;
         if unfinished.is_empty() {
             return Ok(done);
         }
         Err(Unfinished { event_key: upload.event_key.clone(), files: unfinished, of: upload.files.len() })
     }
 
-    async fn handle_file(&self, uploaded: UploadedFile<'_>, context: &Context) -> Result<Value, Error> {
+    async fn handle_file(
+        &self,
+        uploaded: UploadedFile<'_>,
+        context: &Context,
+        tally: &mut Tally,
+    ) -> Result<Value, Error> {
         let UploadedFile { upload, file } = uploaded;
         let run = self.table.file(upload, file, &context.request_id);
         let run = run.map_err(|error| Error::Failed(error.to_string()))?;
@@ -96,12 +115,21 @@ impl SlackFiles {
             .await;
         match done {
             Ok(done) => {
-                let how = match done.how {
-                    How::Fresh if found.load(Ordering::Relaxed) => "found in its thread",
-                    How::Fresh => "replied",
-                    How::Replayed => "done before",
-                    How::Probed => "found in its thread",
+                let (how, what) = match done.how {
+                    // Only without the table.
+                    How::Fresh if found.load(Ordering::Relaxed) => ("found in its thread", Some(What::Outage)),
+                    How::Fresh => ("replied", Some(What::Handled)),
+                    How::Replayed if done.first.is_empty() => ("done before", Some(What::Outage)),
+                    How::Replayed if table::is_other_envelope(&done.first, upload) => {
+                        ("done before", Some(What::Envelope))
+                    }
+                    // Lambda's own retry, or a second hand-over: no duplicate of Slack's.
+                    How::Replayed => ("done before", None),
+                    How::Probed => ("found in its thread", Some(What::Found)),
                 };
+                if let Some(what) = what {
+                    tally.add(what, 1);
+                }
                 let (event_key, file_id) = (upload.event_key.as_str(), file.id.as_str());
                 tracing::info!(event_key, file_id, how, "handled file {file_id} of event {event_key}: {how}");
                 Ok(json!({ "file": file.id, "how": how, "outcome": done.value }))

@@ -1,3 +1,4 @@
-//! What the functions call beside Slack's Web API ([`slack_api`]): Lambda, to hand an upload over.
+//! What the functions call: Lambda, to hand an upload over, and Slack's Web API ([`slack_api`]) within its rate limits.
 
 pub mod hand_over;
+pub mod paced;

@@ -18,8 +18,11 @@ use slack::event::{Own, Upload};
 use slack::function::events::{self, SlackEvents};
 use slack::function::files::{self, SlackFiles};
 use slack::outside::hand_over::{self, HandOver};
+use slack::outside::paced::Paced;
 use slack::settings::Fallback;
 use slack::signature::{self, SIGNATURE_HEADER, TIMESTAMP_HEADER};
+use slack::table::history::History;
+use slack::table::limits::Limits;
 use slack::table::{Bound, ProcessedEvents};
 use slack_api::{Look, Message, Page, Post, Slack};
 use telemetry::lock;
@@ -74,6 +77,7 @@ impl World {
     pub fn slack_events(&self) -> Arc<SlackEvents> {
         Arc::new(SlackEvents {
             table: self.processed_events(events::STORE),
+            history: self.history(),
             own: own(),
             signing_secrets: Source::Fixed(Secret::new(SIGNING_SECRET)),
             hand_over: Arc::new(self.queue.clone()),
@@ -83,8 +87,19 @@ impl World {
 
     /// A new instance of `slack-files`.
     pub fn slack_files(&self) -> Arc<SlackFiles> {
-        let effect = Arc::new(Reply::new(Arc::new(self.slack.clone()), Arc::new(self.clock.clone())));
-        Arc::new(SlackFiles { table: self.processed_events(files::STORE), effect })
+        let effect = Arc::new(Reply::new(self.paced(), Arc::new(self.clock.clone())));
+        Arc::new(SlackFiles { table: self.processed_events(files::STORE), history: self.history(), effect })
+    }
+
+    fn history(&self) -> History {
+        History::new(&self.dynamo.client(), self.table(), Arc::new(self.clock.clone()))
+    }
+
+    /// Slack, as an instance calls it: within the limits that were met.
+    pub fn paced(&self) -> Arc<dyn Slack> {
+        let clock = Arc::new(self.clock.clone());
+        let limits = Limits::new(&self.dynamo.client(), self.table(), clock.clone());
+        Arc::new(Paced::new(Arc::new(self.slack.clone()), limits, clock))
     }
 
     fn processed_events(&self, bound: Bound) -> ProcessedEvents {
@@ -127,8 +142,13 @@ impl World {
         files.handle(upload, &self.invocation("request-2", FILES_TIMEOUT)).await
     }
 
-    /// The records in the table by their keys.
+    /// The records in the table by their keys, without the history and the limits.
     pub fn records(&self) -> BTreeMap<String, Value> {
+        self.items().into_iter().filter(|(key, _)| slack::table::is_record(key)).collect()
+    }
+
+    /// Everything in the table.
+    pub fn items(&self) -> BTreeMap<String, Value> {
         let items = self.dynamo.items(self.table()).into_iter();
         items.map(|item| (item["event_key"]["S"].as_str().unwrap_or_default().to_owned(), item)).collect()
     }

@@ -29,6 +29,16 @@ export function mount(root, kit) {
   const store = faultSwitch('The store', 'slack-store', 'dynamodb', STORE, attempt);
   const slack = faultSwitch('Slack', 'slack-api', 'slack', SLACK, attempt);
 
+  const CAUSES = [['slackRetry', "Slack's retry"], ['atOnce', 'at once'], ['anotherEnvelope', 'another envelope'], ['afterOutage', 'after an outage'], ['earlierBot', 'the bot before']];
+  const history = el('tbody', { id: 'slack-history' });
+  const unusual = el('ul', { class: 'plain', id: 'slack-unusual' });
+  async function showHistory() {
+    const report = await get('/_local/slack/report?days=7');
+    history.replaceChildren(...[...report.byDay].reverse().map(({ day, handled, failedAttempts, duplicates }) => el('tr', {},
+      el('th', { scope: 'row' }, day), [handled, failedAttempts, ...CAUSES.map(([name]) => duplicates[name])].map((n) => el('td', { class: 'number' }, String(n))))));
+    unusual.replaceChildren(...report.anomalies.map(({ why }) => el('li', {}, el('span', { class: 'badge bad' }, 'unusual'), ` ${why}`)));
+  }
+
   const table = el('tbody', { id: 'slack-events' });
   const empty = el('p', { class: 'empty' }, 'No event yet. Send one above.');
 
@@ -48,7 +58,14 @@ export function mount(root, kit) {
       el('h2', { id: 'slack-events-title' }, 'One reply per file'),
       empty,
       el('div', { class: 'scroll' }, el('table', {},
-        el('thead', {}, el('tr', {}, ['event', 'deliveries', 'answers', 'replies', ''].map((name) => el('th', { scope: 'col', class: name === 'deliveries' ? 'number' : '' }, name)))), table))));
+        el('thead', {}, el('tr', {}, ['event', 'deliveries', 'answers', 'replies', ''].map((name) => el('th', { scope: 'col', class: name === 'deliveries' ? 'number' : '' }, name)))), table))),
+    el('section', { class: 'card', 'aria-labelledby': 'slack-history-title' },
+      el('h2', { id: 'slack-history-title' }, 'History'),
+      el('p', { class: 'soft' }, 'Kept for 90 days, by hour and channel. ', el('a', { href: '/_local/slack/report.html?days=30', target: '_blank', rel: 'noopener' }, 'Open the report'), ', or run ', el('code', {}, 'ichidoctl slack report'), '.'),
+      unusual,
+      el('div', { class: 'scroll' }, el('table', {},
+        el('thead', {}, el('tr', {}, ['day', 'handled', 'failed attempts', ...CAUSES.map(([, text]) => text)].map((name) => el('th', { scope: 'col', class: name === 'day' ? '' : 'number' }, name)))), history))));
+  attempt(showHistory);
 
   function newEvent() {
     const count = Math.min(MAX_FILES, Math.max(1, Math.trunc(Number(files.value)) || 1));
@@ -86,6 +103,7 @@ export function mount(root, kit) {
         draw(event);
       }));
       await count();
+      await showHistory();
       announce(`${event.id}: ${answers(event)}; ${replies(event)}`);
     });
     for (const button of [once, many, again]) button.disabled = false;

@@ -1,0 +1,108 @@
+//! `ichidoctl slack`: what the history of Slack's events tells, for as long as it is kept.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use ichido::{Clock as _, SystemClock};
+use slack::report::{self, MAX_DAYS, Report};
+use slack::table::history::{self, Tally, What};
+
+use crate::applications::Application;
+use crate::context::{Context, Ended, Error, failed};
+use crate::show;
+
+#[derive(Debug, Subcommand)]
+pub enum Slack {
+    /// Show what happened to events by day and channel, duplicates by cause, and what is unusual
+    #[command(after_help = "Times are UTC. The history is kept for 90 days, by hour and channel.
+An hour is unusual if it is far from the same hours of at least three weeks before. The exit code is 1 if something is.
+
+Examples:
+  ichidoctl slack report --env prod
+  ichidoctl slack report --days 30 --html report.html --env prod
+  ichidoctl slack report --days 90 --json --env prod")]
+    Report(ReportOptions),
+}
+
+#[derive(Debug, Args)]
+pub struct ReportOptions {
+    /// How many days, today included
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DAYS)))]
+    pub days: u32,
+    /// Also write a page with charts to this file; it opens without a network
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// The table, if it is not the environment's own
+    #[arg(long, value_name = "NAME")]
+    pub table: Option<String>,
+}
+
+impl Slack {
+    pub async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
+        match self {
+            Slack::Report(options) => options.run(context).await,
+        }
+    }
+}
+
+impl ReportOptions {
+    async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
+        let table = context.table_name(self.table.as_deref(), Application::Slack.table())?;
+        let now = SystemClock.now();
+        let history = history::read(&context.aws.dynamodb(), &table, report::first_hour(now, self.days)).await;
+        let history = history.map_err(|error| {
+            failed(
+                format!("could not read the table {table}; check --env, --table and the permission dynamodb:Scan"),
+                error,
+            )
+        })?;
+        let report = report::report(&history, now, self.days);
+        if let Some(file) = &self.html {
+            let written = tokio::fs::write(file, report::html::page(&report, &table)).await;
+            written.map_err(|error| failed(format!("could not write {}", file.display()), error))?;
+        }
+        if context.json() {
+            context.value(&report.as_json())?;
+        } else {
+            show(context, &table, &report)?;
+        }
+        Ok(if report.anomalies.is_empty() { Ended::Well } else { Ended::NeedsAttention })
+    }
+}
+
+fn show(context: &mut Context<'_>, table: &str, report: &Report) -> Result<(), Error> {
+    if report.total == Tally::default() {
+        context.line(format_args!("{table} has no history of the last {} days", report.days))?;
+    } else {
+        let rows = |of: &[(String, Tally)]| of.iter().map(|(name, tally)| row(name, tally)).collect::<Vec<_>>();
+        show::table(context, head("DAY"), &rows(&report.by_day))?;
+        context.line("")?;
+        let all = ("all".to_owned(), report.total.clone());
+        show::table(context, head("CHANNEL"), &rows(&[&report.by_channel[..], &[all]].concat()))?;
+    }
+    context.line("")?;
+    for anomaly in &report.anomalies {
+        context.line(format_args!("unusual: {}", anomaly.in_words()))?;
+    }
+    match (report.weeks, report.anomalies.len()) {
+        (weeks, _) if weeks < report::MIN_WEEKS => context.line(format_args!(
+            "nothing is judged yet: {weeks} weeks before this report are known, and {} are needed",
+            report::MIN_WEEKS
+        )),
+        (weeks, 0) => context.line(format_args!("nothing is far from the same hours of the {weeks} weeks before")),
+        _ => Ok(()),
+    }
+}
+
+fn head(first: &'static str) -> [&'static str; 10] {
+    [first, "HANDLED", "FOUND", "FAILED", "REFUSED", "RETRY", "AT ONCE", "ENVELOPE", "OUTAGE", "EARLIER"]
+}
+
+fn row(name: &str, tally: &Tally) -> [String; 10] {
+    let mut row: [String; 10] = Default::default();
+    row[0] = name.to_owned();
+    for (column, what) in row[1..].iter_mut().zip(What::ALL) {
+        *column = tally.get(what).to_string();
+    }
+    row
+}

@@ -1,0 +1,406 @@
+//! What the history tells: totals, by day, by channel and by hour, and the anomalies among them.
+//!
+//! Plain functions over the entries of [`crate::table::history`]. `ichidoctl slack report` and the console show them.
+//!
+//! An anomaly is far from the same hours of the weeks before, and carries the numbers that say so. Both rules need
+//! [`MIN_WEEKS`] weeks of history. All times are UTC.
+//! - **Silence**: hours without any event, where the weeks before had [`MIN_EXPECTED`] on average and none of them had
+//!   none. If events came by chance at that rate, such a silence would come once in about 3,000 times.
+//! - **Duplicates**: an hour with at least [`MIN_ARRIVED`] arrivals whose share of duplicates is at least
+//!   [`MIN_DIFFERENCE`] higher than in the weeks before, and [`MIN_DEVIATIONS`] standard deviations beyond it.
+
+pub mod html;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ichido::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::table::history::{Entry, Hour, Tally, What};
+
+/// How many days a report may show: as many as are kept.
+pub const MAX_DAYS: u32 = 90;
+/// How many weeks must be known before anything is unusual.
+pub const MIN_WEEKS: usize = 3;
+/// How many weeks are compared: as many as are kept.
+const MAX_WEEKS: u64 = 12;
+/// How many events a silence replaces, on average.
+pub const MIN_EXPECTED: f64 = 8.0;
+/// With fewer arrivals, a share of duplicates says nothing.
+pub const MIN_ARRIVED: u64 = 10;
+/// In shares: 0.1 is ten percent more of all arrivals.
+pub const MIN_DIFFERENCE: f64 = 0.1;
+pub const MIN_DEVIATIONS: f64 = 4.0;
+/// A share of duplicates is never believed to be smaller than this, so that a first duplicate is nothing unusual.
+const MIN_SHARE: f64 = 0.01;
+const HOURS_PER_DAY: u64 = 24;
+const HOURS_PER_WEEK: u64 = 7 * HOURS_PER_DAY;
+
+/// What happened in some days, up to now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    pub from: Hour,
+    /// The present hour, which is not over.
+    pub to: Hour,
+    pub days: u32,
+    pub total: Tally,
+    /// Every day from the first to the last, also those on which nothing happened.
+    pub by_day: Vec<(String, Tally)>,
+    pub by_channel: Vec<(String, Tally)>,
+    /// Hours and channels in which something happened.
+    pub by_hour: Vec<Entry>,
+    /// How many weeks before the report are known. Below [`MIN_WEEKS`], there are no anomalies.
+    pub weeks: usize,
+    pub anomalies: Vec<Anomaly>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Anomaly {
+    pub kind: Kind,
+    /// `None`: all channels together.
+    pub channel: Option<String>,
+    pub from: Hour,
+    /// The first hour after it.
+    pub to: Hour,
+    /// The number of this week: arrivals, or the share of duplicates.
+    pub found: f64,
+    /// The same number over the weeks before.
+    pub expected: f64,
+    /// The same number in each of the weeks before, the last one first.
+    pub weeks: Vec<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Silence,
+    Duplicates,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Silence => "silence",
+            Self::Duplicates => "duplicates",
+        }
+    }
+}
+
+/// The first hour that a report of so many days reads, with the weeks before it.
+pub fn first_hour(now: Timestamp, days: u32) -> Hour {
+    Hour(begin(now, days).0.saturating_sub(MAX_WEEKS * HOURS_PER_WEEK))
+}
+
+/// Reports the last days: today and the whole days before it.
+pub fn report(history: &[Entry], now: Timestamp, days: u32) -> Report {
+    let (from, to) = (begin(now, days), Hour::of(now));
+    let shown: Vec<Entry> = history.iter().filter(|entry| (from..=to).contains(&entry.hour)).cloned().collect();
+    let mut total = Tally::default();
+    let mut by_day: BTreeMap<String, Tally> =
+        (from.0..=to.0).step_by(HOURS_PER_DAY as usize).map(|hour| (Hour(hour).day(), Tally::default())).collect();
+    let mut by_channel: BTreeMap<String, Tally> = BTreeMap::new();
+    for entry in &shown {
+        total.merge(&entry.tally);
+        by_day.entry(entry.hour.day()).or_default().merge(&entry.tally);
+        by_channel.entry(entry.channel.clone()).or_default().merge(&entry.tally);
+    }
+    let oldest = history.iter().map(|entry| entry.hour).min();
+    let weeks = oldest.map_or(0, |oldest| (from.0.saturating_sub(oldest.0) / HOURS_PER_WEEK).min(MAX_WEEKS)) as usize;
+    Report {
+        from,
+        to,
+        days,
+        total,
+        by_day: by_day.into_iter().collect(),
+        by_channel: by_channel.into_iter().collect(),
+        by_hour: shown,
+        weeks,
+        anomalies: if weeks < MIN_WEEKS { Vec::new() } else { anomalies(history, from, to, weeks as u64) },
+    }
+}
+
+/// Midnight of the first day.
+fn begin(now: Timestamp, days: u32) -> Hour {
+    let today = Hour::of(now).0 / HOURS_PER_DAY;
+    Hour((today + 1).saturating_sub(u64::from(days.clamp(1, MAX_DAYS))) * HOURS_PER_DAY)
+}
+
+fn anomalies(history: &[Entry], from: Hour, to: Hour, weeks: u64) -> Vec<Anomaly> {
+    let channels: BTreeSet<&str> = history.iter().map(|entry| entry.channel.as_str()).collect();
+    let mut found = Series::of(history, None).anomalies(from, to, weeks);
+    let of_all = found.clone();
+    for channel in channels {
+        let own = Series::of(history, Some(channel)).anomalies(from, to, weeks);
+        // What all channels have in common is not repeated for each.
+        let own = own
+            .into_iter()
+            .filter(|one| !of_all.iter().any(|all| all.kind == one.kind && all.from < one.to && one.from < all.to));
+        found.extend(own);
+    }
+    found.sort_by(|one, other| (one.from, &one.channel).cmp(&(other.from, &other.channel)));
+    found
+}
+
+/// The hours of one channel, or of all.
+struct Series<'h> {
+    channel: Option<&'h str>,
+    hours: BTreeMap<Hour, Tally>,
+}
+
+impl<'h> Series<'h> {
+    fn of(history: &[Entry], channel: Option<&'h str>) -> Self {
+        let mut hours: BTreeMap<Hour, Tally> = BTreeMap::new();
+        for entry in history.iter().filter(|entry| channel.is_none_or(|channel| entry.channel == channel)) {
+            hours.entry(entry.hour).or_default().merge(&entry.tally);
+        }
+        Self { channel, hours }
+    }
+
+    fn arrived(&self, hour: u64) -> u64 {
+        self.hours.get(&Hour(hour)).map_or(0, Tally::arrived)
+    }
+
+    fn duplicates(&self, hour: u64) -> u64 {
+        self.hours.get(&Hour(hour)).map_or(0, Tally::duplicates)
+    }
+
+    /// `to` is the present hour: it is not over, so it is not judged.
+    fn anomalies(&self, from: Hour, to: Hour, weeks: u64) -> Vec<Anomaly> {
+        let mut found: Vec<Anomaly> = (from.0..to.0).filter_map(|hour| self.many_duplicates(hour, weeks)).collect();
+        let mut hour = from.0;
+        while hour < to.0 {
+            let end = (hour..to.0).find(|hour| self.arrived(*hour) > 0).unwrap_or(to.0);
+            if end > hour {
+                found.extend(self.silence(hour, end, weeks));
+            }
+            hour = end + 1;
+        }
+        found
+    }
+
+    /// The hours from `from` to `to`, without `to`, in which nothing arrived.
+    fn silence(&self, from: u64, to: u64, weeks: u64) -> Option<Anomaly> {
+        let before: Vec<f64> = (1..=weeks)
+            .map(|week| (from..to).map(|hour| self.arrived(hour.saturating_sub(week * HOURS_PER_WEEK))).sum::<u64>())
+            .map(|sum| sum as f64)
+            .collect();
+        let expected = before.iter().sum::<f64>() / weeks as f64;
+        let unusual = expected >= MIN_EXPECTED && before.iter().all(|sum| *sum > 0.0);
+        unusual.then(|| self.anomaly(Kind::Silence, from, to, 0.0, expected, before))
+    }
+
+    fn many_duplicates(&self, hour: u64, weeks: u64) -> Option<Anomaly> {
+        let (arrived, duplicates) = (self.arrived(hour), self.duplicates(hour));
+        if arrived < MIN_ARRIVED {
+            return None;
+        }
+        let hours: Vec<u64> = (1..=weeks).map(|week| hour.saturating_sub(week * HOURS_PER_WEEK)).collect();
+        let before: u64 = hours.iter().map(|hour| self.arrived(*hour)).sum();
+        if before < MIN_ARRIVED {
+            return None;
+        }
+        let expected = hours.iter().map(|hour| self.duplicates(*hour)).sum::<u64>() as f64 / before as f64;
+        let (n, share) = (arrived as f64, expected.max(MIN_SHARE));
+        let found = duplicates as f64 / n;
+        let deviation = (share * (1.0 - share) / n).sqrt();
+        let unusual = found - share >= MIN_DIFFERENCE && found - share >= MIN_DEVIATIONS * deviation;
+        let of_weeks = || {
+            let of = |hour: &u64| match self.arrived(*hour) {
+                0 => 0.0,
+                arrived => self.duplicates(*hour) as f64 / arrived as f64,
+            };
+            hours.iter().map(of).collect()
+        };
+        unusual.then(|| self.anomaly(Kind::Duplicates, hour, hour + 1, found, expected, of_weeks()))
+    }
+
+    fn anomaly(&self, kind: Kind, from: u64, to: u64, found: f64, expected: f64, weeks: Vec<f64>) -> Anomaly {
+        let channel = self.channel.map(str::to_owned);
+        Anomaly { kind, channel, from: Hour(from), to: Hour(to), found, expected, weeks }
+    }
+}
+
+impl Anomaly {
+    /// What is unusual, with the numbers that say so.
+    pub fn in_words(&self) -> String {
+        let place =
+            self.channel.as_deref().map_or_else(|| "all channels".to_owned(), |channel| format!("channel {channel}"));
+        let weeks = self.weeks.len();
+        let list = |number: fn(f64) -> String| self.weeks.iter().map(|n| number(*n)).collect::<Vec<_>>().join(", ");
+        match self.kind {
+            Kind::Silence => format!(
+                "{}:00Z to {}:00Z, {place}: nothing arrived; the same hours of the {weeks} weeks before had {:.1} on average ({})",
+                self.from,
+                self.to,
+                self.expected,
+                list(|n| format!("{n:.0}"))
+            ),
+            Kind::Duplicates => format!(
+                "{}:00Z to {}:00Z, {place}: {} of the arrivals were duplicates; in the same hour of the {weeks} weeks before it was {} ({})",
+                self.from,
+                self.to,
+                percent(self.found),
+                percent(self.expected),
+                list(percent)
+            ),
+        }
+    }
+
+    fn as_json(&self) -> Value {
+        json!({
+            "kind": self.kind.name(), "channel": self.channel, "from": self.from.begin().to_string(),
+            "to": self.to.begin().to_string(), "found": self.found, "expected": self.expected, "weeks": self.weeks,
+            "why": self.in_words(),
+        })
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+impl Report {
+    /// The report for a machine.
+    pub fn as_json(&self) -> Value {
+        let with = |name: &str, value: &str, tally: &Tally| {
+            let mut all = counters(tally);
+            all.insert(name.to_owned(), value.into());
+            Value::Object(all)
+        };
+        let of_hour = |entry: &Entry| {
+            let mut one = with("hour", &entry.hour.begin().to_string(), &entry.tally);
+            one["channel"] = entry.channel.as_str().into();
+            one
+        };
+        json!({
+            "from": self.from.begin().to_string(), "to": self.to.begin().to_string(), "days": self.days,
+            "total": counters(&self.total),
+            "byDay": self.by_day.iter().map(|(day, tally)| with("day", day, tally)).collect::<Vec<_>>(),
+            "byChannel": self.by_channel.iter().map(|(of, tally)| with("channel", of, tally)).collect::<Vec<_>>(),
+            "byHour": self.by_hour.iter().map(of_hour).collect::<Vec<_>>(),
+            "weeksBefore": self.weeks,
+            "anomalies": self.anomalies.iter().map(Anomaly::as_json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// `{"handled": 3, …, "duplicates": {"slackRetry": 1, …}}`
+fn counters(tally: &Tally) -> Map<String, Value> {
+    let of = |what: &What| (what.name().to_owned(), Value::from(tally.get(*what)));
+    let (duplicates, others): (Vec<What>, Vec<What>) =
+        What::ALL.into_iter().partition(|what| What::DUPLICATES.contains(what));
+    let mut all: Map<String, Value> = others.iter().map(of).collect();
+    all.insert("duplicates".to_owned(), Value::Object(duplicates.iter().map(of).collect()));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A Monday, 10:30.
+    fn now() -> Timestamp {
+        Timestamp::from_secs(1_794_825_000)
+    }
+
+    fn entry(hour: u64, channel: &str, handled: u64, retries: u64) -> Entry {
+        let mut tally = Tally::default();
+        tally.add(What::Handled, handled);
+        tally.add(What::Retry, retries);
+        Entry { hour: Hour(hour), channel: channel.to_owned(), tally }
+    }
+
+    /// So many weeks, with this many files in every hour from 8 to 18, a tenth of which Slack sends twice.
+    fn usual(weeks: u64, per_hour: u64) -> Vec<Entry> {
+        let to = Hour::of(now()).0;
+        let working = |hour: &u64| (8..18).contains(&(hour % 24));
+        (to - weeks * HOURS_PER_WEEK..=to)
+            .filter(working)
+            .map(|hour| entry(hour, "C1", per_hour, per_hour / 10))
+            .collect()
+    }
+
+    /// Today at this hour.
+    fn at(hour: u64) -> u64 {
+        Hour::of(now()).0 / 24 * 24 + hour
+    }
+
+    #[test]
+    fn a_report_adds_up_by_day_and_channel_and_has_every_day() {
+        let history = [entry(at(3), "C1", 2, 1), entry(at(9), "C2", 1, 0), entry(at(9) - 48, "C1", 4, 0)];
+        let report = report(&history, now(), 3);
+        assert_eq!((report.total.get(What::Handled), report.total.duplicates()), (7, 1));
+        let days: Vec<u64> = report.by_day.iter().map(|(_, tally)| tally.get(What::Handled)).collect();
+        assert_eq!(days, [4, 0, 3]);
+        assert_eq!(report.by_channel.iter().map(|(channel, _)| channel.as_str()).collect::<Vec<_>>(), ["C1", "C2"]);
+        let json = report.as_json();
+        assert_eq!(json["total"]["duplicates"]["slackRetry"], 1);
+        assert_eq!(json["byDay"][0]["day"], "2026-11-14");
+        assert_eq!((&json["weeksBefore"], &json["anomalies"]), (&0.into(), &json!([])));
+    }
+
+    #[test]
+    fn a_usual_week_has_no_anomalies() {
+        assert_eq!(report(&usual(8, 20), now(), 7).anomalies, []);
+    }
+
+    #[test]
+    fn hours_without_events_in_which_there_always_were_some_are_a_silence() {
+        let mut history = usual(8, 5);
+        history.retain(|entry| entry.hour != Hour(at(8)) && entry.hour != Hour(at(9)));
+        let report = report(&history, now(), 2);
+        let [silence] = &report.anomalies[..] else { panic!("one: {:?}", report.anomalies) };
+        // From the end of yesterday's work on: the night is part of it.
+        assert_eq!((silence.kind, silence.from, silence.to), (Kind::Silence, Hour(at(0) - 6), Hour(at(10))));
+        assert_eq!((silence.expected, silence.weeks.len()), (10.0, 7));
+        assert_eq!(
+            silence.in_words(),
+            "2026-11-15T18:00Z to 2026-11-16T10:00Z, all channels: nothing arrived; the same hours of the 7 weeks before had 10.0 on average (10, 10, 10, 10, 10, 10, 10)"
+        );
+    }
+
+    #[test]
+    fn one_quiet_hour_with_few_events_in_the_weeks_before_says_nothing() {
+        let mut history = usual(8, 5);
+        history.retain(|entry| entry.hour != Hour(at(9)));
+        assert_eq!(report(&history, now(), 2).anomalies, []);
+        // A week in which nothing happened at that time, a holiday, says that it may be silent.
+        let mut history = usual(8, 20);
+        history.retain(|entry| ![Hour(at(9)), Hour(at(9) - 2 * HOURS_PER_WEEK)].contains(&entry.hour));
+        assert_eq!(report(&history, now(), 2).anomalies, []);
+    }
+
+    #[test]
+    fn an_hour_with_many_more_duplicates_than_in_the_weeks_before_is_named_with_both_shares() {
+        let mut history = usual(8, 20);
+        history.push(entry(at(9), "C1", 0, 22));
+        let report = report(&history, now(), 1);
+        let [many] = &report.anomalies[..] else { panic!("one: {:?}", report.anomalies) };
+        assert_eq!((many.kind, many.from, &many.channel), (Kind::Duplicates, Hour(at(9)), &None));
+        assert!((many.found - 24.0 / 44.0).abs() < 1e-9 && (many.expected - 2.0 / 22.0).abs() < 1e-9, "{many:?}");
+        assert!(
+            many.in_words()
+                .contains("55 % of the arrivals were duplicates; in the same hour of the 7 weeks before it was 9 %")
+        );
+    }
+
+    #[test]
+    fn what_only_one_channel_shows_is_named_with_the_channel() {
+        let mut history = usual(8, 20);
+        let busy: Vec<Entry> = history.iter().map(|entry| Entry { channel: "C2".into(), ..entry.clone() }).collect();
+        history.extend(busy);
+        history.retain(|entry| entry.channel == "C2" || entry.hour != Hour(at(9)));
+        let report = report(&history, now(), 1);
+        let [silence] = &report.anomalies[..] else { panic!("one: {:?}", report.anomalies) };
+        assert_eq!((silence.kind, silence.channel.as_deref()), (Kind::Silence, Some("C1")));
+    }
+
+    #[test]
+    fn without_three_weeks_nothing_is_unusual_and_the_present_hour_never_is() {
+        let mut history = usual(2, 20);
+        history.retain(|entry| entry.hour < Hour(at(8)));
+        assert_eq!(report(&history, now(), 1).anomalies, []);
+        let mut history = usual(8, 20);
+        history.retain(|entry| entry.hour != Hour(at(10)));
+        assert_eq!(report(&history, now(), 1).anomalies, [], "it is half past ten");
+    }
+}
