@@ -99,6 +99,11 @@ impl Row {
         }
     }
 
+    /// Changes how BigQuery is to recognise it.
+    pub(super) fn identify(&mut self, identity: Identity) {
+        self.insert_id = insert_id(&self.uuid, self.key, identity);
+    }
+
     /// How many bytes it adds to a request.
     pub(crate) fn bytes(&self) -> usize {
         // 320: the batch's columns, the insertId and the commas around them.
