@@ -341,6 +341,34 @@ fn a_rebuild_reads_the_rows_of_this_developer_and_project_only() {
 }
 
 #[test]
+fn a_project_under_another_name_finds_the_lines_that_it_has_uploaded_under_the_old_one() {
+    let server = Server::start(30);
+    let home = Home::new(&server);
+    home.write("a.jsonl", &lines(25));
+    home.write("b.jsonl", &lines(5));
+    home.ok(&[]);
+    server.standin.forget_insert_ids();
+    // The checkout is renamed, and the directory of its logs with it.
+    let moved = home.project().parent().unwrap().join("renamed");
+    fs::rename(home.project(), &moved).unwrap();
+    let name = sessync::source::files::names(&moved).remove(0);
+    fs::rename(home.logs(), home.root().join(name)).unwrap();
+    let config = moved.join(".claude/sessync/config.json");
+    fs::write(&config, fs::read_to_string(&config).unwrap().replace(",\"project_name\":\"app\"", "")).unwrap();
+    let output = home.command(&[]).current_dir(&moved).output().unwrap();
+    assert!(text(&output).contains("BigQuery has 25 rows"), "{}", text(&output));
+    assert_same(&uploaded(&server.standin), &expected(&home.root()), "after the checkout was renamed");
+    // A name in the config that was changed by hand is no other case, and other projects are not taken in.
+    let other = Home::new(&server);
+    other.config(serde_json::json!({"project_name": "another"}));
+    other.write("c.jsonl", &[line("other-1", "s1", "x", 1)]);
+    other.ok(&[]);
+    fs::write(&config, fs::read_to_string(&config).unwrap().replace("{", "{\"project_name\":\"by-hand\",")).unwrap();
+    let output = home.command(&["reset", "--rebuild", "--json"]).current_dir(&moved).output().unwrap();
+    assert!(text(&output).contains("\"rows\":25"), "{}", text(&output));
+}
+
+#[test]
 fn an_answer_that_is_not_understood_ends_the_run_at_once_and_keeps_the_batch() {
     let server = Server::start(18);
     let home = Home::new(&server);
