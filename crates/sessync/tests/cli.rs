@@ -369,6 +369,24 @@ fn a_project_under_another_name_finds_the_lines_that_it_has_uploaded_under_the_o
 }
 
 #[test]
+fn verify_finds_a_row_that_is_there_twice_also_after_a_rebuild() {
+    let server = Server::start(31);
+    let home = Home::new(&server);
+    home.write("a.jsonl", &lines(5));
+    home.ok(&[]);
+    server.standin.forget_insert_ids();
+    home.ok(&["forget", "uuid-3"]);
+    home.ok(&[]);
+    for _ in 0..2 {
+        home.ok(&["reset", "--rebuild"]);
+        let output = home.run(&["verify", "--json"]);
+        let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((found["doubled"].as_u64(), found["missing"].as_u64()), (Some(1), Some(0)), "{found}");
+        home.ok(&[]);
+    }
+}
+
+#[test]
 fn an_answer_that_is_not_understood_ends_the_run_at_once_and_keeps_the_batch() {
     let server = Server::start(18);
     let home = Home::new(&server);
