@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::record::Totals;
 use super::seen::Seen;
 use crate::clock::Time;
-use crate::dir::{Location, Readers};
+use crate::dir::{Location, Readers, is_in_the_way};
 use crate::settings::Project;
 use crate::trust::hex_digest;
 
@@ -150,7 +150,7 @@ fn write(to: &Location, name: &str, state: &UploadState) -> io::Result<()> {
 }
 
 fn content(project: &Project) -> Result<Option<Vec<u8>>, Error> {
-    let read = project.beside_config.open().and_then(|dir| match dir {
+    let read = project.beside_config.open_unless_in_the_way().and_then(|dir| match dir {
         Some(dir) => dir.read(FILE, MAX_BYTES),
         None => Ok(None),
     });
@@ -168,10 +168,12 @@ fn unreadable(project: &Project, error: &dyn std::fmt::Display) -> Error {
 /// What is remembered of the import. Earlier versions kept it beside the file, without the digest.
 fn marker(project: &Project) -> Result<Option<Marker>, Error> {
     for (place, is_old) in [(&project.home, false), (&project.beside_config, true)] {
-        let read = place.open().and_then(|dir| match dir {
+        let open = if is_old { place.open_unless_in_the_way() } else { place.open() };
+        let read = open.and_then(|dir| match dir {
             Some(dir) => dir.read(MARKER, MAX_MARKER_BYTES),
             None => Ok(None),
         });
+        let read = read.or_else(|error| if is_old && is_in_the_way(&error) { Ok(None) } else { Err(error) });
         let text =
             read.map_err(|error| Error::Unreadable { path: place.path().join(MARKER), reason: error.to_string() })?;
         if let Some(text) = text {
