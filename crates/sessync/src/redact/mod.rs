@@ -5,6 +5,7 @@
 //! string says of the next counts as well: names and values in lists, options and their values, and a private key
 //! whose lines are the elements of a list. `tests/redaction.rs` has the cases, true and false.
 
+mod commands;
 mod families;
 mod names;
 mod scan;
@@ -15,9 +16,9 @@ use std::collections::BTreeMap;
 
 use regex::Regex;
 
-use names::{Meaning, is_password, is_secret_name, meaning};
+use names::{Meaning, is_password, is_phrase, is_secret_name, meaning};
 use scan::Hit;
-use value::{Look, is_prose, is_reference};
+use value::{Look, is_prose, is_reference, is_words};
 
 /// How many secrets of each kind were replaced.
 pub type Counts = BTreeMap<String, u64>;
@@ -235,7 +236,7 @@ fn is_option(text: &str) -> bool {
 /// Whether the value under the name of a secret is a text for people or a name, and no secret.
 fn is_label(name: &str, value: &str) -> bool {
     let bytes = value.as_bytes();
-    let is_phrase = name.to_ascii_lowercase().ends_with("passphrase");
+    let is_phrase = is_phrase(name.as_bytes()) || is_password(name.as_bytes()) && is_words(bytes);
     is_reference(bytes)
         || is_prose(bytes) && !is_phrase
         || value.len() > 3 && is_secret_name(bytes) && Look::of(bytes).digits == 0
