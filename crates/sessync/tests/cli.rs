@@ -387,6 +387,22 @@ fn verify_finds_a_row_that_is_there_twice_also_after_a_rebuild() {
 }
 
 #[test]
+fn a_secret_in_an_identifying_column_is_not_uploaded_and_its_line_is_uploaded_once() {
+    let server = Server::start(32);
+    let home = Home::new(&server);
+    let secret = format!("ghp_{}", "a1B2c3D4".repeat(5).get(..36).unwrap());
+    let with = |uuid: &str, session: &str, at: i64| line(uuid, session, "x", at);
+    home.write("a.jsonl", &[with(&secret, "s1", 1), with("u2", &format!("s {secret}"), 2), with("u3", "s3", 3)]);
+    assert_eq!(home.json(&[])["uploaded"], 3);
+    let rows = serde_json::to_string(&server.standin.rows(support::DATASET, support::TABLE)).unwrap();
+    assert!(!rows.contains(&secret) && rows.contains("[REDACTED:github-token]"), "{rows}");
+    home.ok(&["reset", "--rebuild"]);
+    server.standin.forget_insert_ids();
+    assert_eq!(home.json(&[])["uploaded"], 0);
+    assert_eq!(home.json(&["verify"])["uploaded"], 3);
+}
+
+#[test]
 fn an_answer_that_is_not_understood_ends_the_run_at_once_and_keeps_the_batch() {
     let server = Server::start(18);
     let home = Home::new(&server);

@@ -367,6 +367,10 @@ const NAMED: &[(&str, &str, usize)] = &[
     ("echo @ | sudo -S apt update", "alnum", 14),
     ("db.internal:5432:app:appuser:@\n", "alnum", 14),
     ("az devops login <<< @", "lower", 52),
+    // Quotes that are escaped in other ways.
+    ("&quot;password&quot;:&quot;@&quot;", "alnum", 20),
+    ("%22password%22%3A%22@%22", "alnum", 20),
+    ("\\u0022password\\u0022:\\u0022@\\u0022", "alnum", 20),
     // Prose.
     ("the password is @", "alnum", 12),
     ("use token @ please", "alnum", 20),
@@ -478,6 +482,25 @@ fn structures() -> Vec<Case> {
             json!([{"ParameterKey": "DbPassword", "ParameterValue": "tulip-8-field"}]),
             &["tulip-8-field"],
         ),
+        of_json("a value before its name", json!([{"value": s(110, 20), "name": "API_SECRET"}]), &[&s(110, 20)]),
+        of_json(
+            "a value before its name, in a string",
+            json!({"stdout": json!([{"value": s(111, 20), "tags": {"a": "b"}, "name": "API_SECRET"}]).to_string()}),
+            &[&s(111, 20)],
+        ),
+        of_json(
+            "a parameter with its path",
+            json!({"stdout": serde_json::to_string_pretty(&json!({"Parameter": {"Name": "/prod/db/password", "Type": "SecureString", "Value": s(112, 20)}})).unwrap()}),
+            &[&s(112, 20)],
+        ),
+        of_json("a list of passwords", json!({"passwords": ["a", s(113, 20)]}), &[&s(113, 20)]),
+        of_json("an object of secrets", json!({"secrets": {"db": s(114, 20)}}), &[&s(114, 20)]),
+        of_json(
+            "a password of MySQL in a list",
+            json!({"args": ["mysql", "-uroot", format!("-p{}", s(115, 20))]}),
+            &[&s(115, 20)],
+        ),
+        of_json("nested eight times", deep(json!({"secrets": {"db": s(116, 20)}}), 8), &[&s(116, 20)]),
         of_json("arguments", json!({"args": ["login", "--password", "tulip7", "--verbose"]}), &["tulip7"]),
         of_json("docker's config", json!({"auths": {"registry.example.com": {"auth": basic}}}), &[&basic]),
         of_json(
@@ -565,6 +588,11 @@ fn structures() -> Vec<Case> {
             secrets: vec![s(32, 20), s(33, 19)],
         },
     ]
+}
+
+/// JSON in this many strings of JSON.
+fn deep(value: Value, times: usize) -> Value {
+    (0..times).fold(value, |value, _| json!({ "inner": value.to_string() }))
 }
 
 fn shapes_without_prefix() -> Vec<Case> {
@@ -836,6 +864,13 @@ fn innocents() -> Vec<Case> {
         json!({"properties": {"password": {"type": "string"}, "api_key": {"type": "string"}}}),
         &[],
     ));
+    cases.push(of_json(
+        "names of secrets",
+        json!({"secrets": [{"name": "db-password-1", "id": "a1b2c3d4"}], "passwords": ["required", "the old one"]}),
+        &[],
+    ));
+    cases.push(of_json("a program without a password", json!({"args": ["mysql", "-p", "-h", "db-1"]}), &[]));
+    cases.push(of_json("a pair of other things", json!({"value": "a1b2c3d4e5", "tags": {"name": "API_SECRET"}}), &[]));
     cases.push(of_json("labels", json!({"password": "Enter your password", "token": "Token"}), &[]));
     cases.push(of_json("a reference", json!({"password": "${DB_PASSWORD}", "api_key": "<api key>"}), &[]));
     cases.push(of_json(

@@ -231,11 +231,24 @@ pub(super) fn may_end(text: &[u8]) -> bool {
             | b"psk" | b"nic"
             // several
             | b"eys" | b"ens" | b"rds" | b"ets"
-            // the suffixes
-            | b"rod" | b"dev" | b"stg" | b"est" | b"cal" | b"ive" | b"new" | b"old" | b"ary" | b"kup" | b"ult" | b"ain"
             // `value` of a pair, and the types in `password: string = …`
             | b"lue" | b"ing" | b"str" | b"any"
-    ) || matches!(&end[1..], b"pw" | b"qa")
+    ) || &end[1..] == b"pw"
+        || has_suffix(text, &end)
+}
+
+/// Whether a name ends with one of the suffixes, as a word of its own.
+fn has_suffix(text: &[u8], end: &[u8; 3]) -> bool {
+    let may = matches!(
+        end,
+        b"rod" | b"dev" | b"stg" | b"est" | b"cal" | b"ive" | b"new" | b"old" | b"ary" | b"kup" | b"ult" | b"ain"
+    ) || &end[1..] == b"qa";
+    may && SUFFIXES.iter().any(|suffix| {
+        let Some(start) = text.len().checked_sub(suffix.len() + 1) else { return false };
+        let (before, word) = (text[start], &text[start + 1..]);
+        word.eq_ignore_ascii_case(suffix.as_bytes())
+            && (matches!(before, b'_' | b'-' | b'.') || before.is_ascii_lowercase() && word[0].is_ascii_uppercase())
+    })
 }
 
 /// The end of a name in lower case, without separators and without what may stand after the word that counts.
@@ -254,7 +267,7 @@ impl Core {
         }
         core.drop_digits();
         let whole = core.to;
-        if !core.ends(SECRET) {
+        if !core.ends(SECRET) && !core.ends(PERHAPS) {
             let suffix = SUFFIXES.iter().find(|suffix| core.text().ends_with(suffix.as_bytes()));
             let length = suffix.map_or(usize::from(core.text().ends_with(b"s")), |suffix| suffix.len());
             core.to -= length;
@@ -277,7 +290,10 @@ impl Core {
     }
 
     fn ends(&self, list: &[&str]) -> bool {
-        list.iter().any(|suffix| self.text().ends_with(suffix.as_bytes()))
+        let text = self.text();
+        let Some(last) = text.last() else { return false };
+        // Nearly all of them differ in the last letter.
+        list.iter().any(|suffix| suffix.as_bytes().last() == Some(last) && text.ends_with(suffix.as_bytes()))
     }
 }
 
@@ -329,7 +345,8 @@ mod tests {
         for name in SECRET.iter().chain(PERHAPS) {
             assert!(may_end(name.as_bytes()), "{name}");
         }
-        for suffix in SUFFIXES.iter().chain(&["1", "_42", "s"]) {
+        let suffixes = SUFFIXES.iter().map(|suffix| format!("_{suffix}"));
+        for suffix in suffixes.chain(["1", "_42", "s", "New"].map(str::to_owned)) {
             let name = format!("db_password{suffix}");
             assert!(may_end(name.as_bytes()) && meaning(name.as_bytes()) == Meaning::Secret, "{name}");
         }

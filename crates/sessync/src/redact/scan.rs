@@ -606,11 +606,18 @@ impl Scanner<'_> {
             }
             _ => {}
         }
-        if let Some(after) = self.firebase(at).or_else(|| self.pgpass(at)) {
-            return Some(after);
-        }
-        if self.text[..at].ends_with(b":thin") {
+        let next = self.byte(at + 1);
+        if next == b'*' || next.is_ascii_digit() {
+            if let Some(after) = self.pgpass(at) {
+                return Some(after);
+            }
+        } else if self.before(at) == b'n' && self.text[..at].ends_with(b":thin") {
             return self.user_slash_password(at + 1);
+        }
+        if next.is_ascii_alphanumeric()
+            && let Some(after) = self.firebase(at)
+        {
+            return Some(after);
         }
         let name = self.name(at)?;
         match self.value(at + 1) {
