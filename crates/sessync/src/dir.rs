@@ -294,6 +294,19 @@ pub(crate) fn keep_out_of_git(dir: &Dir) -> io::Result<()> {
     Ok(())
 }
 
+/// The directory of the config is in a checkout: except for the config, everything there belongs to this machine only.
+pub(crate) fn keep_state_out_of_git(dir: &Dir) -> io::Result<()> {
+    const NAME: &str = ".gitignore";
+    const MAX_BYTES: u64 = 1024 * 1024;
+    let old = dir.read(NAME, MAX_BYTES)?.unwrap_or_default();
+    let old = String::from_utf8_lossy(&old);
+    if old.lines().any(|line| line.trim() == "*") {
+        return Ok(());
+    }
+    let gap = if old.is_empty() || old.ends_with('\n') { "" } else { "\n" };
+    dir.replace(NAME, Readers::Usual, &mut |to| write!(to, "{old}{gap}*\n!.gitignore\n!config.json\n"))
+}
+
 /// Reads a file that the user named, through links, but only if it is a regular file of at most this size.
 pub(crate) fn read_named(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;

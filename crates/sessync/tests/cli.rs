@@ -193,6 +193,7 @@ fn the_old_state_file_is_imported_once_and_can_be_exported() {
     assert_eq!(home.json(&["status"])["not_uploaded"], 7);
     assert_eq!(home.json(&[])["uploaded"], 7);
     home.ok(&["export-state"]);
+    assert!(fs::read_to_string(sessync.join(".gitignore")).unwrap().starts_with("*\n"), "it must not get into git");
     let state: serde_json::Value =
         serde_json::from_slice(&fs::read(sessync.join("upload-state.json")).unwrap()).unwrap();
     assert_eq!(state["uploaded_uuids"].as_array().unwrap().len(), 10);

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::print;
-use crate::dir::{Dir, Location, Readers};
+use crate::dir::{Dir, Location, Readers, keep_state_out_of_git};
 use crate::redact::quoted;
 use crate::settings::Process;
 
@@ -27,8 +27,6 @@ const END: &str = "SessionEnd";
 const START: &str = "SessionStart";
 /// How long Claude Code lets it run. That is longer than `--auto` takes.
 const TIMEOUT_SECONDS: u32 = 60;
-/// The `.gitignore` beside the config: except for the config, everything there belongs to this machine only.
-const IGNORED: &str = "*\n!.gitignore\n!config.json\n";
 
 /// Why the hook could not be installed or removed.
 #[derive(Debug, thiserror::Error)]
@@ -304,15 +302,8 @@ fn pretty(settings: &Object) -> Result<String, serde_json::Error> {
 fn ignore_state(project: &Path) -> Result<(), Error> {
     const NAME: &str = ".gitignore";
     let place = Location::plain(project).join(".claude").join("sessync");
-    let io_error = |source| Error::Io { path: place.path().join(NAME), source };
-    let dir = place.create().map_err(io_error)?;
-    let old = dir.read(NAME, MAX_SETTINGS_BYTES).map_err(io_error)?.unwrap_or_default();
-    let old = String::from_utf8_lossy(&old);
-    if old.lines().any(|line| line.trim() == "*") {
-        return Ok(());
-    }
-    let gap = if old.is_empty() || old.ends_with('\n') { "" } else { "\n" };
-    dir.replace(NAME, Readers::Usual, &mut |to| write!(to, "{old}{gap}{IGNORED}")).map_err(io_error)
+    let io_error = |source| Error::Io { path: place.path(), source };
+    keep_state_out_of_git(&place.create().map_err(io_error)?).map_err(io_error)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::record::Totals;
 use super::seen::Seen;
 use crate::clock::Time;
-use crate::dir::{Location, Readers, is_in_the_way};
+use crate::dir::{Location, Readers, is_in_the_way, keep_state_out_of_git};
 use crate::settings::Project;
 use crate::trust::hex_digest;
 
@@ -120,7 +120,11 @@ pub(crate) fn adopt(state: &UploadState, seen: &mut Seen, day: u16) -> Totals {
 /// Writes the file beside the config, and marks it as this destination's so that no other imports it.
 pub(crate) fn export(project: &Project, state: &UploadState) -> Result<PathBuf, Error> {
     let path = project.beside_config.path().join(FILE);
-    write(&project.beside_config, FILE, state).map_err(|source| Error::Unwritable { path: path.clone(), source })?;
+    let unwritable = |source| Error::Unwritable { path: path.clone(), source };
+    if let Some(dir) = project.beside_config.open().map_err(unwritable)? {
+        keep_state_out_of_git(&dir).map_err(unwritable)?;
+    }
+    write(&project.beside_config, FILE, state).map_err(unwritable)?;
     mark(project, &project.destination)?;
     Ok(path)
 }
