@@ -404,6 +404,19 @@ fn a_secret_in_an_identifying_column_is_not_uploaded_and_its_line_is_uploaded_on
 }
 
 #[test]
+fn a_hook_that_could_not_be_recognised_later_is_not_installed() {
+    let server = Server::start(35);
+    let home = Home::new(&server);
+    for command in ["my-wrapper", "sessync upload", "my-wrapper --auto"] {
+        let output = home.run(&["install-hook", "--command", command]);
+        assert!(!output.status.success() && text(&output).contains("--auto"), "{}", text(&output));
+    }
+    assert!(!home.project().join(".claude/settings.json").exists());
+    home.ok(&["install-hook", "--command", "nice sessync upload --auto"]);
+    assert!(home.ok(&["uninstall-hook"]).contains("Removed"));
+}
+
+#[test]
 fn an_answer_that_is_not_understood_ends_the_run_at_once_and_keeps_the_batch() {
     let server = Server::start(18);
     let home = Home::new(&server);

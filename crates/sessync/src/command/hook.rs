@@ -33,6 +33,10 @@ const TIMEOUT_SECONDS: u32 = 60;
 pub(super) enum Error {
     #[error("{} is not understood and was not changed: {reason}; correct it and try again", path.display())]
     NotUnderstood { path: PathBuf, reason: String },
+    #[error(
+        "the command {0:?} has no `sessync` or no `--auto`, so it could not be recognised and removed later; name one with both, for example `sessync upload --auto`"
+    )]
+    NotOurs(String),
     #[error("cannot read or write {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
@@ -54,6 +58,9 @@ pub(super) fn run_install(
     out: &mut dyn Write,
 ) -> Result<u8, super::Error> {
     let command = command.map_or_else(|| in_project(process, "upload --auto"), str::to_owned);
+    if !runs_sessync(&command) {
+        return Err(Error::NotOurs(command).into());
+    }
     let changed = install(&process.directory, &command, &in_project(process, "notice --auto"))?;
     print_changed(
         &changed,
@@ -270,10 +277,13 @@ fn is_ours(entry: &RawValue) -> bool {
         #[serde(default)]
         command: String,
     }
-    serde_json::from_str::<Entry>(entry.get()).is_ok_and(|entry| {
-        !entry.hooks.is_empty()
-            && entry.hooks.iter().all(|hook| hook.command.contains("sessync") && hook.command.contains("--auto"))
-    })
+    serde_json::from_str::<Entry>(entry.get())
+        .is_ok_and(|entry| !entry.hooks.is_empty() && entry.hooks.iter().all(|hook| runs_sessync(&hook.command)))
+}
+
+/// Whether a hook with this command is recognised as sessync's.
+fn runs_sessync(command: &str) -> bool {
+    command.contains("sessync") && command.contains("--auto")
 }
 
 fn raw(value: &impl Serialize) -> Result<Box<RawValue>, serde_json::Error> {
@@ -300,7 +310,6 @@ fn pretty(settings: &Object) -> Result<String, serde_json::Error> {
 
 /// Keeps everything beside the config out of git. Adds what is missing to a `.gitignore` that is there already.
 fn ignore_state(project: &Path) -> Result<(), Error> {
-    const NAME: &str = ".gitignore";
     let place = Location::plain(project).join(".claude").join("sessync");
     let io_error = |source| Error::Io { path: place.path(), source };
     keep_state_out_of_git(&place.create().map_err(io_error)?).map_err(io_error)

@@ -127,7 +127,7 @@ enum Command {
     Notice,
     /// Upload at the end of every session of this project
     InstallHook {
-        /// The command that the hook runs
+        /// The command that the hook runs; it must contain `sessync` and `--auto`
         #[arg(long)]
         command: Option<String>,
     },
