@@ -417,6 +417,29 @@ fn a_hook_that_could_not_be_recognised_later_is_not_installed() {
 }
 
 #[test]
+fn a_control_character_in_a_name_does_not_reach_the_terminal_or_the_page() {
+    let server = Server::start(34);
+    let home = Home::new(&server);
+    let bad = "evil\u{1b}[2J";
+    let response = serde_json::json!({
+        "uuid": "u1", "timestamp": "2026-11-01T00:00:00Z", "sessionId": "s", "type": "assistant", "requestId": "r1", "cwd": "/src/app",
+        "message": {"id": "m1", "model": bad, "usage": {"input_tokens": 1, "output_tokens": 1}},
+    });
+    home.write(&format!("{bad}.jsonl"), &[response.to_string(), "junk".to_owned()]);
+    let page = home.directory.path().join("usage.html");
+    let mut said = home.ok(&["report", "--html", page.to_str().unwrap()]);
+    said.push_str(&home.ok(&[]));
+    let project = home.project().parent().unwrap().join(bad);
+    fs::rename(home.project(), &project).unwrap();
+    let output = home.command(&[]).env_remove("SESSYNC_TRUST").current_dir(&project).output().unwrap();
+    said.push_str(&text(&output));
+    let output = home.command(&["--auto"]).current_dir(&project).output().unwrap();
+    said.push_str(&text(&output));
+    assert!(said.matches("evil\\u{1b}[2J").count() >= 4, "{said}");
+    assert!(!said.contains('\u{1b}') && !fs::read_to_string(&page).unwrap().contains('\u{1b}'));
+}
+
+#[test]
 fn an_answer_that_is_not_understood_ends_the_run_at_once_and_keeps_the_batch() {
     let server = Server::start(18);
     let home = Home::new(&server);

@@ -35,6 +35,8 @@ use crate::outside::transport::{Network, Target};
 use crate::settings::{self, Call, Process, Project};
 use crate::source;
 use crate::trust::Untrusted;
+use print::Plain;
+pub(crate) use print::plain;
 
 /// How long a run with `--auto` may upload.
 const AUTO_TIME: Duration = Duration::from_secs(25);
@@ -215,7 +217,7 @@ pub fn main() -> ExitCode {
         }
     };
     if !cli.auto {
-        return ExitCode::from(run(&cli, &mut io::stdout().lock(), &mut io::stderr()));
+        return ExitCode::from(run(&cli, &mut Plain(io::stdout().lock()), &mut Plain(io::stderr())));
     }
     std::thread::spawn(|| {
         std::thread::sleep(AUTO_END);
@@ -246,7 +248,7 @@ fn run_hook(cli: &Cli) {
     let result = dispatch(cli, &mut io::sink(), &mut io::sink());
     // Nothing more can be done about a failure that cannot be kept.
     let _ = match &result {
-        Err(Error::Untrusted(untrusted)) => writeln!(io::stderr(), "sessync: {untrusted}"),
+        Err(Error::Untrusted(untrusted)) => writeln!(Plain(io::stderr()), "sessync: {untrusted}"),
         // No project of sessync's, or another run that does the work.
         Err(Error::Settings(settings::Error::Missing(_)) | Error::Lock(lock::Error::Held(_))) => Ok(()),
         Ok(code) => match (RUNNING.get(), code) {
