@@ -440,6 +440,19 @@ fn a_control_character_in_a_name_does_not_reach_the_terminal_or_the_page() {
 }
 
 #[test]
+fn equal_lines_of_codex_are_one_and_the_summary_says_so() {
+    let server = Server::start(33);
+    let home = Home::new(&server);
+    let day = home.directory.path().join(".codex/sessions/2026/11/01");
+    fs::create_dir_all(&day).unwrap();
+    let meta = serde_json::json!({"timestamp": "2026-11-01T00:00:00Z", "type": "session_meta", "payload": {"id": "s1", "cwd": home.project()}});
+    let said = serde_json::json!({"timestamp": "2026-11-01T00:00:01Z", "type": "event_msg", "payload": {"type": "agent_message"}});
+    fs::write(day.join("rollout-s1.jsonl"), format!("{meta}\n{said}\n{said}\n")).unwrap();
+    let said = home.ok(&[]);
+    assert!(said.contains("Uploaded 2 rows") && said.contains("1 line equal to one that is uploaded"), "{said}");
+}
+
+#[test]
 fn an_answer_that_is_not_understood_ends_the_run_at_once_and_keeps_the_batch() {
     let server = Server::start(18);
     let home = Home::new(&server);

@@ -143,7 +143,7 @@ fn print(summary: &Summary, found: &Discovery, dry_run: bool, as_json: bool, out
     }
     let notes = [
         (summary.recovered, "row", "of an interrupted run found in BigQuery"),
-        (summary.duplicates, "line", "already uploaded"),
+        (summary.duplicates, "line", "equal to one that is uploaded"),
         (summary.other_content, "line", "with the uuid of another line and other content, uploaded too"),
         (summary.foreign, "file", "of another project with the same directory name left out"),
     ];
