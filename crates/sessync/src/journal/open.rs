@@ -64,10 +64,9 @@ pub(crate) async fn for_writing<T: Transport, C: Clock>(
                 // A project that was moved or cloned again has no journal, but BigQuery may have its lines.
                 let (state, seen) = ask(project, "there is none for this path", bigquery, clock).await?;
                 if state.totals.uploaded > 0 {
-                    notes.push(format!(
-                        "BigQuery has {} rows of this project; they count as uploaded",
-                        state.totals.uploaded
-                    ));
+                    let rows = state.totals.uploaded;
+                    let rows = if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") };
+                    notes.push(format!("BigQuery has {rows} of this project; what it has counts as uploaded"));
                 }
                 let mut journal = Journal::fresh(Directory::new(project.state()), state, seen);
                 journal.compact()?;
