@@ -367,7 +367,7 @@ impl Inner {
             values.iter().filter_map(|value| value["value"].as_str().map(str::to_owned)).collect()
         });
         let text = |name: &str| parameter(name).and_then(|value| value["value"].as_str().map(str::to_owned));
-        let (developer, project) = (text("developer"), text("project"));
+        let (developer, project, other_than) = (text("developer"), text("project"), text("other_than"));
         let (since, until) = (number("since").unwrap_or(i64::MIN), number("until").unwrap_or(i64::MAX));
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         for row in rows {
@@ -375,7 +375,9 @@ impl Inner {
             let at = millis(column("timestamp")).unwrap_or(0);
             let in_batch = batches.as_ref().is_none_or(|ids| ids.iter().any(|id| id == column("upload_batch_id")));
             let is = |name: &str, wanted: &Option<String>| wanted.as_ref().is_none_or(|wanted| wanted == column(name));
-            let of_project = is("developer_id", &developer) && is("project_name", &project);
+            let of_project = is("developer_id", &developer)
+                && is("project_name", &project)
+                && other_than.as_ref().is_none_or(|name| name != column("project_name"));
             if in_batch && of_project && (since..=until).contains(&at) {
                 *counts.entry(column("uuid").to_owned()).or_default() += 1;
             }

@@ -82,6 +82,12 @@ impl Location {
         Ok(Some(dir))
     }
 
+    /// The same, but there is none either if a link or a file is in the way. For what earlier versions left in a checkout:
+    /// they made directories.
+    pub(crate) fn open_unless_in_the_way(&self) -> io::Result<Option<Dir>> {
+        self.open().or_else(|error| if is_in_the_way(&error) { Ok(None) } else { Err(error) })
+    }
+
     /// Opens the directory. Makes what is missing of it.
     pub(crate) fn create(&self) -> io::Result<Dir> {
         let mode = if self.private { 0o700 } else { 0o777 };
@@ -134,7 +140,7 @@ impl Dir {
             Ok(handle) => Ok(Some(Dir { handle, path })),
             Err(Errno::NOENT) => Ok(None),
             Err(Errno::LOOP | Errno::NOTDIR | Errno::MLINK) => {
-                Err(refused(&path, "is not a directory but a link or a file"))
+                Err(in_the_way(&path, "is not a directory but a link or a file"))
             }
             Err(error) => Err(at(&path, error)),
         }
@@ -202,13 +208,13 @@ impl Dir {
             Err(Errno::NOENT) => return Ok(None),
             // A FIFO without a reader, a socket, a directory.
             Err(Errno::LOOP | Errno::MLINK | Errno::NXIO | Errno::ISDIR) => {
-                return Err(refused(&path, "is not a regular file"));
+                return Err(in_the_way(&path, "is not a regular file"));
             }
             Err(error) => return Err(at(&path, error)),
         };
         let file = File::from(handle);
         if !is_regular(&rustix::fs::fstat(&file)?) {
-            return Err(refused(&path, "is not a regular file"));
+            return Err(in_the_way(&path, "is not a regular file"));
         }
         Ok(Some(file))
     }
@@ -288,6 +294,19 @@ pub(crate) fn keep_out_of_git(dir: &Dir) -> io::Result<()> {
     Ok(())
 }
 
+/// The directory of the config is in a checkout: except for the config, everything there belongs to this machine only.
+pub(crate) fn keep_state_out_of_git(dir: &Dir) -> io::Result<()> {
+    const NAME: &str = ".gitignore";
+    const MAX_BYTES: u64 = 1024 * 1024;
+    let old = dir.read(NAME, MAX_BYTES)?.unwrap_or_default();
+    let old = String::from_utf8_lossy(&old);
+    if old.lines().any(|line| line.trim() == "*") {
+        return Ok(());
+    }
+    let gap = if old.is_empty() || old.ends_with('\n') { "" } else { "\n" };
+    dir.replace(NAME, Readers::Usual, &mut |to| write!(to, "{old}{gap}*\n!.gitignore\n!config.json\n"))
+}
+
 /// Reads a file that the user named, through links, but only if it is a regular file of at most this size.
 pub(crate) fn read_named(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -319,6 +338,20 @@ fn is_one_name(name: &str) -> bool {
 fn at(path: &Path, error: Errno) -> io::Error {
     let error = io::Error::from(error);
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// There is something else where a file or a directory should be: a link, for example.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct InTheWay(String);
+
+fn in_the_way(path: &Path, what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, InTheWay(format!("{} {what}", path.display())))
+}
+
+/// Whether something could not be opened because it is not of the right kind. Every other error says nothing about that.
+pub(crate) fn is_in_the_way(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|error| error.is::<InTheWay>())
 }
 
 fn refused(path: &Path, why: &str) -> io::Error {

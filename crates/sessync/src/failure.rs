@@ -1,5 +1,5 @@
-//! The last failure of a hook. A hook prints nothing, so it is kept until an upload succeeds: `status` shows it, every
-//! command at a terminal begins with it, and a session begins with it when it is older than a day.
+//! The last failure of a hook. A hook prints nothing, so it is kept until an upload succeeds: `status` and `self-check`
+//! show it, the commands that use the state begin with it, and a session begins with it when it is older than a day.
 
 use std::io;
 use std::time::Duration;

@@ -5,9 +5,10 @@
 //! the variables that name credentials or addresses, because the settings of a hook can set variables too. They
 //! count only with `--auto`: without it, the variables are those of the user's own shell.
 //!
-//! The record is `trust.json` in the user's state directory. Variables decide where that is, so a checkout could try
-//! to bring a record along. Therefore the record names the inode of its directory, which nobody knows who packs
-//! files for others. A record that was copied from elsewhere is not believed.
+//! The record is `trust.json` in the user's state directory. Variables decide where that directory is, so a checkout
+//! could bring its own record and point the variables at it. The record therefore contains the inode number of the
+//! directory that it was written in. The author of a checkout cannot know that number. A record with another number
+//! was copied from elsewhere and is ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

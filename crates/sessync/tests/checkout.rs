@@ -56,7 +56,12 @@ fn nothing_is_written_or_truncated_through_links_that_a_checkout_brings_along() 
         for arguments in
             [&["upload"][..], &["status"], &["forget", "uuid-1"], &["export-state"], &["reset"], &["install-hook"]]
         {
-            let _ = home.run(arguments);
+            let output = home.run(arguments);
+            assert!(
+                output.status.success() || arguments != ["upload"],
+                "{link} must not keep anybody from uploading: {}",
+                text(&output)
+            );
         }
         assert_eq!(fs::read_to_string(&start_file).unwrap(), "# precious\n", "{link}");
         let names: Vec<_> = fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -78,6 +83,24 @@ fn a_checkout_whose_whole_directory_is_a_link_writes_nothing_where_it_leads() {
         let _ = home.run(arguments);
     }
     let names: Vec<_> = fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["config.json"]);
+}
+
+#[test]
+fn a_project_whose_claude_directory_is_a_link_is_uploaded_and_has_no_old_state() {
+    let server = Server::start(54);
+    let home = Home::new(&server);
+    home.write("a.jsonl", &lines(5));
+    let outside = tempfile::tempdir().unwrap();
+    let claude = home.project().join(".claude");
+    fs::rename(&claude, outside.path().join("claude")).unwrap();
+    symlink(outside.path().join("claude"), &claude).unwrap();
+    for arguments in [&["trust"][..], &["upload"], &["status"], &["verify"], &["forget", "uuid-1"], &["reset"]] {
+        home.ok(arguments);
+    }
+    assert_eq!(rows(&server), 5);
+    let names: Vec<_> =
+        fs::read_dir(outside.path().join("claude/sessync")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["config.json"]);
 }
 

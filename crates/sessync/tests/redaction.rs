@@ -190,6 +190,9 @@ const SHAPES: &[(&str, &str, usize)] = &[
     ("EZAK", "alnum", 54),
     ("SK", "hex", 32),
     ("SCW", "upper", 17),
+    ("phx_", "alnum", 43),
+    ("vercel_blob_rw_", "alnum", 47),
+    ("fio-u-", "word", 64),
 ];
 
 /// Names and how their values are given. `@` is the value.
@@ -308,6 +311,71 @@ const NAMED: &[(&str, &str, usize)] = &[
     ("admin_pass=\"@\"", "alnum", 12),
     ("Password1: x, password: @", "alnum", 12),
     ("PASSWORD=@\\nOTHER=1", "alnum", 12),
+    // The word that counts is not the last one.
+    ("SECRET_KEY_BASE: @", "hex", 64),
+    ("DB_PASSWORD_PROD=@", "alnum", 20),
+    ("password1=@", "alnum", 20),
+    ("API_TOKEN_1=@", "alnum", 20),
+    ("MY_API_KEYS=@", "alnum", 20),
+    ("\"SecretString\": \"@\"", "alnum", 20),
+    ("aws secretsmanager put-secret-value --secret-id x --secret-string @", "alnum", 20),
+    ("//artifactory.example.com/:_auth=@\nalways-auth=true", "base64", 24),
+    ("X-Amz-Signature=@&x=1", "hex", 64),
+    ("Passwort: @", "alnum", 12),
+    ("psk=\"@\"", "alnum", 20),
+    ("Server=x;Uid=u;Pwd=@;", "alnum", 16),
+    ("https://meet.example.com/j/8123?pwd=@", "alnum", 20),
+    // The value is on the next line.
+    ("{\n  \"password\":\n    \"@\"\n}", "alnum", 20),
+    ("db_password: |\n  @\nother: x", "alnum", 20),
+    ("db_password: >-\n  @\nother: x", "alnum", 20),
+    ("db_password = <<EOT\n@\nEOT", "alnum", 20),
+    ("Password:\n@\n", "alnum", 20),
+    // Tables and columns.
+    ("| DB_PASSWORD | @ |", "alnum", 12),
+    ("| DB_PASSWORD | `@` |", "alnum", 12),
+    ("\u{2502} DB_PASSWORD \u{2502} @ \u{2502}", "alnum", 12),
+    ("Key         Value\n---         -----\npassword    @\nusername    bob", "alnum", 20),
+    ("ENV DB_PASSWORD @", "alnum", 12),
+    // Pairs.
+    ("\"Name\": \"/prod/db/password\", \"Type\": \"SecureString\", \"Value\": \"@\"", "alnum", 20),
+    // Arguments and wrappers.
+    ("define('DB_PASSWORD', '@');", "alnum", 12),
+    ("define( 'AUTH_KEY',         '@#^x' );", "alnum", 30),
+    ("os.getenv(\"DB_PASSWORD\", \"@\")", "alnum", 12),
+    ("os.environ.setdefault(\"DB_PASSWORD\", \"@\")", "alnum", 12),
+    ("ENV.fetch('DB_PASSWORD', '@')", "alnum", 20),
+    ("Config { user: \"x\", password: Some(\"@\") }", "alnum", 20),
+    ("let password = SecretString::from(\"@\");", "alnum", 20),
+    // Command lines.
+    ("curl --user=admin:@ https://h", "alnum", 14),
+    ("curl --user admin:@ https://h", "alnum", 14),
+    ("curl -uadmin:@ https://h", "alnum", 14),
+    ("http -a bob:@ GET https://h", "alnum", 14),
+    ("redis-cli -h r -a @ ping", "alnum", 14),
+    ("ldapsearch -x -D cn=admin,dc=x -w @ -b dc=x", "alnum", 14),
+    ("smbclient //h/s -U bob%@", "alnum", 14),
+    ("sqlplus scott/@@db", "alnum", 14),
+    ("jdbc:oracle:thin:scott/@@//db:1521/x", "alnum", 14),
+    ("keytool -list -keystore k.jks -storepass @", "alnum", 14),
+    ("zip -P @ a.zip f", "alnum", 14),
+    ("ssh-keygen -t ed25519 -N '@' -f k", "alnum", 20),
+    ("gh secret set DB_PASSWORD --body @", "alnum", 20),
+    ("gh secret set DB_PASSWORD -b\"@\"", "alnum", 20),
+    ("aws ssm put-parameter --name /db/password --type SecureString --value @", "alnum", 20),
+    ("echo 'bob:@' | chpasswd", "alnum", 14),
+    ("echo @ | sudo -S apt update", "alnum", 14),
+    ("db.internal:5432:app:appuser:@\n", "alnum", 14),
+    ("az devops login <<< @", "lower", 52),
+    // Quotes that are escaped in other ways.
+    ("&quot;password&quot;:&quot;@&quot;", "alnum", 20),
+    ("%22password%22%3A%22@%22", "alnum", 20),
+    ("\\u0022password\\u0022:\\u0022@\\u0022", "alnum", 20),
+    // Prose.
+    ("the password is @", "alnum", 12),
+    ("use token @ please", "alnum", 20),
+    ("Here's my API key: @", "alnum", 20),
+    ("\u{1b}[32mDB_PASSWORD\u{1b}[0m=\u{1b}[33m@\u{1b}[0m", "alnum", 20),
 ];
 
 fn truths() -> Vec<Case> {
@@ -344,6 +412,12 @@ fn structures() -> Vec<Case> {
         use base64::Engine as _;
         base64::engine::general_purpose::STANDARD.encode(format!("export DB_PASSWORD={}\n", s(10, 12)))
     };
+    let wrapped: Vec<String> = {
+        use base64::Engine as _;
+        let key = format!("{}\n{a}\n{b}\n{c}\n{}\n", head("EC "), tail("EC "));
+        let text = base64::engine::general_purpose::STANDARD.encode(key).into_bytes();
+        text.chunks(76).map(|line| String::from_utf8_lossy(line).into_owned()).collect()
+    };
     let web = format!("eyJ{}.eyJ{}.{}", s(11, 30), s(12, 60), fake(13, "word", 43));
     vec![
         of_json(
@@ -372,6 +446,17 @@ fn structures() -> Vec<Case> {
             &[&s(27, 24)],
         ),
         of_json("a short password", json!({"password": "hunter2"}), &["hunter2"]),
+        case("a weak password of a service", "POSTGRES_PASSWORD: letmein", &["letmein"]),
+        case("a weak password", "user: x\npassword: letmein\nport: 1", &["letmein"]),
+        case("a weak password of an option", "tool --password letmein --verbose", &["letmein"]),
+        case("a weak password of a connection", "host=db password=letmein dbname=x", &["letmein"]),
+        case("a number", "password: 4921", &["4921"]),
+        case("words", "password: \"correct horse battery staple\"", &["correct horse", "staple"]),
+        case("words of an option", "tool --password 'correct horse battery staple'", &["correct horse"]),
+        of_json("words in JSON", json!({"password": "correct horse battery staple"}), &["horse"]),
+        case("a space and symbols", "DB_PASSWORD='p#ss w$rd'", &["p#ss"]),
+        case("four times four letters", "app password: abcd efgh ijkm nopq", &["abcd efgh"]),
+        case("a mnemonic", "MNEMONIC=\"access absent abstract accident about absorb\"", &["abstract"]),
         of_json("letters only", json!({"password": "hunterhunter"}), &["hunterhunter"]),
         of_json("a number", json!({"password": 48151623}), &["48151623"]),
         of_json("with quotes in it", json!({"password": "a\"b\\c'd9"}), &["b\\\\c'd9"]),
@@ -397,6 +482,25 @@ fn structures() -> Vec<Case> {
             json!([{"ParameterKey": "DbPassword", "ParameterValue": "tulip-8-field"}]),
             &["tulip-8-field"],
         ),
+        of_json("a value before its name", json!([{"value": s(110, 20), "name": "API_SECRET"}]), &[&s(110, 20)]),
+        of_json(
+            "a value before its name, in a string",
+            json!({"stdout": json!([{"value": s(111, 20), "tags": {"a": "b"}, "name": "API_SECRET"}]).to_string()}),
+            &[&s(111, 20)],
+        ),
+        of_json(
+            "a parameter with its path",
+            json!({"stdout": serde_json::to_string_pretty(&json!({"Parameter": {"Name": "/prod/db/password", "Type": "SecureString", "Value": s(112, 20)}})).unwrap()}),
+            &[&s(112, 20)],
+        ),
+        of_json("a list of passwords", json!({"passwords": ["a", s(113, 20)]}), &[&s(113, 20)]),
+        of_json("an object of secrets", json!({"secrets": {"db": s(114, 20)}}), &[&s(114, 20)]),
+        of_json(
+            "a password of MySQL in a list",
+            json!({"args": ["mysql", "-uroot", format!("-p{}", s(115, 20))]}),
+            &[&s(115, 20)],
+        ),
+        of_json("nested eight times", deep(json!({"secrets": {"db": s(116, 20)}}), 8), &[&s(116, 20)]),
         of_json("arguments", json!({"args": ["login", "--password", "tulip7", "--verbose"]}), &["tulip7"]),
         of_json("docker's config", json!({"auths": {"registry.example.com": {"auth": basic}}}), &[&basic]),
         of_json(
@@ -427,6 +531,22 @@ fn structures() -> Vec<Case> {
             &[&a, &b],
         ),
         of_json("a private key over a list, cut off", json!({"lines": [head("RSA "), a, b]}), &[&a, &b]),
+        case("a private key without its beginning", &format!("{a}\n{b}\n{c}\n{}", tail("")), &[&a, &b, &c]),
+        case(
+            "the end of a numbered private key",
+            &format!("   8\u{2192}{a}\n   9\u{2192}{b}\n  10\u{2192}{}", tail("EC ")),
+            &[&a, &b],
+        ),
+        case("the end of a private key in a variable", &format!("{a}\\n{b}\\n{}\\n\"", tail("RSA ")), &[&a, &b]),
+        case(
+            "a key of PuTTY",
+            &format!(
+                "Public-Lines: 1\nAAAAB3NzaC1yc2E\nPrivate-Lines: 3\n{a}\n{b}\n{c}\nPrivate-MAC: {}",
+                fake(90, "hex", 64)
+            ),
+            &[&a, &b, &c],
+        ),
+        case("a private key in base64 of 76 columns", &wrapped.join("\n"), &[&wrapped[0], &wrapped[1], &wrapped[2]]),
         of_json("a private key over members", json!({"1": head("RSA "), "2": a, "3": b, "4": tail("RSA ")}), &[&a, &b]),
         of_json(
             "a service account",
@@ -470,6 +590,11 @@ fn structures() -> Vec<Case> {
     ]
 }
 
+/// JSON in this many strings of JSON.
+fn deep(value: Value, times: usize) -> Value {
+    (0..times).fold(value, |value, _| json!({ "inner": value.to_string() }))
+}
+
 fn shapes_without_prefix() -> Vec<Case> {
     let s = |seed: u64, length: usize| fake(seed, "alnum", length);
     let slack = format!("T0{}/B0{}/{}", fake(40, "upper", 8), fake(41, "upper", 8), s(42, 24));
@@ -478,6 +603,10 @@ fn shapes_without_prefix() -> Vec<Case> {
     let azure = format!("{}8Q~{}", s(46, 3), s(47, 34));
     let bot = format!("M{}.G{}.{}", s(48, 25), s(49, 5), fake(50, "word", 38));
     let aws = fake(51, "base64", 40);
+    let one_password = {
+        let part = |seed: u64, length: usize| fake(seed, "upper", length);
+        format!("A3-{}-{}-{}-{}-{}", part(100, 6), part(101, 6), part(102, 5), part(103, 5), part(104, 5))
+    };
     vec![
         case("a Slack webhook", &format!("https://hooks.slack.com/services/{slack}"), &[&slack]),
         case("a Slack workflow", &format!("post to https://hooks.slack.com/workflows/{slack} please"), &[&slack]),
@@ -493,6 +622,11 @@ fn shapes_without_prefix() -> Vec<Case> {
         case("an AWS secret alone", &format!("keys\n{aws}\n"), &[&aws]),
         case("an AWS secret after its name", &format!("aws configure set aws_secret_access_key {aws}"), &[&aws]),
         case("random letters and digits", &format!("use {} for it", s(53, 40)), &[&s(53, 40)]),
+        case("a bcrypt hash", &format!("hash $2b$12${}", s(91, 53)), &[&s(91, 53)]),
+        case("a line of shadow", &format!("root:$6${}${}:19000:0:99999:7:::", s(92, 8), s(93, 86)), &[&s(93, 86)]),
+        case("a line of htpasswd", &format!("bob:$apr1${}${}", s(94, 8), s(95, 22)), &[&s(95, 22)]),
+        case("a key of 1Password", &format!("1P {one_password}"), &[&one_password]),
+        case("Firebase", &format!("AAAA{}:{}", s(98, 7), s(99, 134)), &[&s(99, 134)]),
         case("SendGrid", &format!("SG.{}.{}", fake(54, "word", 22), fake(55, "word", 43)), &[&fake(55, "word", 43)]),
         case("Airtable", &format!("pat{}.{}", s(56, 14), fake(57, "hex", 64)), &[&fake(57, "hex", 64)]),
         case(
@@ -679,6 +813,34 @@ const INNOCENT: &[&str] = &[
     "pass: 12, fail: 0",
     "pass=5 fail=1",
     "tests pass: all",
+    "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE\n-----END PUBLIC KEY-----",
+    "password:\n  type: string",
+    "Password:\nSorry, try again.",
+    "password: incorrect",
+    "password    required",
+    "password\n--------\nNo result",
+    "| key | default | meaning |\n|---|---|---|\n| `token` | none | what is sent |",
+    "| password | required | the password of the user |",
+    "the --password option is deprecated",
+    "--password prompt",
+    "os.getenv(\"DB_PASSWORD\", \"\")",
+    "getenv('API_KEY', None)",
+    "t(\"password\", \"Password\")",
+    "password: Some(password)",
+    "password: Some(\"password\".into())",
+    "max_tokens_default: 4096",
+    "database: production",
+    "PWD=/srv/app-4f2a9c/Build7",
+    "src/main.rs:5432:12:error:mismatched",
+    "12:34:56:78:90",
+    "cat a | sudo -S tee b",
+    "ls -a src; git push -u origin main",
+    "&quot;password&quot; is a word",
+    "https://example.com/?q=%22password%22%3A%22%22",
+    "the password is case-sensitive",
+    "the token is expired",
+    "API key: where is it stored?",
+    "password: \"Enter the new one twice please\"",
 ];
 
 fn innocents() -> Vec<Case> {
@@ -702,11 +864,29 @@ fn innocents() -> Vec<Case> {
         json!({"properties": {"password": {"type": "string"}, "api_key": {"type": "string"}}}),
         &[],
     ));
+    cases.push(of_json(
+        "names of secrets",
+        json!({"secrets": [{"name": "db-password-1", "id": "a1b2c3d4"}], "passwords": ["required", "the old one"]}),
+        &[],
+    ));
+    cases.push(of_json("a program without a password", json!({"args": ["mysql", "-p", "-h", "db-1"]}), &[]));
+    cases.push(of_json("a pair of other things", json!({"value": "a1b2c3d4e5", "tags": {"name": "API_SECRET"}}), &[]));
     cases.push(of_json("labels", json!({"password": "Enter your password", "token": "Token"}), &[]));
     cases.push(of_json("a reference", json!({"password": "${DB_PASSWORD}", "api_key": "<api key>"}), &[]));
     cases.push(of_json(
         "a key of a map",
         json!({"key": "user-settings-page-2", "cache_key": fake(82, "hex", 40)}),
+        &[],
+    ));
+    cases.push(case("the key of a cache", &format!("key: linux-cargo-{}", fake(85, "hex", 64)), &[]));
+    cases.push(case("an address of Sentry", &format!("https://{}@o1.ingest.sentry.io/12", fake(86, "hex", 32)), &[]));
+    cases.push(case(
+        "a public key",
+        &format!(
+            "-----BEGIN PUBLIC KEY-----\n{}\n{}\n-----END PUBLIC KEY-----",
+            fake(87, "base64", 64),
+            fake(88, "base64", 40)
+        ),
         &[],
     ));
     cases.push(of_json(

@@ -41,6 +41,24 @@ fn machines_with_the_same_lines_upload_each_once_with_one_record_per_batch() {
 }
 
 #[test]
+fn a_row_that_did_not_fit_is_not_sent_if_another_machine_has_sent_it_meanwhile() {
+    runtime().block_on(async {
+        let dynamo = dynamo();
+        let mut world = World::new(3);
+        Writer::new(3).files(&world.logs(), 60);
+        world.standin.set_faults(Faults { forgetful: true, ..Faults::default() });
+        // The other machine has sent in one batch what this one sends in many.
+        for batch_rows in [1000, 7] {
+            world.batch_rows = batch_rows;
+            let shared = Shared::new(dynamo.client(), TABLE, DESTINATION);
+            let (_, result) = world.run_shared(&Outside::new(), 3, Some(&shared), &MemoryDisk::new()).await;
+            result.unwrap();
+            world.assert_each_line_once(&format!("batches of {batch_rows} rows"));
+        }
+    });
+}
+
+#[test]
 fn machines_that_take_turns_add_what_the_others_lack() {
     runtime().block_on(async {
         let dynamo = dynamo();

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::print;
-use crate::dir::{Dir, Location, Readers};
+use crate::dir::{Dir, Location, Readers, keep_state_out_of_git};
 use crate::redact::quoted;
 use crate::settings::Process;
 
@@ -27,14 +27,16 @@ const END: &str = "SessionEnd";
 const START: &str = "SessionStart";
 /// How long Claude Code lets it run. That is longer than `--auto` takes.
 const TIMEOUT_SECONDS: u32 = 60;
-/// The `.gitignore` beside the config: except for the config, everything there belongs to this machine only.
-const IGNORED: &str = "*\n!.gitignore\n!config.json\n";
 
 /// Why the hook could not be installed or removed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error("{} is not understood and was not changed: {reason}; correct it and try again", path.display())]
     NotUnderstood { path: PathBuf, reason: String },
+    #[error(
+        "the command {0:?} has no `sessync` or no `--auto`, so it could not be recognised and removed later; name one with both, for example `sessync upload --auto`"
+    )]
+    NotOurs(String),
     #[error("cannot read or write {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
@@ -56,6 +58,9 @@ pub(super) fn run_install(
     out: &mut dyn Write,
 ) -> Result<u8, super::Error> {
     let command = command.map_or_else(|| in_project(process, "upload --auto"), str::to_owned);
+    if !runs_sessync(&command) {
+        return Err(Error::NotOurs(command).into());
+    }
     let changed = install(&process.directory, &command, &in_project(process, "notice --auto"))?;
     print_changed(
         &changed,
@@ -272,10 +277,13 @@ fn is_ours(entry: &RawValue) -> bool {
         #[serde(default)]
         command: String,
     }
-    serde_json::from_str::<Entry>(entry.get()).is_ok_and(|entry| {
-        !entry.hooks.is_empty()
-            && entry.hooks.iter().all(|hook| hook.command.contains("sessync") && hook.command.contains("--auto"))
-    })
+    serde_json::from_str::<Entry>(entry.get())
+        .is_ok_and(|entry| !entry.hooks.is_empty() && entry.hooks.iter().all(|hook| runs_sessync(&hook.command)))
+}
+
+/// Whether a hook with this command is recognised as sessync's.
+fn runs_sessync(command: &str) -> bool {
+    command.contains("sessync") && command.contains("--auto")
 }
 
 fn raw(value: &impl Serialize) -> Result<Box<RawValue>, serde_json::Error> {
@@ -302,17 +310,9 @@ fn pretty(settings: &Object) -> Result<String, serde_json::Error> {
 
 /// Keeps everything beside the config out of git. Adds what is missing to a `.gitignore` that is there already.
 fn ignore_state(project: &Path) -> Result<(), Error> {
-    const NAME: &str = ".gitignore";
     let place = Location::plain(project).join(".claude").join("sessync");
-    let io_error = |source| Error::Io { path: place.path().join(NAME), source };
-    let dir = place.create().map_err(io_error)?;
-    let old = dir.read(NAME, MAX_SETTINGS_BYTES).map_err(io_error)?.unwrap_or_default();
-    let old = String::from_utf8_lossy(&old);
-    if old.lines().any(|line| line.trim() == "*") {
-        return Ok(());
-    }
-    let gap = if old.is_empty() || old.ends_with('\n') { "" } else { "\n" };
-    dir.replace(NAME, Readers::Usual, &mut |to| write!(to, "{old}{gap}{IGNORED}")).map_err(io_error)
+    let io_error = |source| Error::Io { path: place.path(), source };
+    keep_state_out_of_git(&place.create().map_err(io_error)?).map_err(io_error)
 }
 
 #[cfg(test)]

@@ -35,6 +35,8 @@ use crate::outside::transport::{Network, Target};
 use crate::settings::{self, Call, Process, Project};
 use crate::source;
 use crate::trust::Untrusted;
+use print::Plain;
+pub(crate) use print::plain;
 
 /// How long a run with `--auto` may upload.
 const AUTO_TIME: Duration = Duration::from_secs(25);
@@ -43,7 +45,7 @@ const AUTO_END: Duration = Duration::from_secs(28);
 /// How long a command waits for another run to finish.
 const LOCK_WAIT: Duration = Duration::from_secs(30);
 
-/// Uploads Claude Code's session logs to BigQuery: every line exactly once.
+/// Uploads the session logs of Claude Code and of the Codex CLI to BigQuery: every line exactly once.
 #[derive(Debug, Parser)]
 #[command(name = "sessync", version, about, after_help = CONFIG_HELP.as_str())]
 struct Cli {
@@ -58,7 +60,7 @@ struct Cli {
     /// Use the logs of all projects, not only those of the current directory
     #[arg(long, global = true)]
     all_projects: bool,
-    /// For hooks: print nothing, use only what `sessync trust` has allowed, upload for at most 25 seconds, end within 28, always exit with 0
+    /// For hooks: print nothing (in a checkout that is not trusted, one line), use only what `sessync trust` has allowed, upload for at most 25 seconds, end within 28, always exit with 0
     #[arg(long, global = true)]
     auto: bool,
     /// Print JSON
@@ -109,7 +111,7 @@ enum Command {
         #[arg(long)]
         create: bool,
     },
-    /// Show tokens and costs per day, project and model, from the files of this machine (needs no config)
+    /// Show tokens and costs of Claude Code and Codex per day, project and model, from the files of this machine (needs no config)
     Report {
         /// Write a page with charts to this file
         #[arg(long, value_name = "PATH")]
@@ -125,9 +127,9 @@ enum Command {
     SelfCheck,
     /// For the SessionStart hook: say if uploads have failed for a day, or the project is not trusted
     Notice,
-    /// Upload at the end of every session of this project
+    /// Upload at the end of every session of Claude Code in this project (this sends the sessions of Codex too)
     InstallHook {
-        /// The command that the hook runs
+        /// The command that the hook runs; it must contain `sessync` and `--auto`
         #[arg(long)]
         command: Option<String>,
     },
@@ -215,7 +217,7 @@ pub fn main() -> ExitCode {
         }
     };
     if !cli.auto {
-        return ExitCode::from(run(&cli, &mut io::stdout().lock(), &mut io::stderr()));
+        return ExitCode::from(run(&cli, &mut Plain(io::stdout().lock()), &mut Plain(io::stderr())));
     }
     std::thread::spawn(|| {
         std::thread::sleep(AUTO_END);
@@ -246,7 +248,7 @@ fn run_hook(cli: &Cli) {
     let result = dispatch(cli, &mut io::sink(), &mut io::sink());
     // Nothing more can be done about a failure that cannot be kept.
     let _ = match &result {
-        Err(Error::Untrusted(untrusted)) => writeln!(io::stderr(), "sessync: {untrusted}"),
+        Err(Error::Untrusted(untrusted)) => writeln!(Plain(io::stderr()), "sessync: {untrusted}"),
         // No project of sessync's, or another run that does the work.
         Err(Error::Settings(settings::Error::Missing(_)) | Error::Lock(lock::Error::Held(_))) => Ok(()),
         Ok(code) => match (RUNNING.get(), code) {

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use serde_json::json;
 
+use super::print::count;
 use super::{Error, LOCK_WAIT, Session};
 use crate::clock::Clock as _;
 use crate::journal::disk::Directory;
@@ -19,7 +20,11 @@ pub(super) async fn run(session: &Session, rebuild: bool, out: &mut dyn Write) -
         let rows = journal.state().totals.uploaded;
         match session.json {
             true => writeln!(out, "{}", json!({"reset": true, "rows": rows}))?,
-            false => writeln!(out, "Rebuilt the state: the {rows} rows that BigQuery has count as uploaded.")?,
+            false => writeln!(
+                out,
+                "Rebuilt the state from BigQuery: it has {}, which count as uploaded.",
+                count(rows, "row")
+            )?,
         }
         return Ok(0);
     }
@@ -42,7 +47,11 @@ pub(super) async fn run(session: &Session, rebuild: bool, out: &mut dyn Write) -
     Journal::fresh(Directory::new(state), empty, Seen::default()).compact()?;
     match (session.json, kept) {
         (true, kept) => writeln!(out, "{}", json!({"reset": true, "kept": kept}))?,
-        (false, None) => writeln!(out, "There was no state.")?,
+        (false, None) => writeln!(
+            out,
+            "There was no state. The next upload sends everything. Rows that BigQuery already has will be there twice.\n\
+             To count them as uploaded instead, run `sessync reset --rebuild`."
+        )?,
         (false, Some(kept)) => writeln!(
             out,
             "The next upload sends everything again. Rows that BigQuery already has will be there twice.\n\

@@ -63,19 +63,16 @@ async fn findings(session: &Session, process: &Process) -> Vec<Finding> {
     } else {
         let table = &project.config.table;
         let places = [("table", table.clone()), ("view", schema::view(table)), ("usage view", schema::usage(table))];
-        let mut signed_in = None;
+        let (mut signed_in, mut is_answered) = (None, false);
         for (what, place) in places {
             let asked = session.bigquery.is_there(&place, session.clock.now(), QUESTION).await;
             let is_refused = |error: &bigquery::Error| {
-                matches!(
-                    error,
-                    bigquery::Error::Unauthorized(_)
-                        | bigquery::Error::Credentials(_)
-                        | bigquery::Error::NotSent(_)
-                        | bigquery::Error::Lost(_)
-                        | bigquery::Error::Answer(_)
-                )
+                matches!(error, bigquery::Error::Unauthorized(_) | bigquery::Error::Credentials(_))
             };
+            is_answered |= !matches!(
+                asked,
+                Err(bigquery::Error::NotSent(_) | bigquery::Error::Lost(_) | bigquery::Error::Answer(_))
+            );
             signed_in =
                 signed_in.or_else(|| asked.as_ref().err().filter(|error| is_refused(error)).map(ToString::to_string));
             match asked {
@@ -87,7 +84,8 @@ async fn findings(session: &Session, process: &Process) -> Vec<Finding> {
             }
         }
         match signed_in {
-            None => add("credentials", true, "BigQuery accepts them".to_owned()),
+            None if is_answered => add("credentials", true, "BigQuery accepts them".to_owned()),
+            None => add("credentials", true, "not checked, because BigQuery did not answer".to_owned()),
             Some(error) => add("credentials", false, error),
         }
     }

@@ -115,7 +115,9 @@ fn print(summary: &Summary, found: &Discovery, dry_run: bool, as_json: bool, out
     if found.logs.is_empty() {
         return no_logs(found, out);
     }
-    if dry_run {
+    if dry_run && summary.lines == 0 {
+        writeln!(out, "Would upload nothing: there is nothing new in {}.", count(summary.files as u64, "file"))?;
+    } else if dry_run {
         writeln!(
             out,
             "Would upload {} of {} in {}.",
@@ -123,13 +125,6 @@ fn print(summary: &Summary, found: &Discovery, dry_run: bool, as_json: bool, out
             count(summary.lines, "line"),
             count(summary.files_read as u64, "file")
         )?;
-        if summary.uncertain > 0 {
-            writeln!(
-                out,
-                "An earlier run was interrupted: BigQuery would first be asked about {}.",
-                count(summary.uncertain, "row")
-            )?;
-        }
     } else if summary.lines == 0 && summary.recovered == 0 {
         writeln!(out, "Nothing to do: everything in {} is uploaded.", count(summary.files as u64, "file"))?;
     } else {
@@ -141,9 +136,16 @@ fn print(summary: &Summary, found: &Discovery, dry_run: bool, as_json: bool, out
             count(summary.files_read as u64, "file")
         )?;
     }
+    if dry_run && summary.uncertain > 0 {
+        writeln!(
+            out,
+            "An earlier run was interrupted: BigQuery would first be asked about {}.",
+            count(summary.uncertain, "row")
+        )?;
+    }
     let notes = [
         (summary.recovered, "row", "of an interrupted run found in BigQuery"),
-        (summary.duplicates, "line", "already uploaded"),
+        (summary.duplicates, "line", "equal to one that is uploaded"),
         (summary.other_content, "line", "with the uuid of another line and other content, uploaded too"),
         (summary.foreign, "file", "of another project with the same directory name left out"),
     ];

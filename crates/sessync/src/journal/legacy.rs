@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::record::Totals;
 use super::seen::Seen;
 use crate::clock::Time;
-use crate::dir::{Location, Readers};
+use crate::dir::{Location, Readers, is_in_the_way, keep_state_out_of_git};
 use crate::settings::Project;
 use crate::trust::hex_digest;
 
@@ -120,7 +120,11 @@ pub(crate) fn adopt(state: &UploadState, seen: &mut Seen, day: u16) -> Totals {
 /// Writes the file beside the config, and marks it as this destination's so that no other imports it.
 pub(crate) fn export(project: &Project, state: &UploadState) -> Result<PathBuf, Error> {
     let path = project.beside_config.path().join(FILE);
-    write(&project.beside_config, FILE, state).map_err(|source| Error::Unwritable { path: path.clone(), source })?;
+    let unwritable = |source| Error::Unwritable { path: path.clone(), source };
+    if let Some(dir) = project.beside_config.open().map_err(unwritable)? {
+        keep_state_out_of_git(&dir).map_err(unwritable)?;
+    }
+    write(&project.beside_config, FILE, state).map_err(unwritable)?;
     mark(project, &project.destination)?;
     Ok(path)
 }
@@ -150,7 +154,7 @@ fn write(to: &Location, name: &str, state: &UploadState) -> io::Result<()> {
 }
 
 fn content(project: &Project) -> Result<Option<Vec<u8>>, Error> {
-    let read = project.beside_config.open().and_then(|dir| match dir {
+    let read = project.beside_config.open_unless_in_the_way().and_then(|dir| match dir {
         Some(dir) => dir.read(FILE, MAX_BYTES),
         None => Ok(None),
     });
@@ -168,10 +172,12 @@ fn unreadable(project: &Project, error: &dyn std::fmt::Display) -> Error {
 /// What is remembered of the import. Earlier versions kept it beside the file, without the digest.
 fn marker(project: &Project) -> Result<Option<Marker>, Error> {
     for (place, is_old) in [(&project.home, false), (&project.beside_config, true)] {
-        let read = place.open().and_then(|dir| match dir {
+        let open = if is_old { place.open_unless_in_the_way() } else { place.open() };
+        let read = open.and_then(|dir| match dir {
             Some(dir) => dir.read(MARKER, MAX_MARKER_BYTES),
             None => Ok(None),
         });
+        let read = read.or_else(|error| if is_old && is_in_the_way(&error) { Ok(None) } else { Err(error) });
         let text =
             read.map_err(|error| Error::Unreadable { path: place.path().join(MARKER), reason: error.to_string() })?;
         if let Some(text) = text {

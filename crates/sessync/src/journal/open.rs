@@ -3,6 +3,7 @@
 //! A new journal takes over an `upload-state.json` of an earlier version. A damaged journal is set aside with the
 //! reason and rebuilt from what BigQuery has. If BigQuery cannot be asked, nothing is uploaded.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
 
@@ -10,11 +11,12 @@ use super::disk::Directory;
 use super::seen::Seen;
 use super::state::State;
 use super::{Journal, legacy, moved};
-use crate::clock::Clock;
+use crate::clock::{Clock, Time};
 use crate::outside::bigquery::{self, BigQuery, QUESTION};
 use crate::outside::transport::Transport;
 use crate::settings::Project;
-use crate::source::line::MAX_UNKNOWN;
+use crate::source;
+use crate::source::line::{MAX_UNKNOWN, uuid_half};
 
 /// How many lines of one developer and project a journal is rebuilt from at most: their keys are kept in memory.
 pub(crate) const MAX_ROWS: u64 = 5_000_000;
@@ -28,6 +30,8 @@ pub(crate) enum Error {
     Legacy(#[from] legacy::Error),
     #[error("the state has to be built from BigQuery ({reason}), but it cannot be asked which rows it has: {source}")]
     Rebuild { reason: String, source: bigquery::Error },
+    #[error(transparent)]
+    Logs(#[from] source::Error),
     #[error("cannot rename {}: {source}; make its directory writable, or move it away", path.display())]
     Rename { path: PathBuf, source: io::Error },
     #[error("the state cannot be moved from {} to {}: {source}; correct that, or remove the old state (`sessync reset --rebuild` then rebuilds it)", from.display(), to.display())]
@@ -60,10 +64,9 @@ pub(crate) async fn for_writing<T: Transport, C: Clock>(
                 // A project that was moved or cloned again has no journal, but BigQuery may have its lines.
                 let (state, seen) = ask(project, "there is none for this path", bigquery, clock).await?;
                 if state.totals.uploaded > 0 {
-                    notes.push(format!(
-                        "BigQuery has {} rows of this project; they count as uploaded",
-                        state.totals.uploaded
-                    ));
+                    let rows = state.totals.uploaded;
+                    let rows = if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") };
+                    notes.push(format!("BigQuery has {rows} of this project; what it has counts as uploaded"));
                 }
                 let mut journal = Journal::fresh(Directory::new(project.state()), state, seen);
                 journal.compact()?;
@@ -118,7 +121,10 @@ pub(crate) async fn rebuild<T: Transport, C: Clock>(
     Ok(journal)
 }
 
-/// What BigQuery has of this developer and project. Its rows are read page by page; a key of each is kept.
+/// What BigQuery has of this developer and project, and what it has of the lines in the local files. A project can
+/// have had another name, because the name is that of its directory unless the config says otherwise. So the rows
+/// of the developer's other projects are read too, from the time of the oldest local line, and only those of local
+/// lines are kept. Rows are read page by page; a key of each is kept.
 async fn ask<T: Transport, C: Clock>(
     project: &Project,
     reason: &str,
@@ -129,6 +135,14 @@ async fn ask<T: Transport, C: Clock>(
     let mut state = State::new(&project.destination);
     state.calendar = state.calendar.advance(now.day());
     let mut seen = Seen::default();
+    let mut local = HashSet::new();
+    let mut oldest: Option<Time> = None;
+    source::each_line(&project.roots, &project.scope, &mut |_, _, _, line| {
+        local.insert(uuid_half(&line.uuid));
+        if let Some(time) = Time::parse(&line.timestamp) {
+            oldest = Some(oldest.map_or(time, |oldest| oldest.min(time)));
+        }
+    })?;
     let mut add = |uuid: &str, count: u64| {
         state.totals.uploaded += count;
         for _ in 0..count.min(MAX_UNKNOWN) {
@@ -140,10 +154,16 @@ async fn ask<T: Transport, C: Clock>(
         }
     };
     let (developer, name) = (&project.config.developer_id, &project.config.project_name);
-    bigquery
-        .rows_of_project(developer, name, now, QUESTION, &mut add)
-        .await
-        .map_err(|source| Error::Rebuild { reason: reason.to_owned(), source })?;
+    let failed = |source| Error::Rebuild { reason: reason.to_owned(), source };
+    bigquery.rows_of_project(developer, name, now, QUESTION, &mut add).await.map_err(failed)?;
+    if let Some(oldest) = oldest {
+        let mut add_local =
+            |uuid: &str, count: u64| if local.contains(&uuid_half(uuid)) { add(uuid, count) } else { Ok(()) };
+        // One second more: BigQuery keeps microseconds.
+        let since = Time(oldest.0 - 1000);
+        let asked = bigquery.rows_of_other_projects(developer, name, since, now, QUESTION, &mut add_local);
+        asked.await.map_err(failed)?;
+    }
     Ok((state, seen))
 }
 

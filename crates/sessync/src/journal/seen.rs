@@ -143,10 +143,10 @@ impl Seen {
         known
     }
 
-    /// How many contents of a uuid are known.
-    pub fn contents(&self, uuid: u64) -> u64 {
+    /// How many contents of a uuid were read. Those that are only counted are not among them.
+    pub(crate) fn known_contents(&self, uuid: u64) -> u64 {
         let mut contents = 0;
-        self.of_uuid(uuid, |_| contents += 1);
+        self.of_uuid(uuid, |key| contents += u64::from(!key.is_unknown()));
         contents
     }
 

@@ -63,6 +63,15 @@ mod sql {
         )
     }
 
+    /// Which rows of a developer in other projects does it have?
+    pub(super) fn rows_of_other_projects(table: &Table) -> String {
+        format!(
+            "SELECT uuid, COUNT(*) AS n FROM {} WHERE timestamp >= TIMESTAMP_MILLIS(@since) \
+             AND developer_id = @developer AND IFNULL(project_name, '') != @other_than GROUP BY uuid",
+            table.sql()
+        )
+    }
+
     /// Is it there?
     pub(super) fn nothing(table: &Table) -> String {
         format!("SELECT 1 FROM {} LIMIT 0", table.sql())
@@ -300,6 +309,22 @@ impl<T: Transport> BigQuery<T> {
     ) -> Result<(), Error> {
         let parameters = json!([int64("since", 0), string("developer", developer), string("project", project)]);
         self.each_row(sql::rows_of_project(&self.table), parameters, now, timeout, each).await
+    }
+
+    /// Calls `each` with the uuids of one developer's rows since a time in all projects but one, and how many rows each
+    /// has.
+    pub(crate) async fn rows_of_other_projects(
+        &self,
+        developer: &str,
+        project: &str,
+        since: Time,
+        now: Time,
+        timeout: Duration,
+        each: &mut (dyn FnMut(&str, u64) -> Result<(), Error> + Send),
+    ) -> Result<(), Error> {
+        let parameters =
+            json!([int64("since", since.0), string("developer", developer), string("other_than", project)]);
+        self.each_row(sql::rows_of_other_projects(&self.table), parameters, now, timeout, each).await
     }
 
     /// Whether a table or a view is there and may be read. The answer is in the result: nothing is read.

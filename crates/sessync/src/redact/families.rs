@@ -17,6 +17,8 @@ pub(super) enum Body {
     Dotted,
     /// letters, digits, `+`, `/`, `=`, `_` and `-`
     Base64,
+    /// what `crypt` makes: letters, digits, `.`, `/`, `$`, `=`, `,` and `+`, with at least one `$`
+    Crypt,
 }
 
 impl Body {
@@ -28,6 +30,9 @@ impl Body {
             Body::Word => byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'),
             Body::Dotted => byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'),
             Body::Base64 => byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'_' | b'-'),
+            Body::Crypt => {
+                byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'/' | b'$' | b'=' | b',' | b'+' | b'-')
+            }
         }
     }
 }
@@ -59,7 +64,7 @@ const fn random(kind: &'static str, prefix: &'static str, body: Body, least: usi
     Family { kind, prefix, body, least, most: ANY, ordinary: true }
 }
 
-use Body::{Alnum, Base64, Dotted, Hex, Upper, Word};
+use Body::{Alnum, Base64, Crypt, Dotted, Hex, Upper, Word};
 
 /// The families. A longer prefix stands before a shorter one that it begins with.
 pub(super) const FAMILIES: &[Family] = &[
@@ -80,6 +85,7 @@ pub(super) const FAMILIES: &[Family] = &[
     from("digitalocean-token", "doo_v1_", Hex, 40),
     from("digitalocean-token", "dor_v1_", Hex, 40),
     from("heroku-key", "HRKU-", Word, 30),
+    from("vercel-token", "vercel_blob_rw_", Word, 30),
     from("fly-token", "fo1_", Word, 30),
     from("fly-token", "fm1_", Base64, 40),
     from("fly-token", "fm2_", Base64, 40),
@@ -105,6 +111,16 @@ pub(super) const FAMILIES: &[Family] = &[
     exact("vault-token", "s.", Alnum, 24),
     from("one-password-token", "ops_eyJ", Base64, 40),
     from("age-key", "AGE-SECRET-KEY-1", Upper, 50),
+    exact("one-password-key", "A3-", Word, 31),
+    from("password-hash", "2a$", Crypt, 50),
+    from("password-hash", "2b$", Crypt, 50),
+    from("password-hash", "2y$", Crypt, 50),
+    from("password-hash", "apr1$", Crypt, 25),
+    from("password-hash", "argon2id$", Crypt, 40),
+    from("password-hash", "argon2i$", Crypt, 40),
+    from("password-hash", "6$", Crypt, 60),
+    from("password-hash", "5$", Crypt, 45),
+    from("password-hash", "1$", Crypt, 27),
     // Code hosts, registries, builds
     from("github-token", "github_pat_", Word, 22),
     from("github-token", "ghp_", Alnum, 36),
@@ -187,6 +203,8 @@ pub(super) const FAMILIES: &[Family] = &[
     from("sentry-token", "sntryu_", Hex, 40),
     from("dynatrace-token", "dt0c01.", Dotted, 60),
     from("prefect-key", "pnu_", Alnum, 36),
+    from("posthog-key", "phx_", Alnum, 40),
+    from("frame-io-token", "fio-u-", Word, 60),
     from("readme-key", "rdme_", Alnum, 60),
     from("launchdarkly-key", "sdk-", Hex, 36),
     // Money and shops

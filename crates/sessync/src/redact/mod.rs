@@ -5,6 +5,7 @@
 //! string says of the next counts as well: names and values in lists, options and their values, and a private key
 //! whose lines are the elements of a list. `tests/redaction.rs` has the cases, true and false.
 
+mod commands;
 mod families;
 mod names;
 mod scan;
@@ -13,11 +14,18 @@ mod value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use serde::de::IgnoredAny;
+
 use regex::Regex;
 
-use names::{Meaning, is_password, is_secret_name, meaning};
+use names::{Meaning, is_password, is_phrase, is_secret_name, meaning};
 use scan::Hit;
-use value::{Look, is_prose, is_reference};
+use value::{Look, is_chosen, is_prose, is_reference, is_words};
+
+/// How deep JSON may be nested in strings of JSON and still be read as JSON. What is deeper is only searched as text.
+const MAX_DEPTH: usize = 8;
+/// How far an object is searched for the name that belongs to a value.
+const MAX_OBJECT: usize = 4096;
 
 /// How many secrets of each kind were replaced.
 pub type Counts = BTreeMap<String, u64>;
@@ -85,10 +93,18 @@ impl Redactor {
         if self.is_none() {
             return Cow::Borrowed(json);
         }
+        self.nested(json, counts, 0)
+    }
+
+    /// The same, for JSON that is in this many strings of JSON.
+    fn nested<'a>(&self, json: &'a str, counts: &mut Counts, depth: usize) -> Cow<'a, str> {
         let mut out = Output { json, text: None, copied: 0 };
         let mut context = Context::default();
         let mut hits = Vec::new();
+        let mut before = 0;
         for literal in literals(json) {
+            context.structure(&json.as_bytes()[before..literal.start]);
+            before = literal.end;
             let inner = &json[literal.start + 1..literal.end - 1];
             let after = json[literal.end..].trim_start();
             if let Some(value) = after.strip_prefix(':') {
@@ -110,9 +126,23 @@ impl Redactor {
                 }
                 continue;
             }
-            if let Some(kind) = context.judge(inner, || decoded(json, &literal)) {
+            let later = || is_named_later(json, literal.end);
+            if let Some(kind) = context.judge(inner, || decoded(json, &literal), later) {
                 *counts.entry(kind.to_owned()).or_default() += 1;
                 out.replace(literal, &marker(kind));
+                continue;
+            }
+            if depth < MAX_DEPTH
+                && inner.trim_start().starts_with(['{', '['])
+                && let text = decoded(json, &literal)
+                && serde_json::from_str::<IgnoredAny>(&text).is_ok()
+            {
+                let inside = self.nested(&text, counts, depth + 1);
+                let (searched, open_key) = self.searched(&inside, counts);
+                context.open_key |= open_key;
+                if matches!(searched, Cow::Owned(_)) || matches!(inside, Cow::Owned(_)) {
+                    out.replace(literal, &searched);
+                }
                 continue;
             }
             // Escapes do not matter for the search, so nearly every string is searched as it is written.
@@ -131,28 +161,66 @@ impl Redactor {
     }
 }
 
+/// Whether sessync recognises a secret in a text.
+pub(crate) fn has_secret(text: &str) -> bool {
+    let mut hits = Vec::new();
+    scan::scan(text.as_bytes(), &mut hits);
+    !hits.is_empty()
+}
+
 /// What the strings so far say of the next one.
 #[derive(Debug, Default)]
 struct Context<'a> {
     /// The name before the value.
     name: Cow<'a, str>,
     meaning: Option<Meaning>,
-    /// The last value was the name of a secret, under a name such as `name` or `key`.
-    pair: bool,
+    /// The lists and objects around the string.
+    levels: Vec<Level>,
+    /// A list or an object begins here whose values are secrets.
+    begins_secrets: bool,
+    /// An element of the list is a program of MySQL: `-p…` has its password.
+    database: bool,
     /// The last value was an option or a header that has a secret after it.
     option: bool,
     /// A private key has begun and not ended.
     open_key: bool,
 }
 
+/// A list or an object.
+#[derive(Debug, Default, Clone, Copy)]
+struct Level {
+    /// A value in it is the name of a secret, under a name such as `name` or `key`.
+    named: bool,
+    /// Its values are secrets, because of the name before it: `passwords`, `secrets`.
+    secrets: bool,
+}
+
 impl<'a> Context<'a> {
+    /// Takes what stands between two strings.
+    fn structure(&mut self, between: &[u8]) {
+        for byte in between {
+            match byte {
+                b'{' | b'[' => {
+                    let secrets = std::mem::take(&mut self.begins_secrets)
+                        || self.levels.last().is_some_and(|level| level.secrets);
+                    self.levels.push(Level { named: false, secrets });
+                }
+                b'}' | b']' => {
+                    self.levels.pop();
+                }
+                _ => {}
+            }
+        }
+    }
+
     fn name(&mut self, name: Cow<'a, str>, value: &str) {
         self.meaning = value.starts_with('"').then(|| meaning(name.as_bytes()));
         self.name = name;
         self.option = false;
-        if !value.starts_with('"') {
-            self.pair = false;
-        }
+        self.database = false;
+        let is_list = value.starts_with('[');
+        let is_plural = self.name.ends_with(['s', 'S']) && value.starts_with('{');
+        self.begins_secrets = (is_list || is_plural) && meaning(self.name.as_bytes()) == Meaning::Secret;
     }
 
     /// How long the number is that stands under the name of a password.
@@ -164,9 +232,13 @@ impl<'a> Context<'a> {
     }
 
     /// Whether a string is a secret as a whole because of what stands before it.
-    fn judge(&mut self, inner: &str, decoded: impl Fn() -> Cow<'a, str>) -> Option<&'static str> {
-        let (named, pair, option) =
-            (self.meaning.take(), std::mem::take(&mut self.pair), std::mem::take(&mut self.option));
+    fn judge(
+        &mut self,
+        inner: &str,
+        decoded: impl Fn() -> Cow<'a, str>,
+        is_named_later: impl Fn() -> bool,
+    ) -> Option<&'static str> {
+        let (named, option) = (self.meaning.take(), std::mem::take(&mut self.option));
         if self.open_key {
             let text = decoded();
             let ends = text.contains("-----END");
@@ -196,18 +268,32 @@ impl<'a> Context<'a> {
             }
             _ => {}
         }
-        let has = |name: &str, ends: &[&str]| {
-            ends.iter().any(|end| {
-                name.len() >= end.len()
-                    && name.as_bytes()[name.len() - end.len()..].eq_ignore_ascii_case(end.as_bytes())
-            })
-        };
-        if named.is_some() && pair && has(&self.name, &["value"]) {
+        let level = self.levels.last().copied().unwrap_or_default();
+        if named.is_some() && ends(&self.name, &["value"]) && (level.named || is_named_later()) {
             return (!is_reference(inner.as_bytes())).then_some("named");
         }
-        self.pair = named.is_some()
-            && has(&self.name, &["name", "key", "variable", "header"])
-            && is_secret_name(inner.as_bytes());
+        if named.is_some()
+            && is_naming(&self.name, inner)
+            && let Some(level) = self.levels.last_mut()
+        {
+            level.named = true;
+        }
+        let is_about = named.is_some()
+            && ends(
+                &self.name,
+                &["name", "id", "type", "arn", "at", "date", "version", "status", "url", "path", "kind"],
+            );
+        if level.secrets && !is_about {
+            let text = decoded();
+            let bytes = text.as_bytes();
+            if is_chosen(bytes) && !text.contains(' ') && !is_reference(bytes) && !is_secret_name(bytes) {
+                return Some("named");
+            }
+        }
+        if self.database && inner.len() >= 6 && inner.starts_with("-p") && !is_reference(&inner.as_bytes()[2..]) {
+            return Some("named");
+        }
+        self.database |= named.is_none() && ends(inner, &["mysql", "mariadb", "mysqldump", "mysqladmin"]);
         if option {
             let text = decoded();
             let look = Look::of(text.as_bytes());
@@ -225,6 +311,49 @@ impl<'a> Context<'a> {
     }
 }
 
+/// Whether a name ends with one of these, in any case.
+fn ends(name: &str, with: &[&str]) -> bool {
+    with.iter().any(|end| {
+        name.len() >= end.len() && name.as_bytes()[name.len() - end.len()..].eq_ignore_ascii_case(end.as_bytes())
+    })
+}
+
+/// Whether this is the name of a pair, and the name of a secret: `"name": "DB_PASSWORD"`, `"Name": "/prod/db/password"`.
+fn is_naming(name: &str, value: &str) -> bool {
+    let last = value.rsplit('/').next().unwrap_or(value);
+    ends(name, &["name", "key", "variable", "header"]) && is_secret_name(last.as_bytes())
+}
+
+/// Whether the object that goes on here has the name of a secret.
+fn is_named_later(json: &str, from: usize) -> bool {
+    let rest = &json.as_bytes()[from..json.len().min(from + MAX_OBJECT)];
+    let (mut depth, mut at) = (0_usize, 0);
+    let mut name: Option<&str> = None;
+    while let Some(byte) = rest.get(at) {
+        match byte {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' if depth == 0 => return false,
+            b'}' | b']' => depth -= 1,
+            b'"' => {
+                let Some(literal) = literals(&json[from + at..]).next() else { return false };
+                let text = &json[from + at + 1..from + at + literal.end - 1];
+                at += literal.end;
+                let is_name = json[from + at..].trim_start().starts_with(':');
+                match name.take() {
+                    _ if depth > 0 => {}
+                    _ if is_name => name = Some(text),
+                    Some(name) if is_naming(name, text) => return true,
+                    _ => {}
+                }
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    false
+}
+
 /// Whether a string in a list says that the next one is a secret: `--password`, `x-api-key`.
 fn is_option(text: &str) -> bool {
     let option = text.strip_prefix("--").filter(|name| is_secret_name(name.as_bytes()));
@@ -235,7 +364,7 @@ fn is_option(text: &str) -> bool {
 /// Whether the value under the name of a secret is a text for people or a name, and no secret.
 fn is_label(name: &str, value: &str) -> bool {
     let bytes = value.as_bytes();
-    let is_phrase = name.to_ascii_lowercase().ends_with("passphrase");
+    let is_phrase = is_phrase(name.as_bytes()) || is_password(name.as_bytes()) && is_words(bytes);
     is_reference(bytes)
         || is_prose(bytes) && !is_phrase
         || value.len() > 3 && is_secret_name(bytes) && Look::of(bytes).digits == 0
@@ -282,25 +411,42 @@ fn decoded<'a>(json: &'a str, literal: &std::ops::Range<usize>) -> Cow<'a, str> 
     }
 }
 
-/// A text whose escapes of plain characters (`\u003d`, `\/`) are replaced by what they stand for. `None`: it has none.
+/// A text whose escapes of plain characters (`\u003d`, `\/`, `&quot;`, `%22`) are replaced by what they stand for. `None`:
+/// it has none.
 fn unescaped(text: &str) -> Option<String> {
+    const ENTITIES: &[(&str, char)] = &[
+        ("&quot;", '"'),
+        ("&#34;", '"'),
+        ("&#x22;", '"'),
+        ("&apos;", '\''),
+        ("&#39;", '\''),
+        ("&#x27;", '\''),
+        ("&amp;", '&'),
+    ];
+    let code = |high: &u8, low: &u8, plain: &[u8]| {
+        let digits = [*high, *low];
+        let code = std::str::from_utf8(&digits).ok().and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        code.filter(|code| code.is_ascii_alphanumeric() || plain.contains(code)).map(char::from)
+    };
     let mut out = String::new();
     let mut rest = text;
     let mut any = false;
-    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+    while let Some(at) = memchr::memchr3(b'\\', b'&', b'%', rest.as_bytes()) {
         let (before, escape) = rest.split_at(at);
         out.push_str(before);
         let plain = match escape.as_bytes() {
             [b'\\', b'/', ..] => Some(('/', 2)),
             [b'\\', b'u', b'0', b'0', high, low, ..] => {
-                let digits = [*high, *low];
-                let code = std::str::from_utf8(&digits).ok().and_then(|digits| u8::from_str_radix(digits, 16).ok());
-                let is_plain = |code: &u8| code.is_ascii_alphanumeric() || b" =:_-+/.&<>@'".contains(code);
-                code.filter(is_plain).map(|code| (code as char, 6))
+                code(high, low, b" =:_-+/.&<>@'\"").map(|char| (char, "\\u0000".len()))
             }
+            [b'&', ..] => ENTITIES
+                .iter()
+                .find(|(entity, _)| escape.starts_with(entity))
+                .map(|(entity, char)| (*char, entity.len())),
+            [b'%', high, low, ..] => code(high, low, b" =:_-+/.@'\"{},").map(|char| (char, "%00".len())),
             _ => None,
         };
-        let (char, length) = plain.unwrap_or(('\\', 1));
+        let (char, length) = plain.unwrap_or((char::from(escape.as_bytes()[0]), 1));
         any |= plain.is_some();
         out.push(char);
         rest = &escape[length..];

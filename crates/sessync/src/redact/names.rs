@@ -77,6 +77,15 @@ const SECRET: &[&str] = &[
     "vaulttoken",
     "webhooksecret",
     "xsrftoken",
+    "amzsignature",
+    "googsignature",
+    "psk",
+    "mnemonic",
+    "seedphrase",
+    "recoveryphrase",
+    "passwort",
+    "kennwort",
+    "wachtwoord",
     "mysqlpwd",
     "dbpwd",
     "userpwd",
@@ -178,17 +187,114 @@ const NEVER: &[&str] = &[
     "keykey",
 ];
 
+/// What may stand after the word that says what a name means: `DB_PASSWORD_PROD`, `SECRET_KEY_BASE`.
+const SUFFIXES: &[&str] = &[
+    "prod",
+    "production",
+    "dev",
+    "staging",
+    "stg",
+    "test",
+    "qa",
+    "local",
+    "live",
+    "base",
+    "string",
+    "value",
+    "new",
+    "old",
+    "primary",
+    "secondary",
+    "backup",
+    "default",
+    "plain",
+];
+
+/// Names of secrets that are made of words.
+const PHRASES: &[&str] = &["passphrase", "mnemonic", "seedphrase", "recoveryphrase"];
+
 /// Whether a name that ends so can mean anything, by its last letters. Nearly all names cannot.
 pub(super) fn may_end(text: &[u8]) -> bool {
+    let mut text = text;
+    if text.last().is_some_and(u8::is_ascii_digit) {
+        // `password1`, `API_TOKEN_1`
+        let digits = text.iter().rev().take(4).take_while(|byte| byte.is_ascii_digit()).count();
+        text = &text[..text.len() - digits];
+        text = text.strip_suffix(b"_").or(text.strip_suffix(b"-")).unwrap_or(text);
+    }
     let [.., a, b, c] = text else { return text.eq_ignore_ascii_case(b"pw") };
     let end = [a.to_ascii_lowercase(), b.to_ascii_lowercase(), c.to_ascii_lowercase()];
     matches!(
         &end,
-        b"key" | b"ken" | b"ord" | b"swd" | b"pwd" | b"ase" | b"ode" | b"ret" | b"ial" | b"als" | b"eds" | b"red" | b"ass"
-            | b"uth" | b"kie" | b"sig" | b"ion" | b"pat" | b"alt" | b"pin" | b"otp" | b"dsn" | b"ash"
+        b"key" | b"ken" | b"ord" | b"ort" | b"swd" | b"pwd" | b"ase" | b"ode" | b"ret" | b"ial" | b"als" | b"eds" | b"red"
+            | b"ass" | b"uth" | b"kie" | b"sig" | b"ure" | b"ion" | b"pat" | b"alt" | b"pin" | b"otp" | b"dsn" | b"ash"
+            | b"psk" | b"nic"
+            // several
+            | b"eys" | b"ens" | b"rds" | b"ets"
             // `value` of a pair, and the types in `password: string = …`
             | b"lue" | b"ing" | b"str" | b"any"
-    ) || end[1..] == *b"pw"
+    ) || &end[1..] == b"pw"
+        || has_suffix(text, &end)
+}
+
+/// Whether a name ends with one of the suffixes, as a word of its own.
+fn has_suffix(text: &[u8], end: &[u8; 3]) -> bool {
+    let may = matches!(
+        end,
+        b"rod" | b"dev" | b"stg" | b"est" | b"cal" | b"ive" | b"new" | b"old" | b"ary" | b"kup" | b"ult" | b"ain"
+    ) || &end[1..] == b"qa";
+    may && SUFFIXES.iter().any(|suffix| {
+        let Some(start) = text.len().checked_sub(suffix.len() + 1) else { return false };
+        let (before, word) = (text[start], &text[start + 1..]);
+        word.eq_ignore_ascii_case(suffix.as_bytes())
+            && (matches!(before, b'_' | b'-' | b'.') || before.is_ascii_lowercase() && word[0].is_ascii_uppercase())
+    })
+}
+
+/// The end of a name in lower case, without separators and without what may stand after the word that counts.
+struct Core {
+    buffer: [u8; 40],
+    from: usize,
+    to: usize,
+}
+
+impl Core {
+    fn of(name: &[u8]) -> Core {
+        let mut core = Core { buffer: [0; 40], from: 40, to: 40 };
+        for byte in name.iter().rev().filter(|byte| byte.is_ascii_alphanumeric()).take(40) {
+            core.from -= 1;
+            core.buffer[core.from] = byte.to_ascii_lowercase();
+        }
+        core.drop_digits();
+        let whole = core.to;
+        if !core.ends(SECRET) && !core.ends(PERHAPS) {
+            let suffix = SUFFIXES.iter().find(|suffix| core.text().ends_with(suffix.as_bytes()));
+            let length = suffix.map_or(usize::from(core.text().ends_with(b"s")), |suffix| suffix.len());
+            core.to -= length;
+            core.drop_digits();
+            if !core.ends(SECRET) {
+                core.to = whole;
+            }
+        }
+        core
+    }
+
+    fn drop_digits(&mut self) {
+        while self.to > self.from && self.buffer[self.to - 1].is_ascii_digit() {
+            self.to -= 1;
+        }
+    }
+
+    fn text(&self) -> &[u8] {
+        &self.buffer[self.from..self.to]
+    }
+
+    fn ends(&self, list: &[&str]) -> bool {
+        let text = self.text();
+        let Some(last) = text.last() else { return false };
+        // Nearly all of them differ in the last letter.
+        list.iter().any(|suffix| suffix.as_bytes().last() == Some(last) && text.ends_with(suffix.as_bytes()))
+    }
 }
 
 /// What the value under a name is. The name may have separators and any case.
@@ -196,30 +302,31 @@ pub(super) fn meaning(name: &[u8]) -> Meaning {
     if !may_end(name) {
         return Meaning::Nothing;
     }
-    let mut buffer = [0; 24];
-    let mut at = buffer.len();
-    for byte in name.iter().rev().filter(|byte| byte.is_ascii_alphanumeric()) {
-        if at == 0 {
-            break;
-        }
-        at -= 1;
-        buffer[at] = byte.to_ascii_lowercase();
+    // The `_auth` of npm is a user and a password; other names that end so are not.
+    if let Some(before) = name.strip_suffix(b"_auth")
+        && !before.last().is_some_and(u8::is_ascii_alphanumeric)
+    {
+        return Meaning::Secret;
     }
-    let end = &buffer[at..];
-    let ends = |list: &[&str]| list.iter().any(|suffix| end.ends_with(suffix.as_bytes()));
-    if end == b"pwd" || end == b"hash" || !ends(SECRET) && !ends(PERHAPS) {
+    let core = Core::of(name);
+    let is_secret = core.ends(SECRET);
+    // The shell's PWD is a directory.
+    if name == b"PWD" || core.text() == b"hash" || !is_secret && !core.ends(PERHAPS) || core.ends(NEVER) {
         return Meaning::Nothing;
     }
-    if ends(NEVER) {
-        return Meaning::Nothing;
-    }
-    if ends(SECRET) { Meaning::Secret } else { Meaning::Perhaps }
+    if is_secret { Meaning::Secret } else { Meaning::Perhaps }
 }
 
-/// Whether a name is that of a password: even a number under it is one.
+/// Whether a name is that of a password: even a number or a plain word under it is one.
 pub(super) fn is_password(name: &[u8]) -> bool {
-    let lower = name.to_ascii_lowercase();
-    [&b"password"[..], b"passwd", b"passcode", b"passphrase", b"pwd", b"pass"].iter().any(|end| lower.ends_with(end))
+    const PASSWORDS: &[&str] =
+        &["password", "passwd", "passcode", "passphrase", "passwort", "kennwort", "wachtwoord", "pwd", "pass", "psk"];
+    Core::of(name).ends(PASSWORDS)
+}
+
+/// Whether a name is that of a secret that is made of words.
+pub(super) fn is_phrase(name: &[u8]) -> bool {
+    Core::of(name).ends(PHRASES)
 }
 
 /// Whether a text could be such a name and nothing else: in `"name": "DB_PASSWORD"` the value is a name.
@@ -238,6 +345,11 @@ mod tests {
         for name in SECRET.iter().chain(PERHAPS) {
             assert!(may_end(name.as_bytes()), "{name}");
         }
+        let suffixes = SUFFIXES.iter().map(|suffix| format!("_{suffix}"));
+        for suffix in suffixes.chain(["1", "_42", "s", "New"].map(str::to_owned)) {
+            let name = format!("db_password{suffix}");
+            assert!(may_end(name.as_bytes()) && meaning(name.as_bytes()) == Meaning::Secret, "{name}");
+        }
     }
 
     #[test]
@@ -252,10 +364,19 @@ mod tests {
             "aws_session_token",
             "client.secret",
             "Authorization",
+            "SECRET_KEY_BASE",
+            "DB_PASSWORD_PROD",
+            "password1",
+            "API_TOKEN_1",
+            "MY_API_KEYS",
+            "passwords",
+            "SecretString",
+            "secret-string",
+            ":_auth",
         ] {
             assert_eq!(meaning(name.as_bytes()), Meaning::Secret, "{name}");
         }
-        for name in ["key", "MY_TOKEN", "cookie", "DB_PW"] {
+        for name in ["key", "MY_TOKEN", "cookie", "DB_PW", "Pwd", "key1", "basic_auth"] {
             assert_eq!(meaning(name.as_bytes()), Meaning::Perhaps, "{name}");
         }
         for name in [
@@ -269,6 +390,9 @@ mod tests {
             "author",
             "password_hint",
             "access_key_id",
+            "max_tokens",
+            "database",
+            "basic_auth_test",
         ] {
             assert_eq!(meaning(name.as_bytes()), Meaning::Nothing, "{name}");
         }

@@ -12,8 +12,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 use super::families::{Body, FAMILIES, Family};
-use super::names::{self, Meaning, is_password, is_secret_name, meaning};
-use super::value::{Look, is_code, is_prose, is_reference};
+use super::names::{self, Meaning, is_password, is_phrase, is_secret_name, meaning};
+use super::value::{Look, is_chosen, is_code, is_prose, is_reference, is_words};
 
 /// A secret: its place and its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +54,8 @@ static CLASS: [u8; 256] = {
         if matches!(byte, b'+' | b'/') {
             class[at] |= DENSE;
         }
-        if matches!(byte, b'=' | b':' | b'>' | b'(' | b'|' | b'~' | b'-' | b'\\' | b'%' | 0x1b) {
+        // 0xe2 begins `│`.
+        if matches!(byte, b'=' | b':' | b'>' | b'(' | b'|' | b'~' | b'-' | b'\\' | b'%' | b'&' | 0x1b | 0xe2) {
             class[at] |= MARK;
         }
         if matches!(byte, b'D' | b'N' | b'T' | b'Y') {
@@ -66,7 +67,18 @@ static CLASS: [u8; 256] = {
 };
 
 /// Words after which a secret can come, besides the families.
-const INTRODUCTIONS: &[&str] = &["bearer ", "basic ", "password ", "identified by ", "requirepass ", "eyj"];
+const INTRODUCTIONS: &[&str] = &[
+    "bearer ",
+    "basic ",
+    "password ",
+    "passwd ",
+    "secret ",
+    "token ",
+    "identified by ",
+    "requirepass ",
+    "sqlplus ",
+    "eyj",
+];
 
 /// How words begin that are a family or an introduction: a set of hashes of three bytes. Few other words are in it.
 static BEGINNINGS: LazyLock<Vec<u64>> = LazyLock::new(|| {
@@ -115,6 +127,8 @@ const MAX_BARE: usize = 1024;
 const MAX_RUN: usize = 4096;
 /// The longest base64 that is decoded.
 const MAX_ENCODED: usize = 64 * 1024;
+/// The longest private key whose beginning is not there.
+const MAX_KEY: usize = 16 * 1024;
 /// The longest password that is looked for in quotes.
 const MAX_VALUE: usize = 4096;
 /// How random texts that no name explains may be long. Shorter ones are identifiers, longer ones are data.
@@ -125,8 +139,8 @@ pub(super) fn scan(text: &[u8], hits: &mut Vec<Hit>) -> Found {
     Scanner { text, hits, found: Found::default(), nested: false, beginnings: &BEGINNINGS }.run()
 }
 
-struct Scanner<'a> {
-    text: &'a [u8],
+pub(super) struct Scanner<'a> {
+    pub(super) text: &'a [u8],
     hits: &'a mut Vec<Hit>,
     found: Found,
     /// It is decoded base64: it is not decoded again.
@@ -135,9 +149,9 @@ struct Scanner<'a> {
 }
 
 /// A value after a name.
-struct Value {
-    place: Range<usize>,
-    quoted: bool,
+pub(super) struct Value {
+    pub(super) place: Range<usize>,
+    pub(super) quoted: bool,
 }
 
 impl Scanner<'_> {
@@ -173,29 +187,44 @@ impl Scanner<'_> {
         self.found
     }
 
-    fn hit(&mut self, place: Range<usize>, kind: &'static str) -> usize {
+    pub(super) fn hit(&mut self, place: Range<usize>, kind: &'static str) -> usize {
         let end = place.end;
         self.hits.push(Hit { place, kind });
         end
     }
 
-    fn byte(&self, at: usize) -> u8 {
+    /// A secret before the place that is looked at. What was found in it already is a part of it.
+    pub(super) fn hit_before(&mut self, place: Range<usize>, kind: &'static str) {
+        let mut start = place.start;
+        while let Some(last) = self.hits.last().filter(|last| last.place.end > start) {
+            if last.place.start < start {
+                start = last.place.end;
+                break;
+            }
+            self.hits.pop();
+        }
+        if start < place.end {
+            self.hits.push(Hit { place: start..place.end, kind });
+        }
+    }
+
+    pub(super) fn byte(&self, at: usize) -> u8 {
         self.text.get(at).copied().unwrap_or(0)
     }
 
-    fn before(&self, at: usize) -> u8 {
+    pub(super) fn before(&self, at: usize) -> u8 {
         at.checked_sub(1).map_or(0, |at| self.text[at])
     }
 
     /// The end of a run of bytes that are so, looked at no further than this: what a text repeats a million times
     /// must not be read to its end each time.
-    fn run_within(&self, from: usize, most: usize, is: impl Fn(u8) -> bool) -> usize {
+    pub(super) fn run_within(&self, from: usize, most: usize, is: impl Fn(u8) -> bool) -> usize {
         let until = (from + most).min(self.text.len());
         self.text[from..until].iter().position(|byte| !is(*byte)).map_or(until, |length| from + length)
     }
 
     /// The end of a run of bytes that are so.
-    fn run_of(&self, from: usize, is: impl Fn(u8) -> bool) -> usize {
+    pub(super) fn run_of(&self, from: usize, is: impl Fn(u8) -> bool) -> usize {
         self.text[from..].iter().position(|byte| !is(*byte)).map_or(self.text.len(), |length| from + length)
     }
 
@@ -207,9 +236,14 @@ impl Scanner<'_> {
                 && self.text[name.clone()].iter().all(|byte| !byte.is_ascii_lowercase())
                 && meaning(&self.text[name]) == Meaning::Secret
         });
-        let look = Look::of(&self.text[value.clone()]);
+        if !is_secret {
+            return at + 1;
+        }
+        let text = &self.text[value.clone()];
+        let look = Look::of(text);
         let is_dense = look.length >= 16 && look.digits > 0 && look.upper > 1 && look.lower > 1;
-        if is_secret && (look.is_mixed() || is_dense) { self.hit(value, "assignment") } else { at + 1 }
+        let is_chosen = look.upper > 1 && look.lower > 1 && is_chosen(text) && !is_named(text);
+        if look.is_mixed() || is_dense || is_chosen { self.hit(value, "assignment") } else { at + 1 }
     }
 
     fn family(&mut self, start: usize) -> Option<usize> {
@@ -260,6 +294,19 @@ impl Scanner<'_> {
                 to - from >= 8 && decoded.contains(&b':') && decoded.iter().all(|byte| (0x20..0x7f).contains(byte));
             return is_pair.then(|| self.hit(from..to, "basic-credentials"));
         }
+        if is("sqlplus ") {
+            return self.user_slash_password(spaces(end));
+        }
+        if is("password is ") {
+            let from = end + " is ".len();
+            let to = self.run_within(from, MAX_BARE, is_bare);
+            let text = self.text[from..to].strip_suffix(b".").unwrap_or(&self.text[from..to]);
+            let is_secret = is_chosen(text) && !is_reference(text) && !is_named(text);
+            return is_secret.then(|| self.hit(from..from + text.len(), "assignment"));
+        }
+        if let Some(after) = self.in_a_column(start, end) {
+            return Some(after);
+        }
         let by_space = if is("identified by ") {
             Some(start + "identified by".len())
         } else if is("password ") || is("requirepass ") {
@@ -277,6 +324,38 @@ impl Scanner<'_> {
         let is_secret =
             value.quoted && text.len() >= 4 && !is_prose(text) && !is_secret_name(text) || is_netrc || is_plain;
         (is_secret && !is_reference(text)).then(|| self.hit(value.place, "assignment"))
+    }
+
+    /// A name at the beginning of a line, a gap, and a value at its end: `password    …`. After one space, `token …`, the
+    /// value must look random.
+    fn in_a_column(&mut self, start: usize, end: usize) -> Option<usize> {
+        let from = self.run_within(end, 64, |byte| matches!(byte, b' ' | b'\t'));
+        let to = self.run_within(from, MAX_BARE, is_bare);
+        let text = &self.text[from..to];
+        let is_column = from - end >= 2 && self.begins_line(start) && self.ends_line(to) && is_chosen(text);
+        let look = Look::of(text);
+        let is_token = from > end && look.length >= 20 && look.is_random() && !text.contains(&b'/');
+        let is_secret = (is_column && (look.digits > 0 || look.others > 0) || is_token) && !is_reference(text);
+        is_secret.then(|| self.hit(from..to, "assignment"))
+    }
+
+    /// Whether a line or a string begins here, or only spaces are before.
+    fn begins_line(&self, at: usize) -> bool {
+        let line = &self.text[at.saturating_sub(40)..at];
+        let spaces = line.iter().rev().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        let at = at - spaces;
+        at == 0 || matches!(self.before(at), b'\n' | b'"' | b'`') || self.text[..at].ends_with(b"\\n")
+    }
+
+    /// Whether a line or a string ends here, or only spaces follow.
+    pub(super) fn ends_line(&self, at: usize) -> bool {
+        let at = self.run_within(at, 64, |byte| matches!(byte, b' ' | b'\t' | b'\r'));
+        let escape = self.run_within(at, 8, |byte| byte == b'\\');
+        match self.byte(escape) {
+            b'n' | b'r' => escape > at,
+            b'\n' | b'"' | b'\'' | b'`' => true,
+            _ => at >= self.text.len(),
+        }
     }
 
     /// `header.claims.signature`, each in base64.
@@ -319,6 +398,12 @@ impl Scanner<'_> {
         {
             return after;
         }
+        if token.len() == 52 && self.is_for_azure_devops(from) && Look::of(token).is_mixed() {
+            return self.hit(from..to, "azure-devops-token");
+        }
+        if let Some(after) = self.wrapped_secret(from..to) {
+            return after;
+        }
         // Before this place there can be a secret in the same run.
         from = from.max(self.hits.last().map_or(0, |last| last.place.end));
         if self.hides_a_secret(from..to) {
@@ -328,6 +413,37 @@ impl Scanner<'_> {
             return self.hit(from..to, "high-entropy");
         }
         end
+    }
+
+    /// These tokens have no shape of their own: only what stands before them tells.
+    fn is_for_azure_devops(&self, at: usize) -> bool {
+        let before = &self.text[at.saturating_sub(60)..at];
+        let before = before.to_ascii_lowercase();
+        [&b"devops"[..], b"dev.azure.com", b"azdo"].iter().any(|word| memchr::memmem::find(&before, word).is_some())
+    }
+
+    /// Base64 that is broken into lines and stands for a text with a secret: all of its lines.
+    fn wrapped_secret(&mut self, first: Range<usize>) -> Option<usize> {
+        if !(60..=80).contains(&first.len()) || !decode(&self.text[first.start..first.start + 20]).is_some_and(is_text)
+        {
+            return None;
+        }
+        let mut joined = self.text[first.clone()].to_vec();
+        let mut end = first.end;
+        while joined.len() < MAX_ENCODED && self.text[end - 1] != b'=' {
+            let gap = self.run_within(end, 16, |byte| matches!(byte, b'\n' | b'\r' | b' ' | b'\t' | b'\\'));
+            let next = if self.before(gap) == b'\\' && self.byte(gap) == b'n' { gap + 1 } else { gap };
+            let line = next..self.run_within(next, first.len() + 1, |byte| Body::Base64.has(byte));
+            if next == end || line.is_empty() || line.len() > first.len() {
+                break;
+            }
+            joined.extend_from_slice(&self.text[line.clone()]);
+            end = line.end;
+            if line.len() < first.len() {
+                break;
+            }
+        }
+        (end > first.end && self.is_encoded_secret(&joined)).then(|| self.hit(first.start..end, "encoded"))
     }
 
     /// A bot's token: three parts of 24 to 28, 6 and 27 to 38 bytes.
@@ -396,13 +512,11 @@ impl Scanner<'_> {
 
     /// Whether base64 stands for a text with a secret in it.
     fn hides_a_secret(&self, place: Range<usize>) -> bool {
-        let token = &self.text[place];
-        let is_text = |bytes: &[u8]| bytes.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t'));
-        if self.nested
-            || token.len() < 24
-            || token.len() > MAX_ENCODED
-            || !decode(&token[..20]).is_some_and(|start| is_text(&start))
-        {
+        self.is_encoded_secret(&self.text[place])
+    }
+
+    fn is_encoded_secret(&self, token: &[u8]) -> bool {
+        if self.nested || token.len() < 24 || token.len() > MAX_ENCODED || !decode(&token[..20]).is_some_and(is_text) {
             return false;
         }
         let Some(decoded) = decode(token).filter(|decoded| is_text(decoded)) else { return false };
@@ -421,11 +535,27 @@ impl Scanner<'_> {
                 // The letter belongs to the escape, not to the word after it.
                 matches!(escape, b'n' | b'r' | b't').then_some(at + 2)
             }
-            b'%' => self
-                .text
-                .get(at + 1..at + 3)
-                .is_some_and(|code| code.iter().all(u8::is_ascii_hexdigit))
-                .then_some(at + 3),
+            b'%' => {
+                let code = self.text.get(at + 1..at + 3);
+                // A quote, a colon or an equals sign.
+                self.found.escapes |=
+                    code.is_some_and(|code| matches!(code, b"22" | b"27" | b"3A" | b"3a" | b"3D" | b"3d"));
+                code.is_some_and(|code| code.iter().all(u8::is_ascii_hexdigit)).then_some(at + 3)
+            }
+            b'&' => {
+                self.found.escapes |= matches!(self.byte(at + 1), b'#' | b'q' | b'a')
+                    && [&b"&quot;"[..], b"&apos;", b"&#3", b"&#x2"]
+                        .iter()
+                        .any(|quote| self.text[at..].starts_with(quote));
+                None
+            }
+            0xe2 => {
+                if self.text[at..].starts_with("│".as_bytes()) {
+                    self.cell(at, 3)
+                } else {
+                    None
+                }
+            }
             // The colours of a terminal: ESC [ 32 m
             // A text that was cut off may end within one.
             0x1b => {
@@ -435,8 +565,8 @@ impl Scanner<'_> {
             b'=' => self.equals(at),
             b':' => self.colon(at),
             b'>' => self.element(at),
-            b'(' => self.call(at),
-            b'|' => self.cell(at),
+            b'(' => self.call(at).or_else(|| self.arguments(at)),
+            b'|' => self.piped(at).or_else(|| self.cell(at, 1)),
             b'~' => self.azure(at),
             _ => self.dash(at),
         };
@@ -451,8 +581,11 @@ impl Scanner<'_> {
             return None;
         }
         let name = self.name(at)?;
-        let value = self.value(if self.byte(at + 1) == b'>' { at + 2 } else { at + 1 })?;
-        self.judge(name, value, at)
+        let from = if self.byte(at + 1) == b'>' { at + 2 } else { at + 1 };
+        match self.value(from) {
+            Some(value) => self.judge(name, value, at),
+            None => self.below(name, from),
+        }
     }
 
     fn colon(&mut self, at: usize) -> Option<usize> {
@@ -467,11 +600,124 @@ impl Scanner<'_> {
                     return Some(self.hit(at + 1..end, "telegram-token"));
                 }
             }
+            b' ' if self.text[..at].ends_with(b"Private-Lines") => {
+                let end = at + 1 + key_material(&self.text[at + 1..]);
+                return (end > at + 1).then(|| self.hit(at + 1..end, "private-key"));
+            }
             _ => {}
         }
+        let next = self.byte(at + 1);
+        if next == b'*' || next.is_ascii_digit() {
+            if let Some(after) = self.pgpass(at) {
+                return Some(after);
+            }
+        } else if self.before(at) == b'n' && self.text[..at].ends_with(b":thin") {
+            return self.user_slash_password(at + 1);
+        }
+        if next.is_ascii_alphanumeric()
+            && let Some(after) = self.firebase(at)
+        {
+            return Some(after);
+        }
         let name = self.name(at)?;
-        let value = self.value(at + 1)?;
-        self.judge(name, value, at)
+        match self.value(at + 1) {
+            Some(value) => self.judge(name, value, at),
+            None => self.below(name, at + 1),
+        }
+    }
+
+    /// The key of Firebase's messages: `AAAA`, seven bytes, a colon and 130 bytes or more.
+    fn firebase(&mut self, at: usize) -> Option<usize> {
+        let start = at.checked_sub(11)?;
+        if !self.text[start..].starts_with(b"AAAA") {
+            return None;
+        }
+        let end = self.run_within(at + 1, MAX_BODY, |byte| Body::Word.has(byte));
+        (end - at > 120).then(|| {
+            self.hit_before(start..end, "firebase-key");
+            end
+        })
+    }
+
+    /// A line of `.pgpass`: `host:5432:database:user:password`. This is the colon before the port.
+    fn pgpass(&mut self, at: usize) -> Option<usize> {
+        let port = match self.byte(at + 1) {
+            b'*' => at + 2,
+            b'1'..=b'9' => self.run_within(at + 1, 6, |byte| byte.is_ascii_digit()),
+            _ => return None,
+        };
+        let is_port = self.byte(at + 1) == b'*' || (4..=5).contains(&(port - at - 1));
+        let is_host = self.before(at).is_ascii_alphanumeric() || self.before(at) == b'*';
+        let field = |from: usize| {
+            let end = self.run_within(from, 128, |byte| is_bare(byte) && byte != b':' && byte != b'/');
+            (self.byte(end) == b':' && end > from).then_some(end)
+        };
+        if !is_port || !is_host || self.byte(port) != b':' {
+            return None;
+        }
+        let password = field(field(port + 1)? + 1)? + 1;
+        let end = self.run_within(password, 256, |byte| is_bare(byte) && byte != b':');
+        let text = &self.text[password..end];
+        let is_secret = self.ends_line(end) && is_chosen(text) && !is_reference(text);
+        is_secret.then(|| self.hit(password..end, "assignment"))
+    }
+
+    /// `user/password@`, as Oracle's programs take it.
+    fn user_slash_password(&mut self, from: usize) -> Option<usize> {
+        let slash = self.run_within(from, 64, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'"'));
+        let end =
+            self.run_within(slash + usize::from(self.byte(slash) == b'/'), 128, |byte| is_bare(byte) && byte != b'@');
+        let place = slash + 1..end;
+        let is_secret = slash > from
+            && self.byte(slash) == b'/'
+            && self.byte(end) == b'@'
+            && place.len() >= 3
+            && !is_reference(&self.text[place.clone()]);
+        is_secret.then(|| self.hit(place, "assignment"))
+    }
+
+    /// The value of a name that stands on the next line: of JSON, of a block in YAML, of a heredoc, or what was
+    /// typed at a prompt.
+    fn below(&mut self, name: Range<usize>, from: usize) -> Option<usize> {
+        if meaning(&self.text[name.clone()]) != Meaning::Secret {
+            return None;
+        }
+        let mut at = self.run_within(from, 64, |byte| matches!(byte, b' ' | b'\t'));
+        let is_block = match self.byte(at) {
+            b'|' | b'>' => {
+                at = self.run_within(at + 1, 4, |byte| matches!(byte, b'-' | b'+' | b'0'..=b'9'));
+                true
+            }
+            b'<' if self.byte(at + 1) == b'<' => {
+                at = self.run_within(at + 2, 40, |byte| byte.is_ascii_alphanumeric() || b"-~_'\"".contains(&byte));
+                true
+            }
+            _ => false,
+        };
+        let line = self.next_line(at)?;
+        if !is_block && let Some(value) = self.value(line).filter(|value| value.quoted) {
+            return self.judge(name, value, from - 1);
+        }
+        let end = self.run_within(line, MAX_BARE, |byte| !matches!(byte, b'\n' | b'\r' | b'\\' | b'"'));
+        let text = &self.text[line..end];
+        let is_secret = match is_block {
+            true => text.len() >= 4 && !is_prose(text) && !text.contains(&b'-'),
+            false => !text.contains(&b' ') && self.ends_line(end) && is_chosen(text) && Look::of(text).digits > 0,
+        };
+        // A key in a block has its own shape.
+        (is_secret && !is_reference(text)).then(|| self.hit(line..end, "assignment"))
+    }
+
+    /// Where the next line begins, after its indentation. `None`: this line has more.
+    fn next_line(&self, at: usize) -> Option<usize> {
+        let at = self.run_within(at, 16, |byte| matches!(byte, b' ' | b'\t' | b'\r'));
+        let escape = self.run_within(at, 8, |byte| byte == b'\\');
+        let next = match self.byte(escape) {
+            b'\n' if escape == at => at + 1,
+            b'n' if escape > at => escape + 1,
+            _ => return None,
+        };
+        Some(self.run_within(next, 64, |byte| matches!(byte, b' ' | b'\t')))
     }
 
     /// The name before a mark, if it can be one that has a secret.
@@ -482,6 +728,13 @@ impl Scanner<'_> {
             && matches!(self.text[end - 1], b' ' | b'\t' | b'"' | b'\'' | b'`' | b'\\' | b']' | b':' | b'?' | b'!')
         {
             end -= 1;
+        }
+        if self.before(end) == b'm' && self.text[at.saturating_sub(24)..end].contains(&0x1b) {
+            // The end of a colour.
+            let escape = memchr::memrchr(0x1b, &self.text[..end])?;
+            let is_colour =
+                self.text[escape + 1..end - 1].iter().all(|byte| byte.is_ascii_digit() || b"[;".contains(byte));
+            end = if is_colour { escape } else { end };
         }
         if !names::may_end(&self.text[..end]) {
             return None;
@@ -503,8 +756,12 @@ impl Scanner<'_> {
     }
 
     /// The value that begins here, after spaces.
-    fn value(&self, from: usize) -> Option<Value> {
+    pub(super) fn value(&self, from: usize) -> Option<Value> {
         let mut start = self.run_of(from, |byte| matches!(byte, b' ' | b'\t'));
+        if self.byte(start) == 0x1b {
+            let letter = self.run_within(start + 1, 16, |byte| byte.is_ascii_digit() || matches!(byte, b'[' | b';'));
+            start = (letter + 1).min(self.text.len());
+        }
         if matches!(self.byte(start), b'b' | b'f' | b'r' | b'u' | b'@' | b'&')
             && matches!(self.byte(start + 1), b'"' | b'\'')
         {
@@ -531,7 +788,10 @@ impl Scanner<'_> {
     /// Whether the value under a name is a secret.
     fn judge(&mut self, name: Range<usize>, value: Value, mark: usize) -> Option<usize> {
         let name_text = &self.text[name.clone()];
-        let known = meaning(name_text);
+        let known = match meaning(name_text) {
+            Meaning::Perhaps if self.is_qualified(&name) => Meaning::Secret,
+            known => known,
+        };
         if known == Meaning::Nothing && self.is_value_of_secret_name(name.clone()) {
             let text = &self.text[value.place.clone()];
             let is_secret = text.len() >= 4 && !is_reference(text) && !is_prose(text);
@@ -548,13 +808,31 @@ impl Scanner<'_> {
         if name_text.to_ascii_lowercase().ends_with(b"cookie") {
             return self.cookies(value.place.start);
         }
+        let is_close = self.text[mark] == b'=' && name.end == mark && value.place.start == mark + 1;
+        if !value.quoted && is_password(name_text) {
+            if let Some(end) = self.four_by_four(value.place.start) {
+                return Some(self.hit(value.place.start..end, "assignment"));
+            }
+            let text = &self.text[value.place.clone()];
+            let is_end = self.ends_line(value.place.end)
+                || is_close && matches!(self.byte(value.place.end), b' ' | b'&' | b';')
+                || known == Meaning::Secret && text.len() >= 4 && text.iter().all(u8::is_ascii_digit);
+            if known == Meaning::Secret && is_end && is_weak(text) {
+                return Some(self.hit(value.place, "assignment"));
+            }
+        }
         let is_shell = self.text[mark] == b'='
             && name.end == mark
             && value.place.start == mark + 1
             && name_text.iter().all(|byte| !byte.is_ascii_lowercase());
         let after = self.byte(value.place.end);
         let text = &self.text[value.place.start..value.place.end.min(value.place.start + JUDGED)];
-        let is_call = !value.quoted && matches!(after, b'(' | b'[' | b'{');
+        let mut is_call = !value.quoted && matches!(after, b'(' | b'[' | b'{');
+        let wrapped = is_call && after == b'(' && is_wrapper(text);
+        if wrapped && let Some(inner) = self.value(value.place.end + 1).filter(|inner| inner.quoted) {
+            (value, is_call) = (inner, false);
+        }
+        let text = &self.text[value.place.start..value.place.end.min(value.place.start + JUDGED)];
         let is_secret = !is_call
             && match known {
                 Meaning::Secret => is_secret(name_text, text, value.quoted, is_shell),
@@ -567,20 +845,45 @@ impl Scanner<'_> {
         Some(self.hit(value.place, if is_aws { "aws-secret-access-key" } else { "assignment" }))
     }
 
+    /// Whether the word before a name says more: `API key: …`.
+    fn is_qualified(&self, name: &Range<usize>) -> bool {
+        let Some(space) = name.start.checked_sub(1).filter(|space| self.text[*space] == b' ') else { return false };
+        let word = self.text[..space].iter().rev().take(16).take_while(|byte| byte.is_ascii_alphabetic()).count();
+        word > 0 && meaning(&self.text[space - word..name.end]) == Meaning::Secret
+    }
+
+    /// Where a password ends that is written as four times four letters.
+    fn four_by_four(&self, from: usize) -> Option<usize> {
+        let text = self.text.get(from..from + 19)?;
+        let fits = text.iter().enumerate().all(|(at, byte)| match at % 5 {
+            4 => *byte == b' ',
+            _ => byte.is_ascii_lowercase(),
+        });
+        (fits && !self.byte(from + 19).is_ascii_alphanumeric() && self.ends_line(from + 19)).then_some(from + 19)
+    }
+
     /// Whether this is `value` in `name: DB_PASSWORD, value: …`.
     fn is_value_of_secret_name(&self, name: Range<usize>) -> bool {
         let own = &self.text[name.clone()];
         if !own.to_ascii_lowercase().ends_with(b"value") {
             return false;
         }
-        let before = &self.text[name.start.saturating_sub(120)..name.start];
-        let mut words = before
+        let before = &self.text[name.start.saturating_sub(200)..name.start];
+        // Not in another object.
+        let object = before.iter().rposition(|byte| matches!(byte, b'{' | b'}')).map_or(0, |at| at + 1);
+        let words: Vec<&[u8]> = before[object..]
             .rsplit(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')))
-            .filter(|word| word.len() > 1);
-        let (Some(secret), Some(label)) = (words.next(), words.next()) else { return false };
-        let label = label.to_ascii_lowercase();
-        [&b"name"[..], b"key", b"variable", b"header"].iter().any(|word| label.ends_with(word))
-            && is_secret_name(secret)
+            .filter(|word| word.len() > 1)
+            .take(8)
+            .collect();
+        let is_label = |word: &[u8]| {
+            let label = word.to_ascii_lowercase();
+            [&b"name"[..], b"key", b"variable", b"header"].iter().any(|word| label.ends_with(word))
+        };
+        let named = words.iter().position(|word| is_label(word) && !is_secret_name(word));
+        // The last part of a path, `/prod/db/password`, counts.
+        words.len() > 1 && is_label(words[1]) && is_secret_name(words[0])
+            || named.is_some_and(|label| label > 0 && words[..label].iter().any(|word| is_secret_name(word)))
     }
 
     /// The cookies of a header: those that look random.
@@ -611,6 +914,8 @@ impl Scanner<'_> {
         let user = start..start + host;
         let password = match memchr::memchr(b':', &self.text[user.clone()]) {
             Some(colon) => user.start + colon + 1..user.end,
+            // The public half of Sentry's addresses.
+            None if memchr::memmem::find(&self.text[user.end..end], b"sentry").is_some() => return Some(end),
             None if Look::of(&self.text[user.clone()]).is_mixed() && user.len() >= 20 => user,
             None => return Some(end),
         };
@@ -687,15 +992,39 @@ impl Scanner<'_> {
         is_secret.then(|| self.hit(value.place, "assignment"))
     }
 
-    /// `| SecretAccessKey | … |`
-    fn cell(&mut self, at: usize) -> Option<usize> {
+    /// `| SecretAccessKey | … |`, with this many bytes between the cells.
+    fn cell(&mut self, at: usize, bytes: usize) -> Option<usize> {
         let name = self.name(at)?;
-        if meaning(&self.text[name]) != Meaning::Secret {
+        if meaning(&self.text[name.clone()]) != Meaning::Secret {
             return None;
         }
-        let value = self.value(at + 1)?;
-        let look = Look::of(&self.text[value.place.clone()]);
-        (look.is_mixed() || look.is_long_hex()).then(|| self.hit(value.place, "assignment"))
+        let value = self.value(at + bytes)?;
+        let text = &self.text[value.place.clone()];
+        let look = Look::of(text);
+        // The rest of the cell is empty.
+        let end = self.run_within(value.place.end + usize::from(value.quoted), 256, |byte| byte == b' ');
+        let is_alone = self.byte(end) == b'|' || self.text[end..].starts_with("│".as_bytes());
+        let is_chosen = is_alone && is_password(&self.text[name]) && is_chosen(text) && !is_named(text);
+        let is_secret = look.is_mixed() || look.is_long_hex() || is_chosen && !is_reference(text);
+        is_secret.then(|| self.hit(value.place, "assignment"))
+    }
+
+    /// `define('DB_PASSWORD', '…')`, `getenv("DB_PASSWORD", "…")`: the argument after the name of a secret.
+    fn arguments(&mut self, at: usize) -> Option<usize> {
+        let quote = self.run_within(at + 1, 8, |byte| matches!(byte, b' ' | b'\\'));
+        if !matches!(self.byte(quote), b'"' | b'\'') {
+            return None;
+        }
+        let name = self.value(at + 1).filter(|name| name.quoted && is_secret_name(&self.text[name.place.clone()]))?;
+        let comma = self.run_within(name.place.end, 12, |byte| matches!(byte, b'\\' | b'"' | b'\'' | b' '));
+        if self.byte(comma) != b',' {
+            return None;
+        }
+        let value = self.value(comma + 1).filter(|value| value.quoted)?;
+        let text = &self.text[value.place.clone()];
+        let is_secret =
+            !is_reference(text) && !is_prose(text) && !is_secret_name(text) && is_chosen(text) && !is_named(text);
+        is_secret.then(|| self.hit(value.place, "assignment"))
     }
 
     /// The secret of an Azure application has `Q~` in its place.
@@ -717,6 +1046,9 @@ impl Scanner<'_> {
             if self.text[at..].starts_with(b"-----BEGIN ") {
                 return self.private_key(at);
             }
+            if self.text[at..].starts_with(b"-----END ") {
+                return self.end_of_key(at);
+            }
             let end = self.run_of(at, |byte| byte == b'-');
             return if end - at == 2 { self.flag(at) } else { Some(end) };
         }
@@ -726,7 +1058,8 @@ impl Scanner<'_> {
             let is_secret = value.quoted && !is_reference(&self.text[value.place.clone()]);
             return is_secret.then(|| self.hit(value.place, "assignment"));
         }
-        let is_option = matches!(self.before(at), b' ' | b'"' | b'\'') && matches!(self.byte(at + 1), b'u' | b'p');
+        let is_option = matches!(self.before(at), b' ' | b'"' | b'\'')
+            && matches!(self.byte(at + 1), b'u' | b'p' | b'a' | b'w' | b'U' | b'P' | b'N' | b's' | b'k' | b'b');
         if is_option { self.short_option(at) } else { None }
     }
 
@@ -735,8 +1068,11 @@ impl Scanner<'_> {
         let end = self.run_of(at + 2, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
         let name = &self.text[at + 2..end];
         let known = meaning(name);
-        if known == Meaning::Nothing || matches!(self.before(at), b'-') {
+        if matches!(self.before(at), b'-') {
             return Some(end);
+        }
+        if known == Meaning::Nothing {
+            return self.long_option(at, end).or(Some(end));
         }
         // In a list of arguments, quotes and a comma stand between them.
         let gap = self.run_of(end, |byte| matches!(byte, b' ' | b'"' | b'\'' | b',' | b'\\' | b'\t'));
@@ -752,37 +1088,15 @@ impl Scanner<'_> {
             && match known {
                 Meaning::Secret => {
                     let look = Look::of(text);
-                    text.len() >= 4 && !is_prose(text) && (!is_code(text) || look.upper > 1 && look.lower > 1)
+                    let is_weak = is_password(name) && is_weak(text) && !is_of_sentence(text);
+                    let is_words = value.quoted && is_password(name) && is_words(text);
+                    text.len() >= 4
+                        && (!is_prose(text) && (!is_code(text) || look.upper > 1 && look.lower > 1 || is_weak)
+                            || is_words)
                 }
                 _ => may_be_secret(name, text, true),
             };
         if is_secret { Some(self.hit(value.place, "assignment")) } else { Some(end) }
-    }
-
-    /// `curl -u user:password`, `mysql -ppassword`, `sshpass -p password`
-    fn short_option(&mut self, at: usize) -> Option<usize> {
-        let before = &self.text[at.saturating_sub(200)..at];
-        let command = before.rsplit(|byte| matches!(byte, b'\n' | b';' | b'|')).next().unwrap_or_default();
-        let runs = |name: &str| command.windows(name.len()).any(|window| window == name.as_bytes());
-        let attached = !matches!(self.byte(at + 2), b' ' | b'"' | b'\'' | b'\\' | b',');
-        if self.text[at + 1] == b'u' {
-            if attached || !runs("curl") && !runs("wget") && !runs("http ") {
-                return None;
-            }
-            let value = self.value(at + 2)?;
-            let colon = memchr::memchr(b':', &self.text[value.place.clone()])?;
-            let password = value.place.start + colon + 1..value.place.end;
-            let is_secret = password.len() >= 3 && !is_reference(&self.text[password.clone()]);
-            return is_secret.then(|| self.hit(password, "assignment"));
-        }
-        let is_database = runs("mysql") || runs("mariadb");
-        if attached && is_database || !attached && (runs("sshpass") || runs("docker login")) {
-            let value = self.value(at + 2)?;
-            let text = &self.text[value.place.clone()];
-            let is_secret = text.len() >= 4 && !is_reference(text) && !text.starts_with(b"-");
-            return is_secret.then(|| self.hit(value.place, "assignment"));
-        }
-        None
     }
 
     fn private_key(&mut self, at: usize) -> Option<usize> {
@@ -792,7 +1106,11 @@ impl Scanner<'_> {
         };
         let header = dashes(at + 11, 60)?;
         if !self.text[at..header].windows(11).any(|window| window == b"PRIVATE KEY") {
-            return Some(header);
+            // A public key or a certificate: nothing of it is a secret, if it is nothing else.
+            let is_armour = |byte: &u8| Body::Base64.has(*byte) || matches!(byte, b'\n' | b'\r' | b' ' | b'\\');
+            let body = &self.text[header..(header + MAX_KEY).min(self.text.len())];
+            let end = memchr::memmem::find(body, b"-----END ").filter(|end| body[..*end].iter().all(is_armour));
+            return Some(end.map_or(header, |end| header + end));
         }
         let rest = &self.text[header..];
         // Once there is no end, there is none for the keys after it either.
@@ -806,6 +1124,88 @@ impl Scanner<'_> {
         let end = header + key_material(rest);
         if end > header { Some(self.hit(at..end, "private-key")) } else { Some(header) }
     }
+}
+
+impl Scanner<'_> {
+    /// The end of a private key whose beginning is not there: the lines before it are the key.
+    fn end_of_key(&mut self, at: usize) -> Option<usize> {
+        let footer = &self.text[at..(at + 60).min(self.text.len())];
+        let after = at + 9 + footer[9..].windows(5).position(|window| window == b"-----")? + 5;
+        if !self.text[at..after].windows(11).any(|window| window == b"PRIVATE KEY") {
+            return Some(after);
+        }
+        let from = at.saturating_sub(MAX_KEY);
+        let (mut start, mut cursor) = (at, at);
+        // Word by word upwards: the lines of the key, and their numbers.
+        loop {
+            let above = &self.text[from..cursor];
+            let is_end = |byte: &u8| Body::Base64.has(*byte) && *byte != b'n';
+            let above = &above[..above.iter().rposition(is_end).map_or(0, |at| at + 1)];
+            let line = above.iter().rposition(|byte| !Body::Base64.has(*byte)).map_or(0, |at| at + 1);
+            let mut word = &above[line..];
+            if line > 0 && above[line - 1] == b'\\' {
+                word = word.strip_prefix(b"n").unwrap_or(word);
+            }
+            let gap = cursor - from - above.len();
+            let is_number = word.len() <= 6 && word.iter().all(u8::is_ascii_digit) && !word.is_empty();
+            let is_line = is_key_line(word) || start == at && word.ends_with(b"=");
+            if gap > 12 || !is_line && !is_number {
+                break;
+            }
+            cursor = from + above.len() - word.len();
+            start = if is_line { cursor } else { start };
+        }
+        if start < at {
+            self.hit_before(start..after, "private-key");
+        }
+        Some(after)
+    }
+}
+
+/// Whether a word can be a line of a key.
+fn is_key_line(word: &[u8]) -> bool {
+    let look = Look::of(word);
+    word.len() >= 16 && look.upper > 0 && look.lower > 0
+}
+
+/// Whether it is a plain text.
+fn is_text(bytes: impl AsRef<[u8]>) -> bool {
+    bytes.as_ref().iter().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t'))
+}
+
+/// Whether a call only wraps its argument: `Some("…")`, `SecretString::from("…")`.
+fn is_wrapper(name: &[u8]) -> bool {
+    let last = name.rsplit(|byte| matches!(byte, b':' | b'.')).next().unwrap_or_default();
+    [
+        &b"Some"[..],
+        b"Ok",
+        b"Just",
+        b"from",
+        b"new",
+        b"Secret",
+        b"SecretString",
+        b"SecretStr",
+        b"String",
+        b"str",
+        b"quote",
+    ]
+    .contains(&last)
+}
+
+/// Whether it is a password as people choose it, which only its name tells: a word, or a number.
+fn is_weak(value: &[u8]) -> bool {
+    let is_number = value.len() >= 4 && value.iter().all(u8::is_ascii_digit);
+    let is_word = value.len() >= 6 && value.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    let is_mixed_word = value.len() >= 10
+        && value.iter().all(u8::is_ascii_alphanumeric)
+        && value[1..].iter().any(u8::is_ascii_uppercase);
+    is_number || (is_word || is_mixed_word) && !is_reference(value) && !is_named(value)
+}
+
+/// Whether a word goes on with a sentence after the name of an option.
+fn is_of_sentence(word: &[u8]) -> bool {
+    [&b"option"[..], b"options", b"argument", b"arguments", b"parameter", b"switch", b"should", b"because", b"before"]
+        .contains(&word)
 }
 
 /// How many bytes at the beginning look like the body of a private key: base64, in lines that may have numbers.
@@ -850,6 +1250,7 @@ fn is_plausible(family: &Family, body: &[u8]) -> bool {
     match family.body {
         Body::Hex => look.digits >= 4,
         Body::Upper => look.upper >= 4,
+        Body::Crypt => body.contains(&b'$') && look.digits + look.upper >= 4,
         _ => look.digits >= 1 || look.upper >= 2 && look.lower >= 2,
     }
 }
@@ -861,7 +1262,7 @@ fn is_secret(name: &[u8], value: &[u8], quoted: bool, is_shell: bool) -> bool {
     }
     let password = is_password(name);
     if value.contains(&b' ') && is_prose(value) {
-        return name.to_ascii_lowercase().ends_with(b"passphrase");
+        return is_phrase(name) || password && quoted && is_words(value);
     }
     let look = Look::of(value);
     let is_path = matches!(value, [b'/', ..] | [b'.', b'/', ..] | [b'~', b'/', ..])
@@ -901,6 +1302,10 @@ fn is_named(value: &[u8]) -> bool {
         "hash", "data", "type", "config", "option", "env", "param", "form", "null", "default", "props", "state",
         "account", "auth", "model", "schema", "error",
     ];
+    let look = Look::of(value);
+    if look.digits > 1 || look.others > 0 {
+        return false;
+    }
     let lower = value.to_ascii_lowercase();
     WORDS.iter().any(|word| lower.windows(word.len()).any(|window| window == word.as_bytes()))
 }
@@ -916,6 +1321,7 @@ pub(super) fn may_be_secret(name: &[u8], value: &[u8], quoted: bool) -> bool {
     if is(b"pass") || is(b"pw") || is(b"pwd") || is(b"creds") || is(b"cred") {
         return value.len() >= 6
             && look.letters() > 0
+            && !matches!(value[0], b'/' | b'~')
             && ((look.digits > 0 || quoted && look.others > 0) && !is_code(value)
                 || quoted
                     && look.others == 0
@@ -937,7 +1343,10 @@ pub(super) fn may_be_secret(name: &[u8], value: &[u8], quoted: bool) -> bool {
     let is_uuid = value.len() == 36 && value.iter().filter(|byte| **byte == b'-').count() == 4;
     let is_long = if quoted { 16 } else { 20 };
     let is_path = value.contains(&b'/') && value.split(|byte| *byte == b'/').any(is_path_part);
-    if is_url || is_uuid || is_path || look.length < is_long {
+    // `linux-cargo-` and a digest: the key of a cache.
+    let is_digest =
+        is(b"key") && value.rsplit(|byte| *byte == b'-').next().is_some_and(|part| Look::of(part).is_long_hex());
+    if is_url || is_uuid || is_path || is_digest || look.length < is_long {
         return false;
     }
     let plain =
@@ -952,8 +1361,8 @@ fn is_path_part(part: &[u8]) -> bool {
 }
 
 /// Bytes of a value without quotes.
-fn is_bare(byte: u8) -> bool {
-    !byte.is_ascii_whitespace() && !b"\"'`,;&|()[]{}<>\\".contains(&byte)
+pub(super) fn is_bare(byte: u8) -> bool {
+    !byte.is_ascii_whitespace() && !b"\"'`,;&|()[]{}<>\\\x1b".contains(&byte)
 }
 
 fn is_scheme(text: &[u8]) -> bool {

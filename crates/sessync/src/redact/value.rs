@@ -138,6 +138,26 @@ const WORDS: &[&str] = &[
     "unknown",
     "invalid",
     "expired",
+    "incorrect",
+    "wrong",
+    "correct",
+    "accepted",
+    "rejected",
+    "updated",
+    "changed",
+    "disabled",
+    "enabled",
+    "protected",
+    "encrypted",
+    "denied",
+    "failed",
+    "success",
+    "generated",
+    "provided",
+    "supplied",
+    "confirmed",
+    "verified",
+    "mismatch",
     "string?",
 ];
 
@@ -217,6 +237,129 @@ pub(super) fn is_prose(value: &[u8]) -> bool {
     count >= 2
 }
 
+/// Words that stand in labels and messages about passwords, and hardly in a password.
+const LABELS: &[&str] = &[
+    "the",
+    "a",
+    "an",
+    "is",
+    "are",
+    "was",
+    "be",
+    "been",
+    "to",
+    "of",
+    "in",
+    "on",
+    "at",
+    "for",
+    "and",
+    "or",
+    "not",
+    "no",
+    "your",
+    "you",
+    "my",
+    "our",
+    "its",
+    "it",
+    "this",
+    "that",
+    "with",
+    "without",
+    "from",
+    "by",
+    "as",
+    "if",
+    "must",
+    "should",
+    "can",
+    "may",
+    "will",
+    "please",
+    "enter",
+    "type",
+    "password",
+    "passwords",
+    "passphrase",
+    "token",
+    "key",
+    "secret",
+    "login",
+    "sign",
+    "user",
+    "username",
+    "email",
+    "new",
+    "old",
+    "current",
+    "confirm",
+    "repeat",
+    "forgot",
+    "reset",
+    "change",
+    "show",
+    "hide",
+    "invalid",
+    "wrong",
+    "incorrect",
+    "required",
+    "missing",
+    "set",
+    "unset",
+    "use",
+    "used",
+    "see",
+    "when",
+    "has",
+    "have",
+    "do",
+    "does",
+    "than",
+    "least",
+    "characters",
+    "chars",
+    "long",
+    "short",
+    "min",
+    "max",
+    "same",
+    "match",
+    "field",
+    "value",
+    "empty",
+    "none",
+    "string",
+    "default",
+    "example",
+    "optional",
+];
+
+/// Whether words are a password and not a text for people: `correct horse battery staple`, `p#ss w$rd`.
+pub(super) fn is_words(value: &[u8]) -> bool {
+    let words = || value.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
+    let has_inner_symbol = |word: &[u8]| {
+        word.windows(3).any(|three| {
+            three[0].is_ascii_alphanumeric() && b"#$%^&*@!=+~".contains(&three[1]) && three[2].is_ascii_alphanumeric()
+        })
+    };
+    let is_plain = |word: &[u8]| word.len() >= 3 && word.iter().all(u8::is_ascii_lowercase);
+    let is_label = |word: &[u8]| LABELS.iter().any(|label| label.as_bytes().eq_ignore_ascii_case(word));
+    words().any(has_inner_symbol) && !words().any(is_label)
+        || words().count() >= 3 && words().all(|word| is_plain(word) && !is_label(word))
+}
+
+/// Whether a value without a prefix could be a password that somebody chose or a program made.
+pub(super) fn is_chosen(value: &[u8]) -> bool {
+    let look = Look::of(value);
+    let is_name = value.iter().any(|byte| b".:/()".contains(byte)) && !look.is_mixed();
+    value.len() >= 6
+        && !is_name
+        && (look.digits > 0 && look.letters() > 0 && !(is_code(value) && look.upper == 0 && look.digits < 2)
+            || look.others > 0 && look.letters() > 0 && !is_code(value)
+            || look.upper > 1 && look.lower > 1 && value.len() >= 8 && look.changes * 10 >= look.length * 4)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,6 +376,16 @@ mod tests {
             "XMLHttpRequestEventTarget2Handler",
         ] {
             assert!(!Look::of(name.as_bytes()).is_random(), "{name}");
+        }
+    }
+
+    #[test]
+    fn words_are_a_password_if_they_are_no_label() {
+        for value in ["correct horse battery staple", "p#ss w$rd"] {
+            assert!(is_words(value.as_bytes()), "{value}");
+        }
+        for value in ["Enter your password", "Mot de passe", "must have eight characters", "not set", "R&D only is"] {
+            assert!(!is_words(value.as_bytes()), "{value}");
         }
     }
 

@@ -1,8 +1,8 @@
 //! The session files of the Codex CLI: `~/.codex/sessions/YEAR/MONTH/DAY/rollout-TIME-SESSION.jsonl`.
 //!
-//! The first line (`session_meta`) says which session it is, where it ran and in which version. The others have a time, a
-//! type and a payload. They have no uuid, so that of a row is made of the line itself: a line that is copied into
-//! another file when a session is resumed gets the same one.
+//! The first line (`session_meta`) names the session, its directory and the version. Every other line has a time, a
+//! type and a payload. Lines have no uuid, so sessync makes one from the bytes of the line. Equal lines therefore
+//! have the same uuid: a line that a resumed session copies into another file is the same line.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -16,6 +16,9 @@ use super::Source;
 use super::files::{Discovery, Log, Scope};
 use super::line::{Head, Line, Reason, json, required, string};
 use super::reader::Lines;
+
+/// What the column `user_type` says of its lines.
+pub(crate) const USER_TYPE: &str = "codex";
 
 /// The Codex CLI.
 #[derive(Debug)]
@@ -110,7 +113,7 @@ impl Source for Codex {
             agent_id: None,
             is_sidechain: None,
             parent_uuid: None,
-            user_type: Some(Cow::Borrowed("codex")),
+            user_type: Some(Cow::Borrowed(USER_TYPE)),
             slug: None,
             request_id: None,
             cwd: of_head(&head.cwd),

@@ -16,6 +16,8 @@ use ring::digest::{SHA256, digest};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::redact;
+
 /// The fields of a line that go into a row, borrowed from the line wherever possible.
 #[derive(Debug, Clone)]
 pub struct Line<'a> {
@@ -126,6 +128,16 @@ struct Fields<'a> {
     version: Option<&'a RawValue>,
 }
 
+/// A uuid tells rows apart and is asked for later, so it cannot be redacted like other columns. One that has a secret in
+/// it is replaced by another that is made of it.
+fn without_secret(uuid: Cow<'_, str>) -> Cow<'_, str> {
+    let is_usual = uuid.len() == 36 && uuid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    if is_usual || !redact::has_secret(&uuid) {
+        return uuid;
+    }
+    Cow::Owned(uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_URL, uuid.as_bytes()).to_string())
+}
+
 /// Reads one line. `line` is without its newline.
 pub fn parse(line: &[u8]) -> Result<Line<'_>, Reason> {
     let text = std::str::from_utf8(line).map_err(|_| Reason::NotUtf8)?;
@@ -135,7 +147,7 @@ pub fn parse(line: &[u8]) -> Result<Line<'_>, Reason> {
     }
     let fields: Fields<'_> = serde_json::from_str(text).map_err(|_| Reason::NotJson)?;
     Ok(Line {
-        uuid: required(fields.uuid, Reason::NoUuid)?,
+        uuid: without_secret(required(fields.uuid, Reason::NoUuid)?),
         timestamp: required(fields.timestamp, Reason::NoTimestamp)?,
         session_id: required(fields.session_id, Reason::NoSessionId)?,
         kind: required(fields.kind, Reason::NoType)?,

@@ -68,8 +68,8 @@ impl Row {
             open.push_str(value.as_deref().unwrap_or("null"));
         };
         put("uuid", Some(quoted(&line.uuid)));
-        put("timestamp", Some(quoted(&line.timestamp)));
-        put("session_id", Some(quoted(&line.session_id)));
+        put("timestamp", Some(text(&line.timestamp)));
+        put("session_id", Some(text(&line.session_id)));
         put("agent_id", line.agent_id.as_deref().map(&mut text));
         put("is_sidechain", line.is_sidechain.map(|value| value.to_string()));
         put("parent_uuid", line.parent_uuid.as_deref().map(&mut text));
@@ -97,6 +97,11 @@ impl Row {
             source_file: source_file.to_owned(),
             open,
         }
+    }
+
+    /// Changes how BigQuery is to recognise it.
+    pub(super) fn identify(&mut self, identity: Identity) {
+        self.insert_id = insert_id(&self.uuid, self.key, identity);
     }
 
     /// How many bytes it adds to a request.

@@ -119,8 +119,10 @@ impl<T: Transport, C: Clock, D: Disk> Run<'_, T, C, D> {
                 if self.failed.is_some() {
                     return Ok(());
                 }
-                // The batch is empty now, and an empty batch takes any row.
-                self.offer(row);
+                if let Some(row) = self.looked_up_again(row)? {
+                    // The batch is empty now, and an empty batch takes any row.
+                    self.offer(row);
+                }
                 if self.with.options.patience.is_over(self.with.clock) {
                     return Ok(());
                 }
@@ -199,6 +201,24 @@ impl<T: Transport, C: Clock, D: Disk> Run<'_, T, C, D> {
                 Ok(Some(Identity::UuidAndContent))
             }
         }
+    }
+
+    /// The row of a line that did not fit into the last batch, if it is still to be sent. While that batch was sent,
+    /// the journal may have learned that another machine has uploaded the line.
+    fn looked_up_again(&mut self, mut row: Row) -> Result<Option<Row>, Error> {
+        if !self.with.options.deduplication {
+            return Ok(Some(row));
+        }
+        match self.with.journal.look_up(row.key)? {
+            Novelty::Known => {
+                self.meet(row.key)?;
+                self.summary.duplicates += 1;
+                return Ok(None);
+            }
+            Novelty::OtherContent => row.identify(Identity::UuidAndContent),
+            Novelty::New => {}
+        }
+        Ok(Some(row))
     }
 
     /// Remembers that a known line was met again, so that its key does not grow old.

@@ -4,6 +4,9 @@
 //! copies them into another file. A sum over lines counts tokens two times and more. So the usage of a response
 //! is that of its last line, and a response is a message id and a request id. The view of `sessync schema` does the
 //! same in SQL ([`crate::schema`]).
+//!
+//! The Codex CLI writes how many tokens a session has used so far, again and again (`token_count`), and before them the
+//! model of the turn (`turn_context`). What one event adds to the one before it is counted as one response.
 
 pub(crate) mod page;
 pub(crate) mod prices;
@@ -13,6 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Time;
+use crate::source::codex::USER_TYPE as CODEX;
 use crate::source::line::{Line, hash};
 
 /// Models that stand for no call of the API.
@@ -38,6 +42,24 @@ impl Tokens {
         self.cache_read_tokens = self.cache_read_tokens.saturating_add(other.cache_read_tokens);
         self.cache_creation_tokens = self.cache_creation_tokens.saturating_add(other.cache_creation_tokens);
         self.hour_tokens = self.hour_tokens.saturating_add(other.hour_tokens);
+    }
+}
+
+impl Tokens {
+    /// What was added since. If less was used than before, the count has begun anew.
+    fn since(&self, before: &Tokens) -> Tokens {
+        let is_less = self.input_tokens < before.input_tokens
+            || self.output_tokens < before.output_tokens
+            || self.cache_read_tokens < before.cache_read_tokens;
+        if is_less {
+            return *self;
+        }
+        Tokens {
+            input_tokens: self.input_tokens - before.input_tokens,
+            output_tokens: self.output_tokens - before.output_tokens,
+            cache_read_tokens: self.cache_read_tokens - before.cache_read_tokens,
+            ..Tokens::default()
+        }
     }
 }
 
@@ -84,11 +106,39 @@ struct Created {
 #[derive(Debug, Default)]
 pub(crate) struct Collector {
     responses: HashMap<u128, Response>,
+    /// By the session of Codex: its last model, and what it had used by then.
+    sessions: HashMap<String, (String, Tokens)>,
+}
+
+/// What a line of Codex says of usage.
+#[derive(Deserialize)]
+struct CodexEvent {
+    model: Option<String>,
+    info: Option<CodexInfo>,
+}
+
+#[derive(Deserialize)]
+struct CodexInfo {
+    total_token_usage: Option<CodexUsage>,
+}
+
+#[derive(Deserialize)]
+struct CodexUsage {
+    #[serde(default)]
+    input_tokens: u64,
+    /// A part of the input.
+    #[serde(default)]
+    cached_input_tokens: u64,
+    #[serde(default)]
+    output_tokens: u64,
 }
 
 impl Collector {
     /// Takes a line. Most lines have no usage.
     pub(crate) fn line(&mut self, line: &Line<'_>) {
+        if line.user_type.as_deref() == Some(CODEX) {
+            return self.codex(line);
+        }
         if line.kind != "assistant" {
             return;
         }
@@ -127,6 +177,36 @@ impl Collector {
                 self.responses.insert(key, response);
             }
         }
+    }
+
+    fn codex(&mut self, line: &Line<'_>) {
+        let says_model = line.message.is_some_and(|json| memchr::memmem::find(json.as_bytes(), b"\"model\"").is_some());
+        if line.kind != "token_count" && !says_model {
+            return;
+        }
+        let Some(event) = line.message.and_then(|json| serde_json::from_str::<CodexEvent>(json).ok()) else { return };
+        let unknown = || ("codex".to_owned(), Tokens::default());
+        let (model, before) = self.sessions.entry(line.session_id.clone().into_owned()).or_insert_with(unknown);
+        if let Some(named) = event.model {
+            *model = named;
+        }
+        let usage = event.info.filter(|_| line.kind == "token_count").and_then(|info| info.total_token_usage);
+        let (Some(usage), Some(at)) = (usage, Time::parse(&line.timestamp)) else { return };
+        let total = Tokens {
+            input_tokens: usage.input_tokens.saturating_sub(usage.cached_input_tokens),
+            output_tokens: usage.output_tokens,
+            cache_read_tokens: usage.cached_input_tokens,
+            ..Tokens::default()
+        };
+        let added = total.since(before);
+        *before = total;
+        if added == Tokens::default() {
+            return;
+        }
+        let key = u128::from(hash(line.uuid.as_bytes())) << 64;
+        let response = Response { at, project: project(line), model: model.clone(), subagent: false, tokens: added };
+        // A line that a resumed session repeats has the same uuid.
+        self.responses.entry(key).or_insert(response);
     }
 
     /// The sums by day, project and model.
@@ -334,5 +414,56 @@ mod tests {
                 ("2026-11-02", "other", 3, 0)
             ]
         );
+    }
+
+    #[test]
+    fn codex_counts_from_the_beginning_of_a_session_so_only_what_is_new_is_added() {
+        use crate::source::Source as _;
+        use crate::source::codex::Codex;
+        let head = crate::source::line::Head {
+            session: Some("s".to_owned()),
+            cwd: Some("/src/app".to_owned()),
+            ..Default::default()
+        };
+        let entry = |at: &str, kind: &str, payload: Value| {
+            json!({"timestamp": at, "type": kind, "payload": payload}).to_string()
+        };
+        let count = |at: &str, input: u64, cached: u64, output: u64| {
+            let total = json!({"input_tokens": input, "cached_input_tokens": cached, "output_tokens": output, "total_tokens": input + output});
+            entry(
+                at,
+                "event_msg",
+                json!({"type": "token_count", "info": {"total_token_usage": total, "last_token_usage": total}}),
+            )
+        };
+        let lines = [
+            entry(AT[0], "turn_context", json!({"cwd": "/src/app", "model": "gpt-5-codex"})),
+            entry(AT[0], "event_msg", json!({"type": "token_count", "info": null})),
+            count(AT[0], 100, 40, 10),
+            count(AT[1], 100, 40, 10),
+            count("2026-11-02T00:00:00Z", 300, 140, 30),
+        ];
+        let mut collector = Collector::default();
+        // A resumed session repeats what it had.
+        for text in lines.iter().chain(&lines[..3]) {
+            collector.line(&Codex.line(&head, text.as_bytes()).unwrap());
+        }
+        let report = collector.report();
+        let days: Vec<_> = report
+            .days
+            .iter()
+            .map(|day| {
+                (
+                    day.day.as_str(),
+                    day.project.as_str(),
+                    day.model.as_str(),
+                    day.row.tokens.input_tokens,
+                    day.row.tokens.output_tokens,
+                )
+            })
+            .collect();
+        assert_eq!(days, [("2026-11-01", "app", "gpt-5-codex", 60, 10), ("2026-11-02", "app", "gpt-5-codex", 100, 20)]);
+        assert_eq!(report.total.tokens.cache_read_tokens, 140);
+        assert_eq!(report.total.unpriced, 2);
     }
 }
