@@ -86,6 +86,27 @@ async fn verify_proves_a_sound_table_and_names_what_is_wrong_in_another() {
 }
 
 #[tokio::test]
+async fn a_verification_is_resumed_only_with_the_progress_of_its_table() {
+    let world = world().await;
+    let file = std::env::temp_dir().join(format!("ichidoctl-verify-{}.json", std::process::id()));
+    let resume = format!("--resume={}", file.display());
+    let progress = |table: &str| {
+        let progress = json!({ "last": ["ZZZ", "ZZZ"], "scanned": true, "accounts": 7, "entries": 8, "grants": "0",
+            "shards": {}, "shardSums": {}, "suspects": [] });
+        std::fs::write(&file, json!({ "table": table, "progress": progress }).to_string()).unwrap();
+    };
+    progress("another-table");
+    let (ended, _) = world.run(&["verify", &resume]).await;
+    assert!(matches!(&ended, Err(Error::Refused(why)) if why.contains("another-table")), "{ended:?}");
+
+    progress(world.db.table("TokensTable"));
+    let (ended, text) = world.run(&["verify", &resume]).await;
+    assert_eq!(ended.unwrap(), Ended::Well);
+    assert!(text.contains("7 balances, 8 entries"), "what was read before is not read again: {text}");
+    assert!(!file.exists(), "the next verification begins at the beginning");
+}
+
+#[tokio::test]
 async fn freeze_and_unfreeze_change_the_status_once_confirmed() {
     let world = world().await;
     let (ended, _) = world.run(&["freeze", "did:key:alice"]).await;

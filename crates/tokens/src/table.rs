@@ -27,6 +27,7 @@ use ichido::dynamodb::item::attr;
 use ichido::dynamodb::{Join, Table};
 use ichido::record::StateKind;
 use ichido::{Key, Namespace, Timestamp, key};
+use serde::{Deserialize, Serialize};
 
 use crate::amount::{Amount, Delta};
 use crate::api::idempotency::IdempotencyKey;
@@ -295,6 +296,24 @@ pub(crate) fn history(
         .scan_index_forward(false))
 }
 
+/// Asks for every entry of a history, in any order, from `start` on.
+pub(crate) fn whole_history(
+    query: QueryFluentBuilder,
+    history: History,
+    did: &Did,
+    start: Option<Item>,
+) -> Result<QueryFluentBuilder, key::Error> {
+    let (query, pk_name, pk) = match history {
+        History::Sent => (query.consistent_read(true), PK, sent_pk(did)?),
+        History::Received => (query.index_name(INDEX), INDEX_PK, received_pk(did)?),
+    };
+    Ok(query
+        .key_condition_expression("#pk = :pk")
+        .expression_attribute_names("#pk", pk_name)
+        .expression_attribute_values(":pk", text(pk))
+        .set_exclusive_start_key(start))
+}
+
 fn entry_item(entry: &Entry) -> Result<Item, key::Error> {
     let postings = entry.postings.iter().map(|(account, delta)| Ok((account_pk(account)?, number(delta.0))));
     let pk = match &entry.sender {
@@ -348,15 +367,40 @@ pub(crate) fn read_entry(item: &Item) -> Result<Entry, Error> {
 
 // Any item
 
+/// The name of an item: its `PK` and its `SK`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Name(pub(crate) String, pub(crate) String);
+
+impl Name {
+    pub(crate) fn of(item: &Item) -> Self {
+        let key = |name| get_text(item, name).unwrap_or_default().to_owned();
+        Name(key(PK), key(SK))
+    }
+
+    pub(crate) fn key(&self) -> Item {
+        primary_key(self.0.clone(), &self.1)
+    }
+}
+
+/// The account under this name.
+pub(crate) fn account_of(name: &Name) -> Option<Account> {
+    read_account_pk(&name.0)
+}
+
+/// The record that the reversal of a transfer must have.
+pub(crate) fn reversal_record(reversed: TransactionId) -> Result<Name, key::Error> {
+    Ok(Name(reversal_key(&reversals(), reversed)?.as_str().to_owned(), RECORD_SK.to_owned()))
+}
+
 /// An item of the table, whichever it is.
 #[derive(Debug)]
 pub(crate) enum Row {
     Entry(Entry),
     Balance(Balance),
-    /// The record of a transfer or of a reversal, and the transaction that it names.
+    /// The record of a transfer or of a reversal, the transaction that it names, and where that transaction's entry is.
     Record {
-        pk: String,
         transaction_id: String,
+        entry: Name,
     },
     /// What a refusal leaves where a record would be. It stands for no transaction.
     Tombstone,
@@ -372,11 +416,25 @@ pub(crate) fn read(item: &Item) -> Result<Row, Error> {
         RECORD_SK if get_text(item, attr::STATE) == Some(StateKind::Released.name()) => Ok(Row::Tombstone),
         RECORD_SK => {
             let transaction_id = string(item, TRANSACTION_ID)?.to_owned();
-            Ok(Row::Record { pk: key(PK).to_owned(), transaction_id })
+            Ok(Row::Record { entry: entry_of_record(item, &transaction_id)?, transaction_id })
         }
         SPENT_SK => int(item, SPENT).map(|_| Row::Spent),
         _ => Err(broken(item, SK)),
     }
+}
+
+/// The entry of the transaction that a record stands for. The record's outcome says who sent it.
+fn entry_of_record(item: &Item, transaction_id: &str) -> Result<Name, Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Parties {
+        sender_did: String,
+    }
+    let outcome = string(item, attr::OUTCOME)?;
+    let parties: Parties = serde_json::from_str(outcome).map_err(|_| broken(item, attr::OUTCOME))?;
+    let sender: Did = parties.sender_did.parse().map_err(|_| broken(item, attr::OUTCOME))?;
+    let pk = sent_pk(&sender).map_err(|_| broken(item, attr::OUTCOME))?;
+    Ok(Name(pk, format!("{ENTRY_PREFIX}{transaction_id}")))
 }
 
 // Keys
@@ -485,6 +543,40 @@ fn parsed<T: FromStr>(item: &Item, name: &'static str) -> Result<T, Error> {
 fn broken(item: &Item, attribute: &'static str) -> Error {
     let key = |name| get_text(item, name).unwrap_or_default().to_owned();
     Error { pk: key(PK), sk: key(SK), attribute }
+}
+
+/// Items for a table that exists only in a test.
+#[cfg(test)]
+pub(crate) mod sample {
+    use super::*;
+
+    pub(crate) fn balance(account: &Account, balance: i128, entries: u64) -> Item {
+        let mut item = account_key(account).unwrap();
+        item.extend([(BALANCE.into(), number(balance)), (ENTRIES.into(), number(entries))]);
+        if matches!(account, Account::Of(_)) {
+            item.insert(STATUS.into(), text(Status::Open.as_str()));
+        }
+        item
+    }
+
+    pub(crate) fn entry(entry: &Entry) -> Item {
+        entry_item(entry).unwrap()
+    }
+
+    /// The record of an entry: of a reversal, or of a transfer under a key that is the transaction's id.
+    pub(crate) fn record(entry: &Entry) -> Item {
+        let pk = match (entry.reverses, &entry.sender) {
+            (Some(reversed), _) => reversal_record(reversed).unwrap().0,
+            (None, Some(sender)) => stored("IDEMPOTENCY", [sender.as_str(), &entry.id.to_string()]).unwrap(),
+            (None, None) => panic!("the first grant of an account has no record"),
+        };
+        let mut item = primary_key(pk, RECORD_SK);
+        item.extend([
+            (TRANSACTION_ID.into(), text(entry.id.to_string())),
+            (attr::OUTCOME.into(), text(serde_json::to_string(&entry.view()).unwrap())),
+        ]);
+        item
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,20 @@
 //! `ichidoctl tokens`: verifies the ledger, freezes an account, reverses a transfer.
 
+use std::borrow::Cow;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+use std::{fs, io};
 
 use clap::{Args, Subcommand};
 use ichido::{Clock, SystemClock};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokens::identity::did::Did;
 use tokens::ledger::{self, BUDGET, Ledger, Obstacle, TransactionId, system_random};
 use tokens::settings::Rules;
-use tokens::verify::{Report, verify};
+use tokens::verify::{Progress, Report, verify_from};
 
 use crate::applications::Application;
 use crate::context::{Context, Ended, Error, failed};
@@ -19,9 +25,10 @@ pub enum Tokens {
     #[command(after_help = "Examples:
   ichidoctl tokens verify --env prod
   ichidoctl tokens verify --endpoint-url http://127.0.0.1:8787 --json
+  ichidoctl tokens verify --resume verify.json --env prod
 
 Exit code 1 if something is wrong, or if an account changed too often to be verified.")]
-    Verify(Place),
+    Verify(Verify),
     /// Freeze an account: it can neither send nor receive
     #[command(after_help = "Example:\n  ichidoctl tokens freeze did:key:alice --env prod")]
     Freeze(OneAccount),
@@ -39,6 +46,15 @@ pub struct Place {
     /// The table, if it is not the environment's own
     #[arg(long, value_name = "NAME")]
     pub table: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// Keep the progress in this file, and go on from it if it is there; it is removed at the end
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<PathBuf>,
+    #[command(flatten)]
+    pub place: Place,
 }
 
 #[derive(Debug, Args)]
@@ -65,7 +81,7 @@ pub struct Reverse {
 impl Tokens {
     pub async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
         match self {
-            Tokens::Verify(place) => verify_table(context, place).await,
+            Tokens::Verify(verify) => verify.run(context).await,
             Tokens::Freeze(account) => set_frozen(context, account, true).await,
             Tokens::Unfreeze(account) => set_frozen(context, account, false).await,
             Tokens::Reverse(reverse) => reverse.run(context).await,
@@ -73,25 +89,78 @@ impl Tokens {
     }
 }
 
-async fn verify_table(context: &mut Context<'_>, place: &Place) -> Result<Ended, Error> {
-    let table = context.table_name(place.table.as_deref(), Application::Tokens.table())?;
-    let report = verify(&context.aws.dynamodb(), &table).await;
-    let report = report.map_err(|error| {
-        failed(
-            format!("could not verify the table {table}; check --env, --table and the permission dynamodb:Scan"),
-            error,
-        )
-    })?;
-    if context.json() {
-        context.value(&report)?;
-    } else {
-        show(context, &table, &report)?;
+/// How often the progress is shown and kept.
+const SHOWN_EVERY: Duration = Duration::from_secs(5);
+
+impl Verify {
+    async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
+        let table = context.table_name(self.place.table.as_deref(), Application::Tokens.table())?;
+        let progress = match &self.resume {
+            Some(file) => read_progress(file, &table)?,
+            None => Progress::default(),
+        };
+        let mut shown = SystemClock.now();
+        let mut watch = |progress: &Progress| {
+            if SystemClock.now().since(shown) < SHOWN_EVERY {
+                return Ok(());
+            }
+            shown = SystemClock.now();
+            let ((accounts, entries), suspects) = (progress.read(), progress.suspects());
+            writeln!(io::stderr(), "read {accounts} balances and {entries} entries; {suspects} items to read again")?;
+            self.resume.as_ref().map_or(Ok(()), |file| keep_progress(file, &table, progress))
+        };
+        let report = verify_from(progress, &context.aws.dynamodb(), &table, &mut watch).await;
+        let report = report.map_err(|error| {
+            failed(
+                format!("could not verify the table {table}; check --env, --table and the permission dynamodb:Scan"),
+                error,
+            )
+        })?;
+        if let Some(file) = self.resume.as_ref().filter(|file| file.exists()) {
+            fs::remove_file(file)?;
+        }
+        if context.json() {
+            context.value(&report)?;
+        } else {
+            show(context, &table, &report)?;
+        }
+        Ok(if report.is_clean() { Ended::Well } else { Ended::NeedsAttention })
     }
-    Ok(if report.is_clean() { Ended::Well } else { Ended::NeedsAttention })
+}
+
+/// The progress of a verification, and whose it is.
+#[derive(Serialize, Deserialize)]
+struct Kept<'a> {
+    table: Cow<'a, str>,
+    progress: Cow<'a, Progress>,
+}
+
+fn read_progress(file: &Path, table: &str) -> Result<Progress, Error> {
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Progress::default()),
+        Err(error) => return Err(failed(format!("could not read {}", file.display()), error)),
+    };
+    let kept: Kept<'_> = serde_json::from_str(&text).map_err(|error| {
+        failed(format!("{} is not the progress of a verification; name another file", file.display()), error)
+    })?;
+    if kept.table != table {
+        let (file, other) = (file.display(), &kept.table);
+        return Err(Error::Refused(format!("{file} is the progress of the table {other}; name another file")));
+    }
+    Ok(kept.progress.into_owned())
+}
+
+/// Written beside the file and renamed, so that the file is always whole.
+fn keep_progress(file: &Path, table: &str, progress: &Progress) -> io::Result<()> {
+    let kept = Kept { table: table.into(), progress: Cow::Borrowed(progress) };
+    let new = file.with_extension("new");
+    fs::write(&new, serde_json::to_string(&kept)?)?;
+    fs::rename(new, file)
 }
 
 fn show(context: &mut Context<'_>, table: &str, report: &Report) -> Result<(), Error> {
-    let Report { accounts, entries, balances, grants, findings, unsettled } = report;
+    let Report { accounts, entries, balances, grants, findings, unsettled, stopped } = report;
     context.line(format_args!("{table}: {accounts} balances, {entries} entries, {grants} granted, {balances} held"))?;
     for finding in findings {
         // One line each, with the same members as with `--json`.
@@ -102,6 +171,9 @@ fn show(context: &mut Context<'_>, table: &str, report: &Report) -> Result<(), E
         context.line(format_args!(
             "not verified  {account} changed during every read; run this again when there is less traffic"
         ))?;
+    }
+    if *stopped {
+        context.line("stopped       too much seems to be wrong; mend what is listed, and run this again")?;
     }
     if report.is_clean() {
         context.line("proven: every balance is the sum of its entries, and all balances together are the grants")?;
