@@ -15,6 +15,7 @@ mod entry;
 mod history;
 mod plan;
 mod reversal;
+mod statement;
 mod transfer;
 
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub use cancellation::Obstacle;
 pub(crate) use entry::MAX_SHARDS;
 pub use entry::{Account, Entry, Kind, NotATransactionId, Postings, TransactionId, View};
 pub use history::{History, Page, Places};
+pub use statement::{Direction, Place, RowKind, Statement, StatementRow};
 pub use transfer::Transfer;
 
 use crate::api::idempotency::IdempotencyKey;
@@ -82,6 +84,11 @@ pub enum Error {
     NotReversible,
     #[error("there is no account of this DID")]
     AccountNotFound,
+    #[error("the treasury has no statement: its fees are rows of the statements of those who paid them")]
+    NoStatement,
+    /// The balance that the cursor carries does not belong to what the histories hold.
+    #[error("the account changed while the first page was read; start again without a cursor")]
+    StatementChanged,
     /// DynamoDB cannot be used as it is set up, or refused what we sent: our mistake, not the client's.
     #[error("the ledger's table cannot be used; check its name and the function's permissions")]
     Store(#[source] store::Error),
