@@ -24,7 +24,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, Put, ReturnValuesOnConditionCheckF
 pub(crate) use function::item::Item;
 use function::item::{get_map, get_number, get_text, number, text};
 use ichido::dynamodb::item::attr;
-use ichido::dynamodb::{Join, Table};
+use ichido::dynamodb::{Foreign, Join, Table};
 use ichido::record::StateKind;
 use ichido::{Key, Namespace, Timestamp, key};
 use serde::{Deserialize, Serialize};
@@ -70,9 +70,9 @@ pub struct Error {
 
 // Records
 
-/// Where the library keeps its records.
+/// Where the library keeps its records. A record of the first design, in a table that was taken over, counts as done.
 pub fn records(table_name: &str) -> Table {
-    Table::new(table_name, PK).sort_key(SK, RECORD_SK).ttl(TTL)
+    Table::new(table_name, PK).sort_key(SK, RECORD_SK).ttl(TTL).foreign(Foreign::Done)
 }
 
 /// The records of transfers.
@@ -115,6 +115,48 @@ pub(crate) fn describe_reversal(record: Join, id: TransactionId, reversed: Trans
         .attribute(TRANSACTION_ID, id.to_string())
         .attribute("createdAt", id.created_at().to_string())
         .attribute("reverses", reversed.to_string())
+}
+
+/// What a record of the first design says of its transfer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Earlier {
+    pub(crate) transaction_id: String,
+    pub(crate) recipient: String,
+    pub(crate) amount: Amount,
+    pub(crate) created_at: String,
+}
+
+/// Reads a record of the first design. `None`: the record is the library's.
+pub(crate) fn read_earlier(item: &Item) -> Result<Option<Earlier>, Error> {
+    if item.contains_key(attr::FORMAT) {
+        return Ok(None);
+    }
+    // It wrote amounts as numbers, and its times in the way of its language.
+    let written = |name| item.get(name).and_then(|value| value.as_n().or_else(|_| value.as_s()).ok());
+    let amount = written("amount").and_then(|text| Amount::parse(&plain(text)?).ok());
+    let created_at = written("createdAt").ok_or_else(|| broken(item, "createdAt"))?;
+    Ok(Some(Earlier {
+        transaction_id: string(item, TRANSACTION_ID)?.to_owned(),
+        recipient: string(item, "recipientDid")?.to_owned(),
+        amount: amount.ok_or_else(|| broken(item, "amount"))?,
+        created_at: created_at.parse().map_or(created_at.clone(), |ms| Timestamp::from_millis(ms).to_string()),
+    }))
+}
+
+/// A decimal number without an exponent: `1.25E-7` is `0.000000125`. Zeros at its end are left out.
+fn plain(number: &str) -> Option<String> {
+    let (digits, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let exponent: i32 =
+        exponent.trim_start_matches('+').parse().ok().filter(|exponent| (-40..=40).contains(exponent))?;
+    let (whole, places) = digits.split_once('.').unwrap_or((digits, ""));
+    let zeros = "0".repeat(usize::try_from(exponent.unsigned_abs()).ok()?);
+    let (before, after) = (format!("{zeros}{whole}"), format!("{places}{zeros}"));
+    let all = format!("{before}{after}");
+    let point = i32::try_from(before.len()).ok()? + exponent;
+    let (whole, places) = all.split_at_checked(usize::try_from(point).ok()?)?;
+    let (whole, places) = (whole.trim_start_matches('0'), places.trim_end_matches('0'));
+    let whole = if whole.is_empty() { "0" } else { whole };
+    Some(if places.is_empty() { whole.to_owned() } else { format!("{whole}.{places}") })
 }
 
 // Accounts
@@ -402,6 +444,8 @@ pub(crate) enum Row {
         transaction_id: String,
         entry: Name,
     },
+    /// A record of the first design. Its transaction was made in another ledger.
+    Earlier,
     /// What a refusal leaves where a record would be. It stands for no transaction.
     Tombstone,
     /// What somebody has sent on one day.
@@ -414,6 +458,7 @@ pub(crate) fn read(item: &Item) -> Result<Row, Error> {
         sk if sk.starts_with(ENTRY_PREFIX) => read_entry(item).map(Row::Entry),
         BALANCE_SK => read_balance(item).map(Row::Balance),
         RECORD_SK if get_text(item, attr::STATE) == Some(StateKind::Released.name()) => Ok(Row::Tombstone),
+        RECORD_SK if !item.contains_key(attr::FORMAT) => read_earlier(item).map(|_| Row::Earlier),
         RECORD_SK => {
             let transaction_id = string(item, TRANSACTION_ID)?.to_owned();
             Ok(Row::Record { entry: entry_of_record(item, &transaction_id)?, transaction_id })
@@ -572,6 +617,7 @@ pub(crate) mod sample {
         };
         let mut item = primary_key(pk, RECORD_SK);
         item.extend([
+            (attr::FORMAT.into(), number(1)),
             (TRANSACTION_ID.into(), text(entry.id.to_string())),
             (attr::OUTCOME.into(), text(serde_json::to_string(&entry.view()).unwrap())),
         ]);
@@ -589,6 +635,23 @@ mod tests {
         assert_eq!(instant.to_string(), "2026-01-31T23:59:59.999Z");
         assert_eq!(day(instant), "2026-01-31");
         assert_eq!(left_of_day(instant).as_millis(), 1);
+    }
+
+    #[test]
+    fn numbers_of_the_first_design_are_read_in_every_spelling() {
+        for (number, expected) in [
+            ("12.5", "12.5"),
+            ("12.50", "12.5"),
+            ("100", "100"),
+            ("1E+2", "100"),
+            ("1e-7", "0.0000001"),
+            ("1.25E-7", "0.000000125"),
+            ("12.5e1", "125"),
+            ("0", "0"),
+        ] {
+            assert_eq!(plain(number).as_deref(), Some(expected), "{number}");
+        }
+        assert_eq!(plain("1e999"), None);
     }
 
     #[test]

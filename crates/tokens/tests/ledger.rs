@@ -652,3 +652,37 @@ async fn a_lagging_index_delays_the_recipients_history_and_nothing_else() {
     world.clock.advance(Duration::from_secs(6));
     assert_eq!(received().await, 2);
 }
+
+/// Puts a record of the first design into the table.
+fn earlier(world: &World, pk: &str, created_at: serde_json::Value) {
+    let item = serde_json::json!({
+        "PK": { "S": pk }, "SK": { "S": "METADATA" }, "transactionId": { "S": "tx_01HZX" }, "amount": { "N": "12.5" },
+        "senderDid": { "S": "did:key:alice" }, "recipientDid": { "S": "did:key:bob" }, "createdAt": created_at,
+    });
+    world.db.must("PutItem", &serde_json::json!({ "TableName": world.table(), "Item": item }));
+}
+
+#[tokio::test]
+async fn a_transfer_of_the_first_design_is_replayed_and_moves_nothing() {
+    let world = world().await;
+    world.open(&["alice", "bob", "carol"]).await;
+    earlier(&world, "IDEMPOTENCY#did:key:alice#order-7", serde_json::json!({ "S": "2025-12-31T23:59:59.000Z" }));
+    earlier(&world, "IDEMPOTENCY#did:key:alice#order-8", serde_json::json!({ "N": "1767225599000" }));
+    for key in ["order-7", "order-8"] {
+        let answer = world.send("alice", "bob", "12.5", key).await.unwrap();
+        let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        assert!(answer.replayed);
+        assert_eq!((&body["transactionId"], &body["amount"]), (&"tx_01HZX".into(), &"12.5".into()));
+        assert_eq!((&body["idempotencyKey"], &body["createdAt"]), (&key.into(), &"2025-12-31T23:59:59.000Z".into()));
+    }
+    for (to, amount, fields) in [("bob", "12", &["amount"][..]), ("carol", "1", &["amount", "recipientDid"])] {
+        match world.send("alice", to, amount, "order-7").await {
+            Err(Error::Mismatch { fields: differ }) => assert_eq!(differ, fields),
+            other => panic!("{other:?}"),
+        }
+    }
+    // also where the request would be refused
+    assert!(matches!(world.send("alice", "bob", "5000", "order-7").await, Err(Error::Mismatch { .. })));
+    assert_eq!(world.balance("alice").await, "1000");
+    assert_eq!(world.assert_sound().await, "3000");
+}

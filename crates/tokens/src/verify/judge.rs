@@ -146,6 +146,6 @@ async fn look_at(source: &impl Source, name: &Name) -> Result<Option<Finding>, E
                 _ => Some(Finding::RecordMissing { record: record.0, transaction_id }),
             })
         }
-        Ok(Row::Balance(_) | Row::Tombstone | Row::Spent) => Ok(None),
+        Ok(Row::Balance(_) | Row::Earlier | Row::Tombstone | Row::Spent) => Ok(None),
     }
 }

@@ -166,7 +166,7 @@ async fn read_page(
                 }
             }
             Ok(Row::Record { entry, .. }) => drop(wanted.insert(entry, Suspect::Item(name))),
-            Ok(Row::Tombstone | Row::Spent) => {}
+            Ok(Row::Earlier | Row::Tombstone | Row::Spent) => {}
             Err(_) => drop(progress.suspects.insert(Suspect::Item(name))),
         }
     }
