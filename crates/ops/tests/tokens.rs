@@ -143,6 +143,35 @@ async fn reverse_takes_a_transfer_back_once() {
 }
 
 #[tokio::test]
+async fn grant_creates_money_once_per_key_and_needs_a_reason() {
+    let world = world().await;
+    let grant = ["grant", "did:key:alice", "25", "--reason", "a prize", "--key", "prize-1", "--yes", "--json"];
+    for replayed in [false, true] {
+        let (ended, text) = world.run(&grant).await;
+        assert_eq!(ended.unwrap(), Ended::Well);
+        let answer: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            (answer["replayed"].as_bool(), answer["grant"]["message"].as_str()),
+            (Some(replayed), Some("a prize"))
+        );
+    }
+    let held = world.ledger.holding(&did("did:key:alice")).await.unwrap().unwrap().balance.to_string();
+    assert_eq!(held, "1025");
+    for (who, amount, reason, key) in [
+        ("did:key:alice", "26", "a prize", "prize-1"),
+        ("did:key:alice", "25", " ", "prize-2"),
+        ("did:key:alice", "0", "a prize", "prize-3"),
+        ("did:key:nobody", "25", "a prize", "prize-4"),
+    ] {
+        let (ended, _) = world.run(&["grant", who, amount, "--reason", reason, "--key", key, "--yes"]).await;
+        assert!(matches!(ended, Err(Error::Refused(_))), "{key}: {ended:?}");
+    }
+    let (ended, text) = world.run(&["verify"]).await;
+    assert_eq!(ended.unwrap(), Ended::Well);
+    assert!(text.contains("2025 granted, 2025 held"), "{text}");
+}
+
+#[tokio::test]
 async fn an_environment_is_never_guessed() {
     let world = world().await;
     let mut out = Vec::new();

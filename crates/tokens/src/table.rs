@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | idempotency record | `IDEMPOTENCY#{sender}#{key}` | `METADATA` |
 //! | reversal record | `REVERSAL#{transaction}` | `METADATA` |
+//! | grant record | `GRANTED#{key}` | `METADATA` |
 //! | account | `ACCOUNT#{did}` | `BALANCE` |
 //! | shard of the treasury | `TREASURY#{shard}` | `BALANCE` |
 //! | sent on a day | `LIMIT#{did}#{day}` | `SPENT` |
@@ -97,6 +98,20 @@ pub(crate) fn record_key(transfers: &Namespace, sender: &Did, key: &IdempotencyK
 /// The key of a reversal's record.
 pub(crate) fn reversal_key(reversals: &Namespace, reversed: TransactionId) -> Result<Key, key::Error> {
     reversals.key([reversed.to_string()])
+}
+
+/// The key of the record of an operator's grant.
+pub(crate) fn grant_key(key: &IdempotencyKey) -> Result<Key, key::Error> {
+    Namespace::new("GRANTED").forever().key([key.as_str()])
+}
+
+/// What the record of a grant shows beside what the library needs.
+pub(crate) fn describe_grant(record: Join, entry: &Entry) -> Join {
+    record
+        .attribute(TRANSACTION_ID, entry.id.to_string())
+        .attribute("createdAt", entry.created_at().to_string())
+        .attribute("recipientDid", entry.recipient.as_str())
+        .attribute("amount", entry.amount.to_string())
 }
 
 /// What the record of a transfer shows beside what the library needs.
@@ -360,7 +375,7 @@ fn entry_item(entry: &Entry) -> Result<Item, key::Error> {
     let postings = entry.postings.iter().map(|(account, delta)| Ok((account_pk(account)?, number(delta.0))));
     let pk = match &entry.sender {
         Some(sender) => sent_pk(sender)?,
-        None => stored("GRANT", [entry.recipient.as_str()])?,
+        None => granted_pk(&entry.recipient)?,
     };
     let mut item = primary_key(pk, &entry_sk(entry.id));
     item.extend([
@@ -468,17 +483,22 @@ pub(crate) fn read(item: &Item) -> Result<Row, Error> {
     }
 }
 
-/// The entry of the transaction that a record stands for. The record's outcome says who sent it.
+/// The entry of the transaction that a record stands for. The record's outcome says who sent it, or who was granted it.
 fn entry_of_record(item: &Item, transaction_id: &str) -> Result<Name, Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Parties {
-        sender_did: String,
+        sender_did: Option<String>,
+        recipient_did: String,
     }
     let outcome = string(item, attr::OUTCOME)?;
     let parties: Parties = serde_json::from_str(outcome).map_err(|_| broken(item, attr::OUTCOME))?;
-    let sender: Did = parties.sender_did.parse().map_err(|_| broken(item, attr::OUTCOME))?;
-    let pk = sent_pk(&sender).map_err(|_| broken(item, attr::OUTCOME))?;
+    let party = |text: String| text.parse::<Did>().map_err(|_| broken(item, attr::OUTCOME));
+    let pk = match parties.sender_did {
+        Some(sender) => sent_pk(&party(sender)?),
+        None => granted_pk(&party(parties.recipient_did)?),
+    };
+    let pk = pk.map_err(|_| broken(item, attr::OUTCOME))?;
     Ok(Name(pk, format!("{ENTRY_PREFIX}{transaction_id}")))
 }
 
@@ -511,6 +531,10 @@ fn read_account_pk(pk: &str) -> Option<Account> {
 
 fn sent_pk(did: &Did) -> Result<String, key::Error> {
     stored("SENT", [did.as_str()])
+}
+
+fn granted_pk(did: &Did) -> Result<String, key::Error> {
+    stored("GRANT", [did.as_str()])
 }
 
 fn received_pk(did: &Did) -> Result<String, key::Error> {

@@ -11,7 +11,7 @@ use support::*;
 use testkit::faults::{Fault, Lag, Rule};
 use testkit::{interrupt, race};
 use tokens::amount::Amount;
-use tokens::ledger::{BUDGET, Error, History, Obstacle, Places};
+use tokens::ledger::{BUDGET, Error, Grant, History, Obstacle, Places};
 use tokens::settings::{Rules, Window};
 
 fn whole(tokens: u64) -> Amount {
@@ -685,4 +685,32 @@ async fn a_transfer_of_the_first_design_is_replayed_and_moves_nothing() {
     assert!(matches!(world.send("alice", "bob", "5000", "order-7").await, Err(Error::Mismatch { .. })));
     assert_eq!(world.balance("alice").await, "1000");
     assert_eq!(world.assert_sound().await, "3000");
+}
+
+#[tokio::test]
+async fn an_operator_grants_once_per_key_and_the_sum_grows_by_it() {
+    let world = world().await;
+    world.open(&["alice"]).await;
+    let mut grant = Grant {
+        recipient: did("alice"),
+        amount: "25".parse().unwrap(),
+        reason: "a prize".into(),
+        key: "prize-1".parse().unwrap(),
+    };
+    world.ledger.set_frozen(&did("alice"), true, "operator").await.unwrap();
+    let first = world.ledger.grant(&grant, world.until()).await.unwrap();
+    let again = world.ledger.grant(&grant, world.until()).await.unwrap();
+    assert_eq!((first.replayed, again.replayed, &first.body), (false, true, &again.body));
+    assert_eq!(world.balance("alice").await, "1025", "also of a frozen account");
+    // A transfer may have the same key.
+    world.ledger.set_frozen(&did("alice"), false, "operator").await.unwrap();
+    world.open(&["bob"]).await;
+    assert!(!world.send("alice", "bob", "1", "prize-1").await.unwrap().replayed);
+    grant.reason = "another prize".into();
+    let other = world.ledger.grant(&grant, world.until()).await;
+    assert!(matches!(&other, Err(Error::Mismatch { fields }) if *fields == ["reason"]), "{other:?}");
+    grant.recipient = did("nobody");
+    grant.key = "prize-2".parse().unwrap();
+    assert_eq!(refusal(world.ledger.grant(&grant, world.until()).await), Obstacle::RecipientNotFound);
+    assert_eq!(world.assert_sound().await, "2025");
 }

@@ -1,4 +1,4 @@
-//! `ichidoctl tokens`: verifies the ledger, freezes an account, reverses a transfer.
+//! `ichidoctl tokens`: verifies the ledger, freezes an account, reverses a transfer, grants money.
 
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -11,8 +11,9 @@ use clap::{Args, Subcommand};
 use ichido::{Clock, SystemClock};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokens::amount::Amount;
 use tokens::identity::did::Did;
-use tokens::ledger::{self, BUDGET, Ledger, Obstacle, TransactionId, system_random};
+use tokens::ledger::{self, BUDGET, Grant, Ledger, Obstacle, TransactionId, system_random};
 use tokens::settings::Rules;
 use tokens::verify::{Progress, Report, verify_from};
 
@@ -39,6 +40,10 @@ Exit code 1 if something is wrong, or if an account changed too often to be veri
     #[command(after_help = "Example:
   ichidoctl tokens reverse did:key:alice 019b76da-a815-7d89-8443-c2a84079b3bc --reason 'sent twice by hand' --env prod")]
     Reverse(Reverse),
+    /// Grant new money to an account, with a reason; once per key
+    #[command(after_help = "Example:
+  ichidoctl tokens grant did:key:alice 25 --reason 'prize of the spring contest' --key spring-contest-alice --env prod")]
+    Grant(Granted),
 }
 
 #[derive(Debug, Args)]
@@ -78,6 +83,22 @@ pub struct Reverse {
     pub place: Place,
 }
 
+#[derive(Debug, Args)]
+pub struct Granted {
+    /// The DID of the account's owner
+    pub did: String,
+    /// How much
+    pub amount: String,
+    /// The reason, which the owner of the account can read
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
+    /// The name of this grant. With the same name, the command may be run again: the account gets the amount once
+    #[arg(long)]
+    pub key: Option<String>,
+    #[command(flatten)]
+    pub place: Place,
+}
+
 impl Tokens {
     pub async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
         match self {
@@ -85,6 +106,7 @@ impl Tokens {
             Tokens::Freeze(account) => set_frozen(context, account, true).await,
             Tokens::Unfreeze(account) => set_frozen(context, account, false).await,
             Tokens::Reverse(reverse) => reverse.run(context).await,
+            Tokens::Grant(granted) => granted.run(context).await,
         }
     }
 }
@@ -217,6 +239,48 @@ impl Reverse {
             context.line(format_args!("it was reversed before: {}", answer.body))?;
         } else {
             context.line(format_args!("reversed: {}", answer.body))?;
+        }
+        Ok(Ended::Well)
+    }
+}
+
+impl Granted {
+    async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
+        let recipient = parse_did(&self.did)?;
+        let amount: Amount = self.amount.parse().map_err(|error| refused(&self.amount, error))?;
+        if amount.is_zero() {
+            return Err(Error::Refused("a grant must be more than 0".into()));
+        }
+        if self.reason.trim().is_empty() {
+            return Err(Error::Refused("a grant needs a reason: --reason TEXT".into()));
+        }
+        let ledger = ledger(context, &self.place)?;
+        let key = match &self.key {
+            Some(key) => key.parse().map_err(|error| refused(key, error))?,
+            None => ledger.new_idempotency_key(),
+        };
+        context.confirm(&format!("Create {amount} for {recipient} in {}?", ledger.table_name()))?;
+        let grant = Grant { recipient, amount, reason: self.reason.clone(), key };
+        let answer = ledger.grant(&grant, SystemClock.now() + BUDGET).await.map_err(|error| match error {
+            ledger::Error::Refused(_) => Error::Refused("there is no such account in this table".into()),
+            ledger::Error::Mismatch { fields } => Error::Refused(format!(
+                "the key {} was used for a grant that differs in {}",
+                grant.key,
+                fields.join(", ")
+            )),
+            ledger::Error::Unresolved => Error::Refused(format!(
+                "the store gave no clear answer; run the same command again with --key {}, which is safe",
+                grant.key
+            )),
+            other => explain(other, "could not make the grant"),
+        })?;
+        if context.json() {
+            let body: serde_json::Value = serde_json::from_str(&answer.body).map_err(io::Error::from)?;
+            context.value(&json!({ "replayed": answer.replayed, "key": grant.key, "grant": body }))?;
+        } else if answer.replayed {
+            context.line(format_args!("it was granted before: {}", answer.body))?;
+        } else {
+            context.line(format_args!("granted under the key {}: {}", grant.key, answer.body))?;
         }
         Ok(Ended::Well)
     }

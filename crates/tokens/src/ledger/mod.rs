@@ -12,6 +12,7 @@ mod account;
 mod cancellation;
 mod commit;
 mod entry;
+mod grant;
 mod history;
 mod plan;
 mod reversal;
@@ -33,6 +34,7 @@ pub(crate) use account::{Opened, Status};
 pub use cancellation::Obstacle;
 pub(crate) use entry::MAX_SHARDS;
 pub use entry::{Account, Entry, Kind, NotATransactionId, Postings, TransactionId, View};
+pub use grant::Grant;
 pub use history::{History, Page, Places};
 pub use statement::{Direction, Place, RowKind, Statement, StatementRow};
 pub use transfer::Transfer;
@@ -189,7 +191,7 @@ impl Ledger {
     }
 
     /// A key for a client that sent none.
-    pub(crate) fn new_idempotency_key(&self) -> IdempotencyKey {
+    pub fn new_idempotency_key(&self) -> IdempotencyKey {
         IdempotencyKey::generated(uuid::Builder::from_random_bytes(self.random().to_be_bytes()).into_uuid())
     }
 }
