@@ -379,6 +379,10 @@ export class Shared extends Construct {
           ThrottlingRateLimit: props.readRequestsPerSecond!,
           ThrottlingBurstLimit: props.readRequestBurst!,
         },
+        'GET /tokens/statement/{did}': {
+          ThrottlingRateLimit: props.readRequestsPerSecond!,
+          ThrottlingBurstLimit: props.readRequestBurst!,
+        },
         'POST /tokens/accounts': {
           ThrottlingRateLimit: props.otherRequestsPerSecond!,
           ThrottlingBurstLimit: props.otherRequestBurst!,

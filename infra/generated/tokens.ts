@@ -453,6 +453,13 @@ export class Tokens extends Construct {
       target: `integrations/${tokensApiIntegration.ref}`,
     });
 
+    const tokensStatementRoute = new apigatewayv2.CfnRoute(this, 'TokensStatementRoute', {
+      apiId: props.httpApiId!,
+      routeKey: 'GET /tokens/statement/{did}',
+      authorizationType: 'NONE',
+      target: `integrations/${tokensApiIntegration.ref}`,
+    });
+
     const tokensTransferRoute = new apigatewayv2.CfnRoute(this, 'TokensTransferRoute', {
       apiId: props.httpApiId!,
       routeKey: 'POST /tokens/transfer',

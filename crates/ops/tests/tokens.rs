@@ -86,6 +86,27 @@ async fn verify_proves_a_sound_table_and_names_what_is_wrong_in_another() {
 }
 
 #[tokio::test]
+async fn a_verification_is_resumed_only_with_the_progress_of_its_table() {
+    let world = world().await;
+    let file = std::env::temp_dir().join(format!("ichidoctl-verify-{}.json", std::process::id()));
+    let resume = format!("--resume={}", file.display());
+    let progress = |table: &str| {
+        let progress = json!({ "last": ["ZZZ", "ZZZ"], "scanned": true, "accounts": 7, "entries": 8, "grants": "0",
+            "shards": {}, "shardSums": {}, "suspects": [] });
+        std::fs::write(&file, json!({ "table": table, "progress": progress }).to_string()).unwrap();
+    };
+    progress("another-table");
+    let (ended, _) = world.run(&["verify", &resume]).await;
+    assert!(matches!(&ended, Err(Error::Refused(why)) if why.contains("another-table")), "{ended:?}");
+
+    progress(world.db.table("TokensTable"));
+    let (ended, text) = world.run(&["verify", &resume]).await;
+    assert_eq!(ended.unwrap(), Ended::Well);
+    assert!(text.contains("7 balances, 8 entries"), "what was read before is not read again: {text}");
+    assert!(!file.exists(), "the next verification begins at the beginning");
+}
+
+#[tokio::test]
 async fn freeze_and_unfreeze_change_the_status_once_confirmed() {
     let world = world().await;
     let (ended, _) = world.run(&["freeze", "did:key:alice"]).await;
@@ -119,6 +140,35 @@ async fn reverse_takes_a_transfer_back_once() {
     assert_eq!(held, "1000");
     let (ended, _) = world.run(&["reverse", "did:key:bob", &id, "--yes"]).await;
     assert!(matches!(ended, Err(Error::Refused(_))), "not what bob sent: {ended:?}");
+}
+
+#[tokio::test]
+async fn grant_creates_money_once_per_key_and_needs_a_reason() {
+    let world = world().await;
+    let grant = ["grant", "did:key:alice", "25", "--reason", "a prize", "--key", "prize-1", "--yes", "--json"];
+    for replayed in [false, true] {
+        let (ended, text) = world.run(&grant).await;
+        assert_eq!(ended.unwrap(), Ended::Well);
+        let answer: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            (answer["replayed"].as_bool(), answer["grant"]["message"].as_str()),
+            (Some(replayed), Some("a prize"))
+        );
+    }
+    let held = world.ledger.holding(&did("did:key:alice")).await.unwrap().unwrap().balance.to_string();
+    assert_eq!(held, "1025");
+    for (who, amount, reason, key) in [
+        ("did:key:alice", "26", "a prize", "prize-1"),
+        ("did:key:alice", "25", " ", "prize-2"),
+        ("did:key:alice", "0", "a prize", "prize-3"),
+        ("did:key:nobody", "25", "a prize", "prize-4"),
+    ] {
+        let (ended, _) = world.run(&["grant", who, amount, "--reason", reason, "--key", key, "--yes"]).await;
+        assert!(matches!(ended, Err(Error::Refused(_))), "{key}: {ended:?}");
+    }
+    let (ended, text) = world.run(&["verify"]).await;
+    assert_eq!(ended.unwrap(), Ended::Well);
+    assert!(text.contains("2025 granted, 2025 held"), "{text}");
 }
 
 #[tokio::test]

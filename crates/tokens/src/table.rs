@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | idempotency record | `IDEMPOTENCY#{sender}#{key}` | `METADATA` |
 //! | reversal record | `REVERSAL#{transaction}` | `METADATA` |
+//! | grant record | `GRANTED#{key}` | `METADATA` |
 //! | account | `ACCOUNT#{did}` | `BALANCE` |
 //! | shard of the treasury | `TREASURY#{shard}` | `BALANCE` |
 //! | sent on a day | `LIMIT#{did}#{day}` | `SPENT` |
@@ -24,9 +25,10 @@ use aws_sdk_dynamodb::types::{AttributeValue, Put, ReturnValuesOnConditionCheckF
 pub(crate) use function::item::Item;
 use function::item::{get_map, get_number, get_text, number, text};
 use ichido::dynamodb::item::attr;
-use ichido::dynamodb::{Join, Table};
+use ichido::dynamodb::{Foreign, Join, Table};
 use ichido::record::StateKind;
 use ichido::{Key, Namespace, Timestamp, key};
+use serde::{Deserialize, Serialize};
 
 use crate::amount::{Amount, Delta};
 use crate::api::idempotency::IdempotencyKey;
@@ -69,9 +71,9 @@ pub struct Error {
 
 // Records
 
-/// Where the library keeps its records.
+/// Where the library keeps its records. A record of the first design, in a table that was taken over, counts as done.
 pub fn records(table_name: &str) -> Table {
-    Table::new(table_name, PK).sort_key(SK, RECORD_SK).ttl(TTL)
+    Table::new(table_name, PK).sort_key(SK, RECORD_SK).ttl(TTL).foreign(Foreign::Done)
 }
 
 /// The records of transfers.
@@ -98,6 +100,20 @@ pub(crate) fn reversal_key(reversals: &Namespace, reversed: TransactionId) -> Re
     reversals.key([reversed.to_string()])
 }
 
+/// The key of the record of an operator's grant.
+pub(crate) fn grant_key(key: &IdempotencyKey) -> Result<Key, key::Error> {
+    Namespace::new("GRANTED").forever().key([key.as_str()])
+}
+
+/// What the record of a grant shows beside what the library needs.
+pub(crate) fn describe_grant(record: Join, entry: &Entry) -> Join {
+    record
+        .attribute(TRANSACTION_ID, entry.id.to_string())
+        .attribute("createdAt", entry.created_at().to_string())
+        .attribute("recipientDid", entry.recipient.as_str())
+        .attribute("amount", entry.amount.to_string())
+}
+
 /// What the record of a transfer shows beside what the library needs.
 pub(crate) fn describe_transfer(record: Join, id: TransactionId, request: &Transfer) -> Join {
     record
@@ -114,6 +130,48 @@ pub(crate) fn describe_reversal(record: Join, id: TransactionId, reversed: Trans
         .attribute(TRANSACTION_ID, id.to_string())
         .attribute("createdAt", id.created_at().to_string())
         .attribute("reverses", reversed.to_string())
+}
+
+/// What a record of the first design says of its transfer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Earlier {
+    pub(crate) transaction_id: String,
+    pub(crate) recipient: String,
+    pub(crate) amount: Amount,
+    pub(crate) created_at: String,
+}
+
+/// Reads a record of the first design. `None`: the record is the library's.
+pub(crate) fn read_earlier(item: &Item) -> Result<Option<Earlier>, Error> {
+    if item.contains_key(attr::FORMAT) {
+        return Ok(None);
+    }
+    // It wrote amounts as numbers, and its times in the way of its language.
+    let written = |name| item.get(name).and_then(|value| value.as_n().or_else(|_| value.as_s()).ok());
+    let amount = written("amount").and_then(|text| Amount::parse(&plain(text)?).ok());
+    let created_at = written("createdAt").ok_or_else(|| broken(item, "createdAt"))?;
+    Ok(Some(Earlier {
+        transaction_id: string(item, TRANSACTION_ID)?.to_owned(),
+        recipient: string(item, "recipientDid")?.to_owned(),
+        amount: amount.ok_or_else(|| broken(item, "amount"))?,
+        created_at: created_at.parse().map_or(created_at.clone(), |ms| Timestamp::from_millis(ms).to_string()),
+    }))
+}
+
+/// A decimal number without an exponent: `1.25E-7` is `0.000000125`. Zeros at its end are left out.
+fn plain(number: &str) -> Option<String> {
+    let (digits, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let exponent: i32 =
+        exponent.trim_start_matches('+').parse().ok().filter(|exponent| (-40..=40).contains(exponent))?;
+    let (whole, places) = digits.split_once('.').unwrap_or((digits, ""));
+    let zeros = "0".repeat(usize::try_from(exponent.unsigned_abs()).ok()?);
+    let (before, after) = (format!("{zeros}{whole}"), format!("{places}{zeros}"));
+    let all = format!("{before}{after}");
+    let point = i32::try_from(before.len()).ok()? + exponent;
+    let (whole, places) = all.split_at_checked(usize::try_from(point).ok()?)?;
+    let (whole, places) = (whole.trim_start_matches('0'), places.trim_end_matches('0'));
+    let whole = if whole.is_empty() { "0" } else { whole };
+    Some(if places.is_empty() { whole.to_owned() } else { format!("{whole}.{places}") })
 }
 
 // Accounts
@@ -295,11 +353,29 @@ pub(crate) fn history(
         .scan_index_forward(false))
 }
 
+/// Asks for every entry of a history, in any order, from `start` on.
+pub(crate) fn whole_history(
+    query: QueryFluentBuilder,
+    history: History,
+    did: &Did,
+    start: Option<Item>,
+) -> Result<QueryFluentBuilder, key::Error> {
+    let (query, pk_name, pk) = match history {
+        History::Sent => (query.consistent_read(true), PK, sent_pk(did)?),
+        History::Received => (query.index_name(INDEX), INDEX_PK, received_pk(did)?),
+    };
+    Ok(query
+        .key_condition_expression("#pk = :pk")
+        .expression_attribute_names("#pk", pk_name)
+        .expression_attribute_values(":pk", text(pk))
+        .set_exclusive_start_key(start))
+}
+
 fn entry_item(entry: &Entry) -> Result<Item, key::Error> {
     let postings = entry.postings.iter().map(|(account, delta)| Ok((account_pk(account)?, number(delta.0))));
     let pk = match &entry.sender {
         Some(sender) => sent_pk(sender)?,
-        None => stored("GRANT", [entry.recipient.as_str()])?,
+        None => granted_pk(&entry.recipient)?,
     };
     let mut item = primary_key(pk, &entry_sk(entry.id));
     item.extend([
@@ -348,16 +424,43 @@ pub(crate) fn read_entry(item: &Item) -> Result<Entry, Error> {
 
 // Any item
 
+/// The name of an item: its `PK` and its `SK`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Name(pub(crate) String, pub(crate) String);
+
+impl Name {
+    pub(crate) fn of(item: &Item) -> Self {
+        let key = |name| get_text(item, name).unwrap_or_default().to_owned();
+        Name(key(PK), key(SK))
+    }
+
+    pub(crate) fn key(&self) -> Item {
+        primary_key(self.0.clone(), &self.1)
+    }
+}
+
+/// The account under this name.
+pub(crate) fn account_of(name: &Name) -> Option<Account> {
+    read_account_pk(&name.0)
+}
+
+/// The record that the reversal of a transfer must have.
+pub(crate) fn reversal_record(reversed: TransactionId) -> Result<Name, key::Error> {
+    Ok(Name(reversal_key(&reversals(), reversed)?.as_str().to_owned(), RECORD_SK.to_owned()))
+}
+
 /// An item of the table, whichever it is.
 #[derive(Debug)]
 pub(crate) enum Row {
     Entry(Entry),
     Balance(Balance),
-    /// The record of a transfer or of a reversal, and the transaction that it names.
+    /// The record of a transfer or of a reversal, the transaction that it names, and where that transaction's entry is.
     Record {
-        pk: String,
         transaction_id: String,
+        entry: Name,
     },
+    /// A record of the first design. Its transaction was made in another ledger.
+    Earlier,
     /// What a refusal leaves where a record would be. It stands for no transaction.
     Tombstone,
     /// What somebody has sent on one day.
@@ -370,13 +473,33 @@ pub(crate) fn read(item: &Item) -> Result<Row, Error> {
         sk if sk.starts_with(ENTRY_PREFIX) => read_entry(item).map(Row::Entry),
         BALANCE_SK => read_balance(item).map(Row::Balance),
         RECORD_SK if get_text(item, attr::STATE) == Some(StateKind::Released.name()) => Ok(Row::Tombstone),
+        RECORD_SK if !item.contains_key(attr::FORMAT) => read_earlier(item).map(|_| Row::Earlier),
         RECORD_SK => {
             let transaction_id = string(item, TRANSACTION_ID)?.to_owned();
-            Ok(Row::Record { pk: key(PK).to_owned(), transaction_id })
+            Ok(Row::Record { entry: entry_of_record(item, &transaction_id)?, transaction_id })
         }
         SPENT_SK => int(item, SPENT).map(|_| Row::Spent),
         _ => Err(broken(item, SK)),
     }
+}
+
+/// The entry of the transaction that a record stands for. The record's outcome says who sent it, or who was granted it.
+fn entry_of_record(item: &Item, transaction_id: &str) -> Result<Name, Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Parties {
+        sender_did: Option<String>,
+        recipient_did: String,
+    }
+    let outcome = string(item, attr::OUTCOME)?;
+    let parties: Parties = serde_json::from_str(outcome).map_err(|_| broken(item, attr::OUTCOME))?;
+    let party = |text: String| text.parse::<Did>().map_err(|_| broken(item, attr::OUTCOME));
+    let pk = match parties.sender_did {
+        Some(sender) => sent_pk(&party(sender)?),
+        None => granted_pk(&party(parties.recipient_did)?),
+    };
+    let pk = pk.map_err(|_| broken(item, attr::OUTCOME))?;
+    Ok(Name(pk, format!("{ENTRY_PREFIX}{transaction_id}")))
 }
 
 // Keys
@@ -408,6 +531,10 @@ fn read_account_pk(pk: &str) -> Option<Account> {
 
 fn sent_pk(did: &Did) -> Result<String, key::Error> {
     stored("SENT", [did.as_str()])
+}
+
+fn granted_pk(did: &Did) -> Result<String, key::Error> {
+    stored("GRANT", [did.as_str()])
 }
 
 fn received_pk(did: &Did) -> Result<String, key::Error> {
@@ -487,6 +614,41 @@ fn broken(item: &Item, attribute: &'static str) -> Error {
     Error { pk: key(PK), sk: key(SK), attribute }
 }
 
+/// Items for a table that exists only in a test.
+#[cfg(test)]
+pub(crate) mod sample {
+    use super::*;
+
+    pub(crate) fn balance(account: &Account, balance: i128, entries: u64) -> Item {
+        let mut item = account_key(account).unwrap();
+        item.extend([(BALANCE.into(), number(balance)), (ENTRIES.into(), number(entries))]);
+        if matches!(account, Account::Of(_)) {
+            item.insert(STATUS.into(), text(Status::Open.as_str()));
+        }
+        item
+    }
+
+    pub(crate) fn entry(entry: &Entry) -> Item {
+        entry_item(entry).unwrap()
+    }
+
+    /// The record of an entry: of a reversal, or of a transfer under a key that is the transaction's id.
+    pub(crate) fn record(entry: &Entry) -> Item {
+        let pk = match (entry.reverses, &entry.sender) {
+            (Some(reversed), _) => reversal_record(reversed).unwrap().0,
+            (None, Some(sender)) => stored("IDEMPOTENCY", [sender.as_str(), &entry.id.to_string()]).unwrap(),
+            (None, None) => panic!("the first grant of an account has no record"),
+        };
+        let mut item = primary_key(pk, RECORD_SK);
+        item.extend([
+            (attr::FORMAT.into(), number(1)),
+            (TRANSACTION_ID.into(), text(entry.id.to_string())),
+            (attr::OUTCOME.into(), text(serde_json::to_string(&entry.view()).unwrap())),
+        ]);
+        item
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -497,6 +659,23 @@ mod tests {
         assert_eq!(instant.to_string(), "2026-01-31T23:59:59.999Z");
         assert_eq!(day(instant), "2026-01-31");
         assert_eq!(left_of_day(instant).as_millis(), 1);
+    }
+
+    #[test]
+    fn numbers_of_the_first_design_are_read_in_every_spelling() {
+        for (number, expected) in [
+            ("12.5", "12.5"),
+            ("12.50", "12.5"),
+            ("100", "100"),
+            ("1E+2", "100"),
+            ("1e-7", "0.0000001"),
+            ("1.25E-7", "0.000000125"),
+            ("12.5e1", "125"),
+            ("0", "0"),
+        ] {
+            assert_eq!(plain(number).as_deref(), Some(expected), "{number}");
+        }
+        assert_eq!(plain("1e999"), None);
     }
 
     #[test]

@@ -83,6 +83,8 @@ async fn every_operation_answers_as_it_is_described() {
         ("GET", "/tokens/transactions/did:key:alice?limit=1", "/tokens/transactions/{did}", &alice, None),
         ("GET", "/tokens/transactions/received/did:key:bob?limit=1", "/tokens/transactions/received/{did}", &bob, None),
         ("GET", "/tokens/transactions/received/did:key:bob", "/tokens/transactions/received/{did}", &operator, None),
+        ("GET", "/tokens/statement/did:key:alice?limit=1", "/tokens/statement/{did}", &alice, None),
+        ("GET", "/tokens/statement/did:key:bob", "/tokens/statement/{did}", &operator, None),
         ("POST", "/tokens/accounts/did:key:bob/freeze", "/tokens/accounts/{did}/freeze", &operator, None),
         ("POST", "/tokens/reversals", "/tokens/reversals", &operator, Some(reversal.clone())),
         ("POST", "/tokens/reversals", "/tokens/reversals", &operator, Some(reversal)),
@@ -536,6 +538,7 @@ fn fuzz_whatever_is_sent_the_answer_is_a_described_one_and_never_a_500() {
         ("POST", "/tokens/reversals", "/tokens/reversals"),
         ("GET", "/tokens/transactions/did:key:alice", "/tokens/transactions/{did}"),
         ("GET", "/tokens/transactions/received/did:key:alice", "/tokens/transactions/received/{did}"),
+        ("GET", "/tokens/statement/did:key:alice", "/tokens/statement/{did}"),
     ]);
     let query = prop_oneof![
         "(limit|cursor|startDate|endDate)=[ -~]{0,40}(&(limit|cursor|startDate|endDate)=[0-9A-Za-z%+:._-]{0,40})?",

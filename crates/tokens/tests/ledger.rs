@@ -11,7 +11,7 @@ use support::*;
 use testkit::faults::{Fault, Lag, Rule};
 use testkit::{interrupt, race};
 use tokens::amount::Amount;
-use tokens::ledger::{BUDGET, Error, History, Obstacle, Places};
+use tokens::ledger::{BUDGET, Error, Grant, History, Obstacle, Places};
 use tokens::settings::{Rules, Window};
 
 fn whole(tokens: u64) -> Amount {
@@ -651,4 +651,66 @@ async fn a_lagging_index_delays_the_recipients_history_and_nothing_else() {
     assert_eq!(read_all(&world, History::Sent, "alice", 10, async |_| {}).await.len(), 1);
     world.clock.advance(Duration::from_secs(6));
     assert_eq!(received().await, 2);
+}
+
+/// Puts a record of the first design into the table.
+fn earlier(world: &World, pk: &str, created_at: serde_json::Value) {
+    let item = serde_json::json!({
+        "PK": { "S": pk }, "SK": { "S": "METADATA" }, "transactionId": { "S": "tx_01HZX" }, "amount": { "N": "12.5" },
+        "senderDid": { "S": "did:key:alice" }, "recipientDid": { "S": "did:key:bob" }, "createdAt": created_at,
+    });
+    world.db.must("PutItem", &serde_json::json!({ "TableName": world.table(), "Item": item }));
+}
+
+#[tokio::test]
+async fn a_transfer_of_the_first_design_is_replayed_and_moves_nothing() {
+    let world = world().await;
+    world.open(&["alice", "bob", "carol"]).await;
+    earlier(&world, "IDEMPOTENCY#did:key:alice#order-7", serde_json::json!({ "S": "2025-12-31T23:59:59.000Z" }));
+    earlier(&world, "IDEMPOTENCY#did:key:alice#order-8", serde_json::json!({ "N": "1767225599000" }));
+    for key in ["order-7", "order-8"] {
+        let answer = world.send("alice", "bob", "12.5", key).await.unwrap();
+        let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        assert!(answer.replayed);
+        assert_eq!((&body["transactionId"], &body["amount"]), (&"tx_01HZX".into(), &"12.5".into()));
+        assert_eq!((&body["idempotencyKey"], &body["createdAt"]), (&key.into(), &"2025-12-31T23:59:59.000Z".into()));
+    }
+    for (to, amount, fields) in [("bob", "12", &["amount"][..]), ("carol", "1", &["amount", "recipientDid"])] {
+        match world.send("alice", to, amount, "order-7").await {
+            Err(Error::Mismatch { fields: differ }) => assert_eq!(differ, fields),
+            other => panic!("{other:?}"),
+        }
+    }
+    // also where the request would be refused
+    assert!(matches!(world.send("alice", "bob", "5000", "order-7").await, Err(Error::Mismatch { .. })));
+    assert_eq!(world.balance("alice").await, "1000");
+    assert_eq!(world.assert_sound().await, "3000");
+}
+
+#[tokio::test]
+async fn an_operator_grants_once_per_key_and_the_sum_grows_by_it() {
+    let world = world().await;
+    world.open(&["alice"]).await;
+    let mut grant = Grant {
+        recipient: did("alice"),
+        amount: "25".parse().unwrap(),
+        reason: "a prize".into(),
+        key: "prize-1".parse().unwrap(),
+    };
+    world.ledger.set_frozen(&did("alice"), true, "operator").await.unwrap();
+    let first = world.ledger.grant(&grant, world.until()).await.unwrap();
+    let again = world.ledger.grant(&grant, world.until()).await.unwrap();
+    assert_eq!((first.replayed, again.replayed, &first.body), (false, true, &again.body));
+    assert_eq!(world.balance("alice").await, "1025", "also of a frozen account");
+    // A transfer may have the same key.
+    world.ledger.set_frozen(&did("alice"), false, "operator").await.unwrap();
+    world.open(&["bob"]).await;
+    assert!(!world.send("alice", "bob", "1", "prize-1").await.unwrap().replayed);
+    grant.reason = "another prize".into();
+    let other = world.ledger.grant(&grant, world.until()).await;
+    assert!(matches!(&other, Err(Error::Mismatch { fields }) if *fields == ["reason"]), "{other:?}");
+    grant.recipient = did("nobody");
+    grant.key = "prize-2".parse().unwrap();
+    assert_eq!(refusal(world.ledger.grant(&grant, world.until()).await), Obstacle::RecipientNotFound);
+    assert_eq!(world.assert_sound().await, "2025");
 }

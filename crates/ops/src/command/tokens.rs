@@ -1,14 +1,21 @@
-//! `ichidoctl tokens`: verifies the ledger, freezes an account, reverses a transfer.
+//! `ichidoctl tokens`: verifies the ledger, freezes an account, reverses a transfer, grants money.
 
+use std::borrow::Cow;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+use std::{fs, io};
 
 use clap::{Args, Subcommand};
 use ichido::{Clock, SystemClock};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokens::amount::Amount;
 use tokens::identity::did::Did;
-use tokens::ledger::{self, BUDGET, Ledger, Obstacle, TransactionId, system_random};
+use tokens::ledger::{self, BUDGET, Grant, Ledger, Obstacle, TransactionId, system_random};
 use tokens::settings::Rules;
-use tokens::verify::{Report, verify};
+use tokens::verify::{Progress, Report, verify_from};
 
 use crate::applications::Application;
 use crate::context::{Context, Ended, Error, failed};
@@ -19,9 +26,10 @@ pub enum Tokens {
     #[command(after_help = "Examples:
   ichidoctl tokens verify --env prod
   ichidoctl tokens verify --endpoint-url http://127.0.0.1:8787 --json
+  ichidoctl tokens verify --resume verify.json --env prod
 
 Exit code 1 if something is wrong, or if an account changed too often to be verified.")]
-    Verify(Place),
+    Verify(Verify),
     /// Freeze an account: it can neither send nor receive
     #[command(after_help = "Example:\n  ichidoctl tokens freeze did:key:alice --env prod")]
     Freeze(OneAccount),
@@ -32,6 +40,10 @@ Exit code 1 if something is wrong, or if an account changed too often to be veri
     #[command(after_help = "Example:
   ichidoctl tokens reverse did:key:alice 019b76da-a815-7d89-8443-c2a84079b3bc --reason 'sent twice by hand' --env prod")]
     Reverse(Reverse),
+    /// Grant new money to an account, with a reason; once per key
+    #[command(after_help = "Example:
+  ichidoctl tokens grant did:key:alice 25 --reason 'prize of the spring contest' --key spring-contest-alice --env prod")]
+    Grant(Granted),
 }
 
 #[derive(Debug, Args)]
@@ -39,6 +51,15 @@ pub struct Place {
     /// The table, if it is not the environment's own
     #[arg(long, value_name = "NAME")]
     pub table: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// Keep the progress in this file, and go on from it if it is there; it is removed at the end
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<PathBuf>,
+    #[command(flatten)]
+    pub place: Place,
 }
 
 #[derive(Debug, Args)]
@@ -62,36 +83,106 @@ pub struct Reverse {
     pub place: Place,
 }
 
+#[derive(Debug, Args)]
+pub struct Granted {
+    /// The DID of the account's owner
+    pub did: String,
+    /// How much
+    pub amount: String,
+    /// The reason, which the owner of the account can read
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
+    /// The name of this grant. With the same name, the command may be run again: the account gets the amount once
+    #[arg(long)]
+    pub key: Option<String>,
+    #[command(flatten)]
+    pub place: Place,
+}
+
 impl Tokens {
     pub async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
         match self {
-            Tokens::Verify(place) => verify_table(context, place).await,
+            Tokens::Verify(verify) => verify.run(context).await,
             Tokens::Freeze(account) => set_frozen(context, account, true).await,
             Tokens::Unfreeze(account) => set_frozen(context, account, false).await,
             Tokens::Reverse(reverse) => reverse.run(context).await,
+            Tokens::Grant(granted) => granted.run(context).await,
         }
     }
 }
 
-async fn verify_table(context: &mut Context<'_>, place: &Place) -> Result<Ended, Error> {
-    let table = context.table_name(place.table.as_deref(), Application::Tokens.table())?;
-    let report = verify(&context.aws.dynamodb(), &table).await;
-    let report = report.map_err(|error| {
-        failed(
-            format!("could not verify the table {table}; check --env, --table and the permission dynamodb:Scan"),
-            error,
-        )
-    })?;
-    if context.json() {
-        context.value(&report)?;
-    } else {
-        show(context, &table, &report)?;
+/// How often the progress is shown and kept.
+const SHOWN_EVERY: Duration = Duration::from_secs(5);
+
+impl Verify {
+    async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
+        let table = context.table_name(self.place.table.as_deref(), Application::Tokens.table())?;
+        let progress = match &self.resume {
+            Some(file) => read_progress(file, &table)?,
+            None => Progress::default(),
+        };
+        let mut shown = SystemClock.now();
+        let mut watch = |progress: &Progress| {
+            if SystemClock.now().since(shown) < SHOWN_EVERY {
+                return Ok(());
+            }
+            shown = SystemClock.now();
+            let ((accounts, entries), suspects) = (progress.read(), progress.suspects());
+            writeln!(io::stderr(), "read {accounts} balances and {entries} entries; {suspects} items to read again")?;
+            self.resume.as_ref().map_or(Ok(()), |file| keep_progress(file, &table, progress))
+        };
+        let report = verify_from(progress, &context.aws.dynamodb(), &table, &mut watch).await;
+        let report = report.map_err(|error| {
+            failed(
+                format!("could not verify the table {table}; check --env, --table and the permission dynamodb:Scan"),
+                error,
+            )
+        })?;
+        if let Some(file) = self.resume.as_ref().filter(|file| file.exists()) {
+            fs::remove_file(file)?;
+        }
+        if context.json() {
+            context.value(&report)?;
+        } else {
+            show(context, &table, &report)?;
+        }
+        Ok(if report.is_clean() { Ended::Well } else { Ended::NeedsAttention })
     }
-    Ok(if report.is_clean() { Ended::Well } else { Ended::NeedsAttention })
+}
+
+/// The progress of a verification, and whose it is.
+#[derive(Serialize, Deserialize)]
+struct Kept<'a> {
+    table: Cow<'a, str>,
+    progress: Cow<'a, Progress>,
+}
+
+fn read_progress(file: &Path, table: &str) -> Result<Progress, Error> {
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Progress::default()),
+        Err(error) => return Err(failed(format!("could not read {}", file.display()), error)),
+    };
+    let kept: Kept<'_> = serde_json::from_str(&text).map_err(|error| {
+        failed(format!("{} is not the progress of a verification; name another file", file.display()), error)
+    })?;
+    if kept.table != table {
+        let (file, other) = (file.display(), &kept.table);
+        return Err(Error::Refused(format!("{file} is the progress of the table {other}; name another file")));
+    }
+    Ok(kept.progress.into_owned())
+}
+
+/// Written beside the file and renamed, so that the file is always whole.
+fn keep_progress(file: &Path, table: &str, progress: &Progress) -> io::Result<()> {
+    let kept = Kept { table: table.into(), progress: Cow::Borrowed(progress) };
+    let new = file.with_extension("new");
+    fs::write(&new, serde_json::to_string(&kept)?)?;
+    fs::rename(new, file)
 }
 
 fn show(context: &mut Context<'_>, table: &str, report: &Report) -> Result<(), Error> {
-    let Report { accounts, entries, balances, grants, findings, unsettled } = report;
+    let Report { accounts, entries, balances, grants, findings, unsettled, stopped } = report;
     context.line(format_args!("{table}: {accounts} balances, {entries} entries, {grants} granted, {balances} held"))?;
     for finding in findings {
         // One line each, with the same members as with `--json`.
@@ -102,6 +193,9 @@ fn show(context: &mut Context<'_>, table: &str, report: &Report) -> Result<(), E
         context.line(format_args!(
             "not verified  {account} changed during every read; run this again when there is less traffic"
         ))?;
+    }
+    if *stopped {
+        context.line("stopped       too much seems to be wrong; mend what is listed, and run this again")?;
     }
     if report.is_clean() {
         context.line("proven: every balance is the sum of its entries, and all balances together are the grants")?;
@@ -145,6 +239,48 @@ impl Reverse {
             context.line(format_args!("it was reversed before: {}", answer.body))?;
         } else {
             context.line(format_args!("reversed: {}", answer.body))?;
+        }
+        Ok(Ended::Well)
+    }
+}
+
+impl Granted {
+    async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
+        let recipient = parse_did(&self.did)?;
+        let amount: Amount = self.amount.parse().map_err(|error| refused(&self.amount, error))?;
+        if amount.is_zero() {
+            return Err(Error::Refused("a grant must be more than 0".into()));
+        }
+        if self.reason.trim().is_empty() {
+            return Err(Error::Refused("a grant needs a reason: --reason TEXT".into()));
+        }
+        let ledger = ledger(context, &self.place)?;
+        let key = match &self.key {
+            Some(key) => key.parse().map_err(|error| refused(key, error))?,
+            None => ledger.new_idempotency_key(),
+        };
+        context.confirm(&format!("Create {amount} for {recipient} in {}?", ledger.table_name()))?;
+        let grant = Grant { recipient, amount, reason: self.reason.clone(), key };
+        let answer = ledger.grant(&grant, SystemClock.now() + BUDGET).await.map_err(|error| match error {
+            ledger::Error::Refused(_) => Error::Refused("there is no such account in this table".into()),
+            ledger::Error::Mismatch { fields } => Error::Refused(format!(
+                "the key {} was used for a grant that differs in {}",
+                grant.key,
+                fields.join(", ")
+            )),
+            ledger::Error::Unresolved => Error::Refused(format!(
+                "the store gave no clear answer; run the same command again with --key {}, which is safe",
+                grant.key
+            )),
+            other => explain(other, "could not make the grant"),
+        })?;
+        if context.json() {
+            let body: serde_json::Value = serde_json::from_str(&answer.body).map_err(io::Error::from)?;
+            context.value(&json!({ "replayed": answer.replayed, "key": grant.key, "grant": body }))?;
+        } else if answer.replayed {
+            context.line(format_args!("it was granted before: {}", answer.body))?;
+        } else {
+            context.line(format_args!("granted under the key {}: {}", grant.key, answer.body))?;
         }
         Ok(Ended::Well)
     }

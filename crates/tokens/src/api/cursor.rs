@@ -8,14 +8,17 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
+use crate::amount::Delta;
 use crate::identity::did::Did;
-use crate::ledger::{History, TransactionId};
+use crate::ledger::{History, Place, TransactionId};
 
 /// Changes when the content changes, so that a cursor of an earlier version is refused and not misread.
 const VERSION: u8 = 1;
 const ID_BYTES: usize = 16;
 const DIGEST_BYTES: usize = 8;
 const BYTES: usize = 1 + ID_BYTES + DIGEST_BYTES;
+const BALANCE_BYTES: usize = 16;
+const STATEMENT_BYTES: usize = BYTES + BALANCE_BYTES;
 
 /// The text is not a cursor of this history.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,12 +44,44 @@ pub(super) fn decode(history: History, did: &Did, text: &str) -> Result<Transact
     if digest(history, did, id) == bound { Ok(id) } else { Err(Error) }
 }
 
+/// The cursor of the page of a statement that begins there. It also carries the balance.
+pub(crate) fn encode_statement(did: &Did, place: Place) -> String {
+    let mut bytes = Vec::with_capacity(STATEMENT_BYTES);
+    bytes.push(VERSION);
+    bytes.extend(place.after.number_be());
+    bytes.extend(place.balance.0.to_be_bytes());
+    bytes.extend(statement_digest(did, place));
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// Where the page of a statement begins.
+pub(super) fn decode_statement(did: &Did, text: &str) -> Result<Place, Error> {
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok().filter(|bytes| bytes.len() == STATEMENT_BYTES).ok_or(Error)?;
+    let [VERSION, rest @ ..] = bytes.as_slice() else { return Err(Error) };
+    let (id, rest) = rest.split_at(ID_BYTES);
+    let (balance, bound) = rest.split_at(BALANCE_BYTES);
+    let id: [u8; ID_BYTES] = id.try_into().map_err(|_| Error)?;
+    let after: TransactionId = uuid::Uuid::from_bytes(id).to_string().parse().map_err(|_| Error)?;
+    let balance = Delta(i128::from_be_bytes(balance.try_into().map_err(|_| Error)?));
+    let place = Place { after, balance };
+    if statement_digest(did, place) == bound { Ok(place) } else { Err(Error) }
+}
+
 fn digest(history: History, did: &Did, last: TransactionId) -> [u8; DIGEST_BYTES] {
     let name: &[u8] = match history {
         History::Sent => b"tokens cursor sent ",
         History::Received => b"tokens cursor received ",
     };
-    let digest = Sha256::new().chain_update(name).chain_update(last.number_be()).chain_update(did.as_str()).finalize();
+    short(Sha256::new().chain_update(name).chain_update(last.number_be()).chain_update(did.as_str()))
+}
+
+fn statement_digest(did: &Did, place: Place) -> [u8; DIGEST_BYTES] {
+    let digest = Sha256::new().chain_update(b"tokens cursor statement ").chain_update(place.after.number_be());
+    short(digest.chain_update(place.balance.0.to_be_bytes()).chain_update(did.as_str()))
+}
+
+fn short(digest: Sha256) -> [u8; DIGEST_BYTES] {
+    let digest = digest.finalize();
     let mut short = [0; DIGEST_BYTES];
     short.copy_from_slice(&digest[..DIGEST_BYTES]);
     short
@@ -69,6 +104,20 @@ mod tests {
         assert_eq!(decode(History::Sent, &alice(), &cursor), Ok(id));
         assert_eq!(decode(History::Received, &alice(), &cursor), Err(Error));
         assert_eq!(decode(History::Sent, &"did:key:bob".parse().unwrap(), &cursor), Err(Error));
+    }
+
+    #[test]
+    fn a_cursor_of_a_statement_belongs_to_one_account_and_carries_its_balance() {
+        let after = TransactionId::new(Timestamp::from_millis(1_700_000_000_000), [1; 10]);
+        let place = Place { after, balance: Delta(1_250_000_000) };
+        let cursor = encode_statement(&alice(), place);
+        assert_eq!(decode_statement(&alice(), &cursor), Ok(place));
+        assert_eq!(decode_statement(&"did:key:bob".parse().unwrap(), &cursor), Err(Error));
+        assert_eq!(decode_statement(&alice(), &encode(History::Sent, &alice(), after)), Err(Error));
+        assert_eq!(decode(History::Sent, &alice(), &cursor), Err(Error));
+        let richer = encode_statement(&alice(), Place { balance: Delta(9), ..place });
+        let forged = format!("{}{}", &richer[..44], &cursor[44..]);
+        assert_eq!(decode_statement(&alice(), &forged), Err(Error));
     }
 
     // `make soak` finds them by this name.

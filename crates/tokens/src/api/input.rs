@@ -12,7 +12,7 @@ use super::problem::{Code, Problem};
 use super::{cursor, instant};
 use crate::amount::{self, Amount};
 use crate::identity::did::Did;
-use crate::ledger::{History, Places, TransactionId, Transfer};
+use crate::ledger::{History, Place, Places, TransactionId, Transfer};
 
 /// The largest body that is read.
 pub const MAX_BODY_BYTES: usize = 16 * 1024;
@@ -119,12 +119,7 @@ pub(crate) struct Paging {
 
 impl Paging {
     pub(crate) fn read(request: &Request, history: History, did: &Did) -> Result<Self, Problem> {
-        let limit = match parameter(request, "limit")? {
-            None => PAGE,
-            Some(text) => whole_number(&text).filter(|limit| (1..=MAX_PAGE).contains(limit)).ok_or_else(|| {
-                Problem::new(Code::InvalidRequest, format!("limit must be a whole number from 1 to {MAX_PAGE}"))
-            })?,
-        };
+        let limit = limit(request)?;
         let start = instant_parameter(request, "startDate")?;
         let end = instant_parameter(request, "endDate")?;
         let mut places = Places::between(start, end);
@@ -133,6 +128,21 @@ impl Paging {
             places = places.and_then(|places| places.after(last));
         }
         Ok(Paging { limit, places })
+    }
+}
+
+/// Which page of a statement.
+#[derive(Debug)]
+pub(crate) struct StatementPaging {
+    pub(crate) limit: usize,
+    pub(crate) from: Option<Place>,
+}
+
+impl StatementPaging {
+    pub(crate) fn read(request: &Request, did: &Did) -> Result<Self, Problem> {
+        let limit = limit(request)?;
+        let from = parameter(request, "cursor")?.map(|text| cursor::decode_statement(did, &text)).transpose();
+        Ok(StatementPaging { limit, from: from.map_err(|error| Problem::new(Code::InvalidCursor, error))? })
     }
 }
 
@@ -207,6 +217,13 @@ fn parameter(request: &Request, name: &str) -> Result<Option<String>, Problem> {
         (_, Some(_)) => Err(Problem::new(Code::InvalidRequest, format!("{name} is given twice"))),
         (first, None) => Ok(first),
     }
+}
+
+fn limit(request: &Request) -> Result<usize, Problem> {
+    let Some(text) = parameter(request, "limit")? else { return Ok(PAGE) };
+    whole_number(&text)
+        .filter(|limit| (1..=MAX_PAGE).contains(limit))
+        .ok_or_else(|| Problem::new(Code::InvalidRequest, format!("limit must be a whole number from 1 to {MAX_PAGE}")))
 }
 
 fn instant_parameter(request: &Request, name: &'static str) -> Result<Option<Timestamp>, Problem> {

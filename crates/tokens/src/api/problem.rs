@@ -196,7 +196,8 @@ impl From<ledger::Error> for Problem {
             Error::Key(error) => Problem::new(Code::InvalidIdempotencyKey, error),
             Error::TransactionNotFound => Problem::new(Code::TransactionNotFound, error),
             Error::NotReversible => Problem::new(Code::NotReversible, error),
-            Error::AccountNotFound => Problem::new(Code::AccountNotFound, error),
+            Error::AccountNotFound | Error::NoStatement => Problem::new(Code::AccountNotFound, error),
+            Error::StatementChanged => Problem::new(Code::InvalidCursor, error),
             Error::Store(_) | Error::Item(_) | Error::Record(_) => {
                 // The client learns nothing of our inside. The log does, once, here.
                 let cause = causes(&error);

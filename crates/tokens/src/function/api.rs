@@ -14,9 +14,9 @@ use ichido::{Clock, Key, SystemClock, Timestamp};
 use serde_json::json;
 use telemetry::metric;
 
-use crate::api::input::{Paging, ReversalInput, TransferInput};
+use crate::api::input::{Paging, ReversalInput, StatementPaging, TransferInput};
 use crate::api::problem::{Code, Problem};
-use crate::api::{OPENAPI, next_cursor};
+use crate::api::{OPENAPI, next_cursor, next_statement_cursor};
 use crate::identity::did::Did;
 use crate::identity::jwt::{Caller, Expectations, OPERATOR_SCOPE};
 use crate::identity::keys::Keys;
@@ -77,6 +77,7 @@ enum Route {
     Transfer,
     Balance,
     History(History),
+    Statement,
     Accounts,
     Freeze(bool),
     Reversals,
@@ -91,6 +92,7 @@ impl Route {
             ["tokens", "balance", _] => (Route::Balance, Some(2)),
             ["tokens", "transactions", "received", _] => (Route::History(History::Received), Some(3)),
             ["tokens", "transactions", _] => (Route::History(History::Sent), Some(2)),
+            ["tokens", "statement", _] => (Route::Statement, Some(2)),
             ["tokens", "accounts"] => (Route::Accounts, None),
             ["tokens", "accounts", _, "freeze"] => (Route::Freeze(true), Some(2)),
             ["tokens", "accounts", _, "unfreeze"] => (Route::Freeze(false), Some(2)),
@@ -103,7 +105,7 @@ impl Route {
     fn method(self) -> &'static str {
         match self {
             Route::Transfer | Route::Accounts | Route::Freeze(_) | Route::Reversals => "POST",
-            Route::Balance | Route::History(_) | Route::OpenApi => "GET",
+            Route::Balance | Route::History(_) | Route::Statement | Route::OpenApi => "GET",
         }
     }
 }
@@ -153,8 +155,11 @@ impl Api {
             (Route::Reversals, _) => self.reverse(request, caller, until).await,
             (Route::Balance, Some(did)) => self.balance(caller, did).await,
             (Route::History(history), Some(did)) => self.history(request, caller, history, did).await,
+            (Route::Statement, Some(did)) => self.statement(request, caller, did).await,
             (Route::Freeze(frozen), Some(did)) => self.freeze(caller, did, frozen).await,
-            (Route::OpenApi | Route::Balance | Route::History(_) | Route::Freeze(_), _) => Err(nothing()),
+            (Route::OpenApi | Route::Balance | Route::History(_) | Route::Statement | Route::Freeze(_), _) => {
+                Err(nothing())
+            }
         }
     }
 
@@ -267,6 +272,14 @@ impl Api {
         let next = page.entries.last().filter(|_| page.more).map(|last| next_cursor(history, &did, last.id));
         let transactions: Vec<_> = page.entries.iter().map(Entry::view).collect();
         Ok(Response::json(200, &json!({ "transactions": transactions, "cursor": next, "hasMore": page.more })))
+    }
+
+    async fn statement(&self, request: &Request, caller: Caller, did: Did) -> Result<Response, Problem> {
+        require_owner(&caller, &did)?;
+        let StatementPaging { limit, from } = StatementPaging::read(request, &did)?;
+        let statement = self.0.ledger.statement(&did, from, limit).await?;
+        let next = statement.next.map(|place| next_statement_cursor(&did, place));
+        Ok(Response::json(200, &json!({ "entries": statement.rows, "hasMore": next.is_some(), "cursor": next })))
     }
 
     async fn freeze(&self, caller: Caller, did: Did, frozen: bool) -> Result<Response, Problem> {

@@ -123,7 +123,7 @@ impl Ledger {
         }
     }
 
-    async fn account(&self, did: &Did) -> Result<Option<Item>, Error> {
+    pub(super) async fn account(&self, did: &Did) -> Result<Option<Item>, Error> {
         let get = self
             .0
             .reader

@@ -12,9 +12,11 @@ mod account;
 mod cancellation;
 mod commit;
 mod entry;
+mod grant;
 mod history;
 mod plan;
 mod reversal;
+mod statement;
 mod transfer;
 
 use std::sync::Arc;
@@ -32,7 +34,9 @@ pub(crate) use account::{Opened, Status};
 pub use cancellation::Obstacle;
 pub(crate) use entry::MAX_SHARDS;
 pub use entry::{Account, Entry, Kind, NotATransactionId, Postings, TransactionId, View};
+pub use grant::Grant;
 pub use history::{History, Page, Places};
+pub use statement::{Direction, Place, RowKind, Statement, StatementRow};
 pub use transfer::Transfer;
 
 use crate::api::idempotency::IdempotencyKey;
@@ -82,6 +86,11 @@ pub enum Error {
     NotReversible,
     #[error("there is no account of this DID")]
     AccountNotFound,
+    #[error("the treasury has no statement: its fees are rows of the statements of those who paid them")]
+    NoStatement,
+    /// The balance that the cursor carries does not belong to what the histories hold.
+    #[error("the account changed while the first page was read; start again without a cursor")]
+    StatementChanged,
     /// DynamoDB cannot be used as it is set up, or refused what we sent: our mistake, not the client's.
     #[error("the ledger's table cannot be used; check its name and the function's permissions")]
     Store(#[source] store::Error),
@@ -182,7 +191,7 @@ impl Ledger {
     }
 
     /// A key for a client that sent none.
-    pub(crate) fn new_idempotency_key(&self) -> IdempotencyKey {
+    pub fn new_idempotency_key(&self) -> IdempotencyKey {
         IdempotencyKey::generated(uuid::Builder::from_random_bytes(self.random().to_be_bytes()).into_uuid())
     }
 }

@@ -7,6 +7,7 @@
 use ichido::Timestamp;
 
 use super::entry::{Account, Entry, Kind, Postings, TransactionId};
+use super::grant::Grant;
 use super::transfer::Transfer;
 use crate::amount::{Amount, Delta};
 use crate::identity::did::Did;
@@ -136,6 +137,22 @@ pub(super) fn reversal(
         postings,
     };
     Ok(Plan { steps: steps(&entry, false), entry })
+}
+
+/// Plans a grant. Frozen accounts and limits do not matter.
+pub(super) fn grant(grant: &Grant, id: TransactionId) -> Plan {
+    let entry = Entry {
+        id,
+        kind: Kind::Grant,
+        sender: None,
+        recipient: grant.recipient.clone(),
+        amount: grant.amount,
+        fee: Amount::ZERO,
+        message: grant.reason.clone(),
+        reverses: None,
+        postings: Postings::from([(Account::Of(grant.recipient.clone()), Delta::credit(grant.amount))]),
+    };
+    Plan { steps: steps(&entry, false), entry }
 }
 
 /// Whether the treasury has to pay for the reversal of this entry. If so, its shards have to be read first.

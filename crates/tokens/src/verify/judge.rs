@@ -1,80 +1,151 @@
-//! Compares balances with entries, and says what is wrong.
+//! Reads again whatever seemed to be wrong, and says what is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use super::scan::{Books, Sums};
-use super::{Finding, Report};
+use ichido::Clock;
+
+use super::scan::{Progress, Sums, Suspect, table_sums};
+use super::source::Source;
+use super::{Error, Finding, Report};
 use crate::amount::Delta;
 use crate::ledger::Account;
-use crate::table::Balance;
+use crate::table::{self, Balance, Name, Row};
 
-impl Books {
-    /// Accounts whose balance is not what their entries say.
-    pub(super) fn differing(&self) -> Vec<Account> {
-        let all: BTreeSet<&Account> = self.balances.keys().chain(self.sums.keys()).collect();
-        all.into_iter().filter(|account| !self.agrees(account)).cloned().collect()
-    }
+/// How often the table is scanned for accounts that seem to differ.
+const PASSES: usize = 5;
 
-    /// Takes over what is known of an account that did not change during a scan.
-    pub(super) fn settle(&mut self, account: &Account, balance: Option<Balance>, sums: Sums) {
-        match balance {
-            Some(balance) => self.balances.insert(account.clone(), balance),
-            None => self.balances.remove(account),
-        };
-        self.sums.insert(account.clone(), sums);
-    }
+/// How often an item is read again. What one transaction wrote is not seen all at once by readers that ask for single items.
+const LOOKS: usize = 3;
+const PAUSE: Duration = Duration::from_millis(200);
 
-    fn agrees(&self, account: &Account) -> bool {
-        let sums = self.sums.get(account).cloned().unwrap_or_default();
-        match self.balances.get(account) {
-            Some(balance) => balance.balance == sums.sum && balance.entries == sums.count,
-            None => sums == Sums::default(),
+/// The report on a table that was scanned.
+pub(super) async fn judge(progress: Progress, source: &impl Source, clock: &dyn Clock) -> Result<Report, Error> {
+    let mut findings = BTreeSet::new();
+    let mut accounts = BTreeSet::new();
+    for suspect in &progress.suspects {
+        match suspect {
+            Suspect::Account(name) => accounts.extend(table::account_of(name)),
+            Suspect::Item(name) => findings.extend(look_again(source, clock, name).await?),
         }
+    }
+    for _ in 0..PASSES {
+        if accounts.is_empty() {
+            break;
+        }
+        let before = balances(source, &accounts).await?;
+        let sums = table_sums(source, &accounts).await?;
+        let after = balances(source, &accounts).await?;
+        accounts.retain(|account| {
+            let (before, after) = (before.get(account), after.get(account));
+            let still = before == after;
+            if still {
+                findings.extend(compare(account, after, sums.get(account).copied().unwrap_or_default()));
+            }
+            !still
+        });
+    }
+    // Each balance that is not named here is the sum of its entries, and each entry that is not named sums to what it may.
+    // So this is the sum of all balances, although the accounts of a table in use were not all read at one moment.
+    let balances = findings.iter().map(excess).fold(progress.grants, |sum, excess| sum + excess);
+    if balances != progress.grants {
+        findings.insert(Finding::TotalDiffers { balances, grants: progress.grants });
+    }
+    Ok(Report {
+        accounts: progress.accounts,
+        entries: progress.entries,
+        balances,
+        grants: progress.grants,
+        findings: findings.into_iter().collect(),
+        unsettled: accounts.iter().map(ToString::to_string).collect(),
+        stopped: progress.stopped(),
+    })
+}
+
+async fn balances(source: &impl Source, accounts: &BTreeSet<Account>) -> Result<BTreeMap<Account, Balance>, Error> {
+    let names: Vec<Name> =
+        accounts.iter().filter_map(|account| table::account_key(account).ok()).map(|key| Name::of(&key)).collect();
+    let read = source.get(&names).await?;
+    let read = read.iter().filter_map(|item| table::read_balance(item).ok());
+    Ok(read.map(|balance| (balance.account.clone(), balance)).collect())
+}
+
+/// What is wrong with an account that did not change while its entries were read.
+fn compare(account: &Account, balance: Option<&Balance>, sums: Sums) -> Vec<Finding> {
+    let name = account.to_string();
+    let Some(balance) = balance else {
+        let missing = Finding::AccountMissing { account: name, entries_sum: sums.sum };
+        return if sums == Sums::default() { Vec::new() } else { vec![missing] };
+    };
+    let mut findings = Vec::new();
+    if balance.balance.0 < 0 {
+        findings.push(Finding::Negative { account: name.clone(), balance: balance.balance });
+    }
+    if !sums.are(balance) {
+        findings.push(Finding::BalanceDiffers {
+            account: name,
+            balance: balance.balance,
+            entries_sum: sums.sum,
+            entries_counted: balance.entries,
+            entries_found: sums.count,
+        });
+    }
+    findings
+}
+
+/// By how much a finding makes the sum of all balances differ from that of the grants.
+fn excess(finding: &Finding) -> Delta {
+    match finding {
+        Finding::BalanceDiffers { balance, entries_sum, .. } => Delta(balance.0 - entries_sum.0),
+        Finding::AccountMissing { entries_sum, .. } => Delta(-entries_sum.0),
+        Finding::Unbalanced { sum, expected, .. } => Delta(sum.0 - expected.0),
+        _ => Delta(0),
     }
 }
 
-/// The report on these books. `unsettled` accounts are not judged.
-pub(super) fn judge(mut books: Books, unsettled: Vec<Account>, grants: Delta) -> Report {
-    for account in books.differing() {
-        if unsettled.contains(&account) {
-            continue;
+/// What is wrong with an item that is not an account, also after several looks.
+async fn look_again(source: &impl Source, clock: &dyn Clock, name: &Name) -> Result<Option<Finding>, Error> {
+    let mut found = None;
+    for look in 0..LOOKS {
+        if look > 0 {
+            clock.sleep(PAUSE).await;
         }
-        let sums = books.sums.get(&account).cloned().unwrap_or_default();
-        let name = account.to_string();
-        books.findings.insert(match books.balances.get(&account) {
-            Some(balance) => Finding::BalanceDiffers {
-                account: name,
-                balance: balance.balance,
-                entries_sum: sums.sum,
-                entries_counted: balance.entries,
-                entries_found: sums.count,
-            },
-            None => Finding::AccountMissing { account: name, entries_sum: sums.sum },
-        });
+        found = look_at(source, name).await?;
+        if found.is_none() {
+            break;
+        }
     }
-    for balance in books.balances.values().filter(|balance| balance.balance.0 < 0) {
-        books.findings.insert(Finding::Negative { account: balance.account.to_string(), balance: balance.balance });
-    }
-    for (record, id) in books.records.iter().filter(|(_, id)| !books.entries.contains(id)) {
-        books.findings.insert(Finding::EntryMissing { record: record.clone(), transaction_id: id.clone() });
-    }
-    for (id, _) in books.reversed.iter().filter(|(_, times)| **times > 1) {
-        books.findings.insert(Finding::ReversedTwice { transaction_id: id.to_string() });
-    }
-    let summed = books.balances.values().map(|balance| balance.balance).sum();
-    // If every balance is the sum of its entries and every entry balances, the total is that of the grants, although the
-    // accounts of a table in use were not all read at one moment. Otherwise the plain sums say how much is off.
-    let proven = books.findings.is_empty() && unsettled.is_empty();
-    let balances = if proven { grants } else { summed };
-    if unsettled.is_empty() && balances != grants {
-        books.findings.insert(Finding::TotalDiffers { balances, grants });
-    }
-    Report {
-        accounts: books.balances.len(),
-        entries: books.entries.len(),
-        balances,
-        grants,
-        findings: books.findings.into_iter().collect(),
-        unsettled: unsettled.iter().map(ToString::to_string).collect(),
+    Ok(found)
+}
+
+async fn look_at(source: &impl Source, name: &Name) -> Result<Option<Finding>, Error> {
+    let items = source.get(std::slice::from_ref(name)).await?;
+    // A record may have expired. Nothing else is ever deleted, and a deleted entry is missed by its accounts.
+    let Some(item) = items.first() else { return Ok(None) };
+    match table::read(item) {
+        Err(error) => Ok(Some(Finding::Unreadable { item: error.to_string() })),
+        Ok(Row::Record { transaction_id, entry }) => {
+            let there = !source.get(&[entry]).await?.is_empty();
+            Ok((!there).then(|| Finding::EntryMissing { record: name.0.clone(), transaction_id }))
+        }
+        Ok(Row::Entry(entry)) => {
+            let (sum, expected) = (entry.created_money(), entry.expected_sum());
+            let transaction_id = entry.id.to_string();
+            if sum != expected {
+                return Ok(Some(Finding::Unbalanced { transaction_id, sum, expected }));
+            }
+            let Some(record) = entry.reverses.and_then(|reversed| table::reversal_record(reversed).ok()) else {
+                return Ok(None);
+            };
+            let items = source.get(std::slice::from_ref(&record)).await?;
+            Ok(match items.first().map(table::read) {
+                Some(Ok(Row::Record { transaction_id: made, .. })) if made == transaction_id => None,
+                Some(Ok(Row::Record { .. })) => {
+                    entry.reverses.map(|reversed| Finding::ReversedTwice { transaction_id: reversed.to_string() })
+                }
+                _ => Some(Finding::RecordMissing { record: record.0, transaction_id }),
+            })
+        }
+        Ok(Row::Balance(_) | Row::Earlier | Row::Tombstone | Row::Spent) => Ok(None),
     }
 }

@@ -9,53 +9,67 @@
 //! - every record names an entry that is there;
 //! - nothing was reversed twice.
 //!
-//! While others write to the table, it is never the same from the first to the last page of a scan. So an account that
-//! seems to differ is checked again before it is reported: the account is read, the whole table is scanned, and the account
-//! is read again. If it counts as many entries as before, nothing was posted to it in between, and the comparison
-//! holds. An account that changes during every check is reported as unsettled, not as wrong.
+//! # How
+//!
+//! 1. [`scan`] reads the whole table once, page by page. What an item needs beside itself is read at once: an account its
+//!    history, a record its entry. So nothing of one page is kept for the next, except counts, the sums of the treasury's
+//!    shards, and the names of what seems to be wrong.
+//! 2. [`judge`] reads everything again that seemed to be wrong. While others write to the table, it is never the same from
+//!    the first to the last page, so what seems to be wrong may be right. An account is read, the whole table is scanned for its
+//!    entries, and the account is read again. If it counts as many entries as before, nothing was posted to it in between, and
+//!    the comparison holds. An account that changes during every check is reported as unsettled, not as wrong.
+//!
+//! After each page, the caller gets the [`Progress`], which is small. A verification can go on from there.
 
 mod judge;
 mod report;
 mod scan;
+mod source;
 
 use aws_sdk_dynamodb::Client;
-use ichido::store;
+use ichido::{Clock, SystemClock, store};
 
 pub use report::{Finding, Report};
+pub use scan::Progress;
 
-/// How often the table is scanned again for accounts that seem to differ.
-const PASSES: usize = 5;
-
-/// The table could not be read.
+/// Why a table was not verified.
 #[derive(Debug, thiserror::Error)]
-#[error("the table cannot be read; check its name and the permissions dynamodb:Scan and dynamodb:GetItem")]
-pub struct Error(#[source] store::Error);
+pub enum Error {
+    #[error(
+        "the table cannot be read; check its name and the permissions dynamodb:Scan, dynamodb:BatchGetItem and dynamodb:Query"
+    )]
+    Store(#[source] store::Error),
+    #[error("the progress cannot be kept")]
+    Progress(#[from] std::io::Error),
+}
+
+/// Is told how far a verification is, after each page.
+pub type Watch<'a> = &'a mut (dyn FnMut(&Progress) -> std::io::Result<()> + Send);
 
 /// Verifies a table.
 pub async fn verify(client: &Client, table_name: &str) -> Result<Report, Error> {
-    let mut books = scan::scan(client, table_name).await?;
-    let mut unsettled = books.differing();
-    let mut grants = books.grants;
-    for _ in 0..PASSES {
-        if unsettled.is_empty() {
-            break;
-        }
-        let before = scan::read(client, table_name, &unsettled).await?;
-        let mut again = scan::scan(client, table_name).await?;
-        let after = scan::read(client, table_name, &unsettled).await?;
-        unsettled.retain(|account| {
-            let (before, after) = (before.get(account), after.get(account));
-            let still = before.map(|balance| balance.entries) == after.map(|balance| balance.entries);
-            if still {
-                books.settle(account, after.cloned(), again.sums.remove(account).unwrap_or_default());
-            }
-            !still
-        });
-        grants = again.grants;
-        // The new scan may have entries that were not there at the first one.
-        books.entries.extend(again.entries);
-        books.findings.extend(again.findings);
-        books.reversed.extend(again.reversed);
-    }
-    Ok(judge::judge(books, unsettled, grants))
+    verify_from(Progress::default(), client, table_name, &mut |_| Ok(())).await
 }
+
+/// Verifies a table, from where an earlier verification of it was.
+pub async fn verify_from(
+    progress: Progress,
+    client: &Client,
+    table_name: &str,
+    watch: Watch<'_>,
+) -> Result<Report, Error> {
+    run(progress, &source::Dynamo { client, table_name }, &SystemClock, watch).await
+}
+
+async fn run(
+    mut progress: Progress,
+    source: &impl source::Source,
+    clock: &dyn Clock,
+    watch: Watch<'_>,
+) -> Result<Report, Error> {
+    scan::scan(&mut progress, source, clock, watch).await?;
+    judge::judge(progress, source, clock).await
+}
+
+#[cfg(test)]
+mod tests;

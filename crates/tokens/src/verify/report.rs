@@ -18,6 +18,8 @@ pub enum Finding {
     Unbalanced { transaction_id: String, sum: Delta, expected: Delta },
     /// A record says that a transaction was made, and there is no such transaction.
     EntryMissing { record: String, transaction_id: String },
+    /// A reversal was made, and there is no record that forbids a second one.
+    RecordMissing { record: String, transaction_id: String },
     /// A transfer was taken back more than once.
     ReversedTwice { transaction_id: String },
     /// An item cannot be read.
@@ -30,18 +32,20 @@ pub enum Finding {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    pub accounts: usize,
-    pub entries: usize,
+    pub accounts: u64,
+    pub entries: u64,
     pub balances: Delta,
     pub grants: Delta,
     pub findings: Vec<Finding>,
     /// Accounts that changed during every check. Verify again when there are fewer transfers.
     pub unsettled: Vec<String>,
+    /// So much seemed to be wrong that the scan was stopped. The findings are true, but there may be more.
+    pub stopped: bool,
 }
 
 impl Report {
     /// Whether everything is proven.
     pub fn is_clean(&self) -> bool {
-        self.findings.is_empty() && self.unsettled.is_empty()
+        self.findings.is_empty() && self.unsettled.is_empty() && !self.stopped
     }
 }

@@ -1,100 +1,305 @@
-//! Reads the table, and adds up what each account's entries say.
+//! Reads the table once, page by page, and notes what seems to be wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use aws_sdk_dynamodb::Client;
-use ichido::dynamodb::classify;
+use futures::future::try_join_all;
+use ichido::Clock;
+use serde::{Deserialize, Serialize};
 
-use super::{Error, Finding};
+use super::source::Source;
+use super::{Error, Watch};
 use crate::amount::Delta;
-use crate::ledger::{Account, Entry, Kind, TransactionId};
-use crate::table::{self, Balance, Item, Row};
+use crate::identity::did::Did;
+use crate::ledger::{Account, Entry, History, Kind, MAX_SHARDS};
+use crate::table::{self, Balance, Item, Name, Row};
 
-/// What the entries of one account come to.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// How many accounts are checked at the same time.
+const TOGETHER: usize = 16;
+
+/// How often an account is compared with its history before it is suspect. The index may be behind, and others may write.
+const LOOKS: u32 = 3;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A scan that has found so much stops: the table is not what it should be, and the memory for names is bounded.
+const MOST_SUSPECTS: usize = 10_000;
+
+/// What entries come to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sums {
+    #[serde(with = "units")]
     pub(super) sum: Delta,
     pub(super) count: u64,
 }
 
-/// What one scan read.
-#[derive(Debug, Default)]
-pub(super) struct Books {
-    pub(super) balances: BTreeMap<Account, Balance>,
-    pub(super) sums: BTreeMap<Account, Sums>,
-    /// Ids of all entries.
-    pub(super) entries: BTreeSet<String>,
-    /// How often each transfer was reversed.
-    pub(super) reversed: BTreeMap<TransactionId, u64>,
+impl Sums {
+    fn add(&mut self, delta: Delta) {
+        self.sum += delta;
+        self.count += 1;
+    }
+
+    pub(super) fn are(self, balance: &Balance) -> bool {
+        balance.balance == self.sum && balance.entries == self.count
+    }
+}
+
+/// An item that has to be read again before anything is said about it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) enum Suspect {
+    /// The account under this name does not agree with its entries, or is not there.
+    Account(Name),
+    /// Anything else: an entry, a record, or an item that cannot be read.
+    Item(Name),
+}
+
+/// How far a verification is: all that is needed to go on with it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    /// The last item that was read.
+    last: Option<Name>,
+    pub(super) scanned: bool,
+    pub(super) accounts: u64,
+    pub(super) entries: u64,
+    #[serde(with = "units")]
     pub(super) grants: Delta,
-    /// Each record, and the transaction that it names.
-    pub(super) records: Vec<(String, String)>,
-    /// What is wrong with single items.
-    pub(super) findings: BTreeSet<Finding>,
+    /// What the treasury's shards came to when the scan began, and what its entries come to.
+    shards: Option<BTreeMap<u8, Sums>>,
+    shard_sums: BTreeMap<u8, Sums>,
+    pub(super) suspects: BTreeSet<Suspect>,
 }
 
-impl Books {
-    fn add(&mut self, item: &Item) {
+impl Progress {
+    /// How many accounts, shards of the treasury included, and how many entries have been read.
+    pub fn read(&self) -> (u64, u64) {
+        (self.accounts, self.entries)
+    }
+
+    /// How many items are to be read again.
+    pub fn suspects(&self) -> usize {
+        self.suspects.len()
+    }
+
+    pub(super) fn stopped(&self) -> bool {
+        !self.scanned
+    }
+
+    fn suspect_account(&mut self, account: &Account) {
+        if let Ok(key) = table::account_key(account) {
+            self.suspects.insert(Suspect::Account(Name::of(&key)));
+        }
+    }
+}
+
+/// Reads what is left of the table.
+pub(super) async fn scan(
+    progress: &mut Progress,
+    source: &impl Source,
+    clock: &dyn Clock,
+    watch: Watch<'_>,
+) -> Result<(), Error> {
+    if progress.shards.is_none() {
+        progress.shards = Some(shards(source).await?);
+    }
+    while !progress.scanned && progress.suspects.len() < MOST_SUSPECTS {
+        let (items, next) = source.scan(progress.last.clone()).await?;
+        read_page(progress, source, clock, &items).await?;
+        progress.scanned = next.is_none();
+        progress.last = next.as_ref().map(Name::of);
+        watch(progress)?;
+    }
+    let (before, after) = (progress.shards.take().unwrap_or_default(), shards(source).await?);
+    for shard in 0..MAX_SHARDS {
+        let of = |sums: &BTreeMap<u8, Sums>| sums.get(&shard).copied().unwrap_or_default();
+        let still = of(&before) == of(&after) && of(&after) == of(&progress.shard_sums);
+        if !still || of(&after).sum.0 < 0 {
+            progress.suspect_account(&Account::Treasury(shard));
+        }
+    }
+    Ok(())
+}
+
+async fn shards(source: &impl Source) -> Result<BTreeMap<u8, Sums>, Error> {
+    let names: Vec<Name> = table::shard_keys().unwrap_or_default().iter().map(Name::of).collect();
+    let items = source.get(&names).await?;
+    let read = items.iter().filter_map(|item| table::read_balance(item).ok());
+    Ok(read
+        .filter_map(|balance| match balance.account {
+            Account::Treasury(shard) => Some((shard, Sums { sum: balance.balance, count: balance.entries })),
+            Account::Of(_) => None,
+        })
+        .collect())
+}
+
+/// Reads a page, and whatever its items have to be compared with.
+async fn read_page(
+    progress: &mut Progress,
+    source: &impl Source,
+    clock: &dyn Clock,
+    items: &[Item],
+) -> Result<(), Error> {
+    let mut balances = Vec::new();
+    // Items that must be there, and what is suspect if they are not.
+    let mut wanted: BTreeMap<Name, Suspect> = BTreeMap::new();
+    // Records that must name a certain transaction.
+    let mut reversals: BTreeMap<Name, (String, Name)> = BTreeMap::new();
+    for item in items {
+        let name = Name::of(item);
         match table::read(item) {
-            Ok(Row::Entry(entry)) => self.add_entry(&entry),
-            Ok(Row::Balance(balance)) => drop(self.balances.insert(balance.account.clone(), balance)),
-            Ok(Row::Record { pk, transaction_id }) => self.records.push((pk, transaction_id)),
-            Ok(Row::Tombstone | Row::Spent) => {}
-            Err(error) => drop(self.findings.insert(Finding::Unreadable { item: error.to_string() })),
+            Ok(Row::Balance(balance)) => {
+                progress.accounts += 1;
+                balances.push(balance);
+            }
+            Ok(Row::Entry(entry)) => {
+                add_entry(progress, &entry, &name);
+                for account in entry.postings.keys().filter(|account| matches!(account, Account::Of(_))) {
+                    if let Ok(key) = table::account_key(account) {
+                        let account = Name::of(&key);
+                        wanted.insert(account.clone(), Suspect::Account(account));
+                    }
+                }
+                if let Some(record) = entry.reverses.and_then(|reversed| table::reversal_record(reversed).ok()) {
+                    if let Some((_, first)) = reversals.insert(record, (entry.id.to_string(), name)) {
+                        // Two reversals of one transfer on one page.
+                        progress.suspects.insert(Suspect::Item(first));
+                    }
+                }
+            }
+            Ok(Row::Record { entry, .. }) => drop(wanted.insert(entry, Suspect::Item(name))),
+            Ok(Row::Earlier | Row::Tombstone | Row::Spent) => {}
+            Err(_) => drop(progress.suspects.insert(Suspect::Item(name))),
         }
     }
+    let names: Vec<Name> = wanted.keys().chain(reversals.keys()).cloned().collect();
+    for item in source.get(&names).await? {
+        let name = Name::of(&item);
+        wanted.remove(&name);
+        if let Ok(Row::Record { transaction_id, .. }) = table::read(&item) {
+            if reversals.get(&name).is_some_and(|(id, _)| *id == transaction_id) {
+                reversals.remove(&name);
+            }
+        }
+    }
+    progress.suspects.extend(wanted.into_values());
+    progress.suspects.extend(reversals.into_values().map(|(_, entry)| Suspect::Item(entry)));
+    for together in balances.chunks(TOGETHER) {
+        let checks = together.iter().map(|balance| agrees(source, clock, balance));
+        for (balance, agrees) in together.iter().zip(try_join_all(checks).await?) {
+            if !agrees {
+                progress.suspect_account(&balance.account);
+            }
+        }
+    }
+    Ok(())
+}
 
-    fn add_entry(&mut self, entry: &Entry) {
-        let (sum, expected) = (entry.created_money(), entry.expected_sum());
-        if sum != expected {
-            self.findings.insert(Finding::Unbalanced { transaction_id: entry.id.to_string(), sum, expected });
+fn add_entry(progress: &mut Progress, entry: &Entry, name: &Name) {
+    progress.entries += 1;
+    if entry.created_money() != entry.expected_sum() {
+        progress.suspects.insert(Suspect::Item(name.clone()));
+    }
+    if entry.kind == Kind::Grant {
+        progress.grants += Delta::credit(entry.amount);
+    }
+    for (account, delta) in &entry.postings {
+        match account {
+            Account::Treasury(shard) => progress.shard_sums.entry(*shard).or_default().add(*delta),
+            // The history of this account does not have the entry, so a comparison with the history proves nothing.
+            Account::Of(did) if Some(did) != entry.sender.as_ref() && *did != entry.recipient => {
+                progress.suspect_account(account);
+            }
+            Account::Of(_) => {}
         }
-        for (account, delta) in &entry.postings {
-            let sums = self.sums.entry(account.clone()).or_default();
-            sums.sum += *delta;
-            sums.count += 1;
-        }
-        if entry.kind == Kind::Grant {
-            self.grants += Delta::credit(entry.amount);
-        }
-        if let Some(reverses) = entry.reverses {
-            *self.reversed.entry(reverses).or_default() += 1;
-        }
-        self.entries.insert(entry.id.to_string());
     }
 }
 
-/// Reads the whole table.
-pub(super) async fn scan(client: &Client, table_name: &str) -> Result<Books, Error> {
-    let mut books = Books::default();
-    let mut start = None;
+/// Whether a balance, as it was just read, is what the history of its account comes to. The treasury has no history of
+/// its own; its shards are compared after the scan.
+async fn agrees(source: &impl Source, clock: &dyn Clock, balance: &Balance) -> Result<bool, Error> {
+    let Account::Of(did) = &balance.account else { return Ok(true) };
+    if balance.balance.0 < 0 {
+        return Ok(false);
+    }
+    let Ok(name) = table::account_key(&balance.account).map(|key| Name::of(&key)) else { return Ok(false) };
+    let mut balance = balance.clone();
+    for look in 0..LOOKS {
+        if look > 0 {
+            clock.sleep(PAUSE * look).await;
+            let Some(again) = read_balance(source, &name).await? else { return Ok(false) };
+            balance = again;
+        }
+        // One entry that the index does not have yet, and another that came after the balance was read, might cancel out. If
+        // the account counts as many entries afterwards, none came.
+        if history_sums(source, did).await?.are(&balance)
+            && read_balance(source, &name).await?.as_ref() == Some(&balance)
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+async fn read_balance(source: &impl Source, name: &Name) -> Result<Option<Balance>, Error> {
+    let items = source.get(std::slice::from_ref(name)).await?;
+    Ok(items.first().and_then(|item| table::read_balance(item).ok()))
+}
+
+async fn history_sums(source: &impl Source, did: &Did) -> Result<Sums, Error> {
+    let account = Account::Of(did.clone());
+    let mut sums = Sums::default();
+    for history in [History::Sent, History::Received] {
+        let mut start = None;
+        loop {
+            let (items, next) = source.history(history, did, start).await?;
+            for entry in items.iter().filter_map(|item| table::read_entry(item).ok()) {
+                let once = history == History::Sent || entry.sender.as_ref() != Some(did);
+                if let Some(delta) = entry.postings.get(&account).filter(|_| once) {
+                    sums.add(*delta);
+                }
+            }
+            start = next;
+            if start.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(sums)
+}
+
+/// What the entries of some accounts come to, in a whole scan of the table.
+pub(super) async fn table_sums(
+    source: &impl Source,
+    accounts: &BTreeSet<Account>,
+) -> Result<BTreeMap<Account, Sums>, Error> {
+    let mut sums: BTreeMap<Account, Sums> = BTreeMap::new();
+    let mut last = None;
     loop {
-        let scan = client.scan().table_name(table_name).consistent_read(true).set_exclusive_start_key(start);
-        let page = scan.send().await.map_err(|error| Error(classify(error)))?;
-        for item in page.items.unwrap_or_default() {
-            books.add(&item);
+        let (items, next) = source.scan(last).await?;
+        for item in &items {
+            let Ok(Row::Entry(entry)) = table::read(item) else { continue };
+            for (account, delta) in entry.postings.iter().filter(|(account, _)| accounts.contains(account)) {
+                sums.entry(account.clone()).or_default().add(*delta);
+            }
         }
-        start = page.last_evaluated_key;
-        if start.is_none() {
-            return Ok(books);
+        last = next.as_ref().map(Name::of);
+        if last.is_none() {
+            return Ok(sums);
         }
     }
 }
 
-/// Reads some accounts. Those that are not there are left out.
-pub(super) async fn read(
-    client: &Client,
-    table_name: &str,
-    accounts: &[Account],
-) -> Result<BTreeMap<Account, Balance>, Error> {
-    let mut balances = BTreeMap::new();
-    for account in accounts {
-        let Ok(key) = table::account_key(account) else { continue };
-        let get = client.get_item().table_name(table_name).set_key(Some(key)).consistent_read(true);
-        let read = get.send().await.map_err(|error| Error(classify(error)))?;
-        if let Some(balance) = read.item.as_ref().and_then(|item| table::read_balance(item).ok()) {
-            balances.insert(account.clone(), balance);
-        }
+/// A number of units as a text, because JSON has no integers of this size.
+mod units {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::amount::Delta;
+
+    pub(super) fn serialize<S: Serializer>(delta: &Delta, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&delta.0)
     }
-    Ok(balances)
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Delta, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Delta).map_err(serde::de::Error::custom)
+    }
 }

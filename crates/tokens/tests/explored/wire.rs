@@ -68,15 +68,19 @@ impl fmt::Debug for Wire {
 }
 
 impl Wire {
-    /// A new database with these items. It has no index, because neither a transfer nor a reversal reads one.
+    /// A new database with these items. Only the audit reads its index.
     pub(super) fn new(path: &Path, items: &[Value]) -> Self {
         let engine = Engine::in_memory().unwrap();
-        let keys = [("PK", "HASH"), ("SK", "RANGE")];
+        let attributes = ["PK", "SK", "GSI1PK", "GSI1SK"];
+        let keys = |hash: &str, range: &str| json!([{"AttributeName": hash, "KeyType": "HASH"}, {"AttributeName": range, "KeyType": "RANGE"}]);
         let create = json!({
             "TableName": TABLE,
             "BillingMode": "PAY_PER_REQUEST",
-            "AttributeDefinitions": keys.map(|(name, _)| json!({"AttributeName": name, "AttributeType": "S"})),
-            "KeySchema": keys.map(|(name, kind)| json!({"AttributeName": name, "KeyType": kind})),
+            "AttributeDefinitions": attributes.map(|name| json!({"AttributeName": name, "AttributeType": "S"})),
+            "KeySchema": keys("PK", "SK"),
+            "GlobalSecondaryIndexes": [{
+                "IndexName": "GSI1", "KeySchema": keys("GSI1PK", "GSI1SK"), "Projection": {"ProjectionType": "ALL"},
+            }],
         });
         engine.call("CreateTable", &create).unwrap();
         for item in items {

@@ -1,11 +1,11 @@
-// Tokens: balances, a transfer that is sent once, twice, or again after a lost answer, and the histories.
+// Tokens: balances, a transfer that is sent once, twice, or again after a lost answer, and the statements.
 const SHOWN = 20;
 const ROWS = 30;
 
 export function mount(root, kit) {
   const { el, fill, on, announce, config } = kit;
   const accounts = config.accounts ?? [];
-  const name = (did) => (did ? did.split(':').pop() : 'a grant');
+  const name = (did) => did.split(':').pop();
 
   // ---------------------------------------------------------------- talking to the API
 
@@ -143,7 +143,7 @@ export function mount(root, kit) {
   ];
   const field = (text, input) => el('label', { for: input.id }, text, ' ', input);
 
-  // ---------------------------------------------------------------- histories
+  // ---------------------------------------------------------------- statements
 
   const whose = people('tokens-whose', 0);
   whose.addEventListener('change', () => showHistory());
@@ -152,29 +152,21 @@ export function mount(root, kit) {
   async function showHistory() {
     const account = accounts[Number(whose.value)];
     if (!account) return;
-    const path = encodeURIComponent(account.did);
-    const [sent, received] = await Promise.all([
-      call('GET', `/tokens/transactions/${path}?limit=${ROWS}`, account.token),
-      call('GET', `/tokens/transactions/received/${path}?limit=${ROWS}`, account.token),
-    ]);
-    const all = [
-      ...(sent.json.transactions ?? []).map((entry) => ({ ...entry, out: true })),
-      ...(received.json.transactions ?? []).map((entry) => ({ ...entry, out: false })),
-    ];
-    all.sort((a, b) => (a.transactionId < b.transactionId ? 1 : -1));
-    fill(history, all.slice(0, ROWS).map((entry) => el('tr', {},
+    const answer = await call('GET', `/tokens/statement/${encodeURIComponent(account.did)}?limit=${ROWS}`, account.token);
+    const entries = answer.json.entries ?? [];
+    fill(history, entries.map((entry) => el('tr', {},
       el('td', {}, el('time', { datetime: entry.createdAt }, kit.clock(entry.createdAt))),
       el('td', {}, entry.kind),
-      el('td', {}, entry.out ? `to ${name(entry.recipientDid)}` : `from ${name(entry.senderDid)}`),
-      el('td', { class: 'number' }, `${entry.out ? '−' : '+'}${entry.amount}`),
-      el('td', {}, entry.message),
-      el('td', {}, entry.out && entry.kind === 'transfer' ? el('button', { 'aria-label': `Reverse ${entry.amount} to ${name(entry.recipientDid)}`, onclick: () => reverse(entry) }, 'Reverse') : ''))));
-    if (all.length === 0) fill(history, el('tr', {}, el('td', { colspan: '6', class: 'empty' }, 'No transactions.')));
+      el('td', {}, entry.counterparty ? `${entry.direction === 'out' ? 'to' : 'from'} ${name(entry.counterparty)}` : ''),
+      el('td', { class: 'number' }, `${entry.direction === 'out' ? '−' : '+'}${entry.amount}`),
+      el('td', { class: 'number' }, entry.balance),
+      el('td', {}, entry.kind === 'sent' ? el('button', { 'aria-label': `Reverse ${entry.amount} to ${name(entry.counterparty)}`, onclick: () => reverse(account, entry) }, 'Reverse') : ''))));
+    if (entries.length === 0) fill(history, el('tr', {}, el('td', { colspan: '6', class: 'empty' }, 'No transactions.')));
   }
 
-  async function reverse(entry) {
+  async function reverse(account, entry) {
     const answer = await call('POST', '/tokens/reversals', config.operatorToken,
-      { senderDid: entry.senderDid, transactionId: entry.transactionId, reason: 'from the console' });
+      { senderDid: account.did, transactionId: entry.transactionId, reason: 'from the console' });
     say(answer.status === 200 ? (answer.replayed ? 'This transfer was already reversed.' : 'A new entry reverses the transfer.') : `Refused: ${answer.json.code}`);
     await refresh();
   }
@@ -210,7 +202,7 @@ export function mount(root, kit) {
         el('div', { class: 'row end' }, el('h2', { id: 'tokens-accounts-title' }, 'Accounts'), el('button', { id: 'tokens-open', onclick: openAll }, 'Open all')),
         el('table', {}, head('Account', 'Balance', 'Status', 'Operator'), balances)),
       el('section', { class: 'card', 'aria-labelledby': 'tokens-history-title' },
-        el('div', { class: 'row end' }, el('h2', { id: 'tokens-history-title' }, 'History'), field('of', whose)),
-        el('table', {}, head('Time', 'Kind', 'With', 'Amount', 'Message', 'Operator'), history)))));
+        el('div', { class: 'row end' }, el('h2', { id: 'tokens-history-title' }, 'Statement'), field('of', whose)),
+        el('table', {}, head('Time', 'Kind', 'With', 'Amount', 'Balance', 'Operator'), history)))));
   return refresh();
 }
