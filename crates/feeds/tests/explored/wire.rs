@@ -274,7 +274,7 @@ impl OfRun {
         let (answer, is_lost) = self.decide(request).await;
         if is_lost {
             // Any error that does not say that the request never left.
-            return Err(answer.json::<Value>().await.err().expect("its body is empty"));
+            return Err(answer.json::<Value>().await.expect_err("its body is empty"));
         }
         Ok(answer)
     }

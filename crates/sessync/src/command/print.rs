@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn a_control_character_is_written_as_its_escape() {
         let mut out = Vec::new();
-        write!(Plain(&mut out), "a\u{1b}[2J{}\u{9b}31mü\n\tb\r", "c").unwrap();
+        write!(Plain(&mut out), "a\u{1b}[2Jc\u{9b}31mü\n\tb\r").unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "a\\u{1b}[2Jc\\u{9b}31mü\n\tb\\r");
     }
 }

@@ -104,10 +104,10 @@ impl Ledger {
         let treasury_pays = request.sender == rules.treasury;
         let plan = |shards: &Shards| plan::transfer(request, fee, id, rules, shards);
         let committed = self.commit(record, now, until, treasury_pays, plan).await?;
-        if let Committed::Before(recorded) = &committed {
-            if let Some(earlier) = table::read_earlier(&recorded.item)? {
-                return earlier_answer(request, earlier);
-            }
+        if let Committed::Before(recorded) = &committed
+            && let Some(earlier) = table::read_earlier(&recorded.item)?
+        {
+            return earlier_answer(request, earlier);
         }
         self.answer(committed, &receipt)
     }

@@ -158,11 +158,11 @@ async fn read_page(
                         wanted.insert(account.clone(), Suspect::Account(account));
                     }
                 }
-                if let Some(record) = entry.reverses.and_then(|reversed| table::reversal_record(reversed).ok()) {
-                    if let Some((_, first)) = reversals.insert(record, (entry.id.to_string(), name)) {
-                        // Two reversals of one transfer on one page.
-                        progress.suspects.insert(Suspect::Item(first));
-                    }
+                if let Some(record) = entry.reverses.and_then(|reversed| table::reversal_record(reversed).ok())
+                    && let Some((_, first)) = reversals.insert(record, (entry.id.to_string(), name))
+                {
+                    // Two reversals of one transfer on one page.
+                    progress.suspects.insert(Suspect::Item(first));
                 }
             }
             Ok(Row::Record { entry, .. }) => drop(wanted.insert(entry, Suspect::Item(name))),
@@ -174,10 +174,10 @@ async fn read_page(
     for item in source.get(&names).await? {
         let name = Name::of(&item);
         wanted.remove(&name);
-        if let Ok(Row::Record { transaction_id, .. }) = table::read(&item) {
-            if reversals.get(&name).is_some_and(|(id, _)| *id == transaction_id) {
-                reversals.remove(&name);
-            }
+        if let Ok(Row::Record { transaction_id, .. }) = table::read(&item)
+            && reversals.get(&name).is_some_and(|(id, _)| *id == transaction_id)
+        {
+            reversals.remove(&name);
         }
     }
     progress.suspects.extend(wanted.into_values());
