@@ -294,7 +294,8 @@ fn mentioned(text: &str) -> Vec<String> {
         if line.trim_start().starts_with("```") {
             fenced = !fenced;
         } else if fenced {
-            let line = line.split(" # ").next().unwrap_or(line);
+            // Without a comment, and without where its output goes.
+            let line = line.split(" # ").next().and_then(|line| line.split(" > ").next()).unwrap_or(line);
             commands.extend(line.trim().starts_with("ichidoctl ").then(|| line.trim().to_owned()));
         } else {
             let quoted = line.split('`').skip(1).step_by(2);
