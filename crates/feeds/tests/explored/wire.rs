@@ -264,7 +264,8 @@ impl OfRun {
                 self.wire.perform(&call)
             }
         };
-        let told = String::from_utf8_lossy(&answer.body).into_owned();
+        // As a value, because the engine writes the attributes of an item in any order.
+        let told = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default().to_string();
         self.wire.path.note(lane, || format!("… {} {}", answer.status, told.chars().take(50).collect::<String>()));
         self.wire.path.told(lane, &told);
         answer

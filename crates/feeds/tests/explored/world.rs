@@ -2,9 +2,10 @@
 
 use std::hash::Hasher;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
+use aws_sdk_dynamodb::Client;
 use feeds::delivery::message::{Request, Response};
 use feeds::delivery::notify::{Memory, Notifier, Secrets};
 use feeds::delivery::owed::Deliverer;
@@ -54,17 +55,23 @@ pub(super) struct World {
     scenario: Scenario,
     /// How often each run has invoked the notifier.
     invocations: [AtomicU32; AFTERWARDS + 1],
+    /// One per run, because making one takes as long as several calls.
+    clients: [OnceLock<Client>; AFTERWARDS + 1],
 }
 
 impl World {
     pub(super) fn new(path: &Path, scenario: &Scenario) -> Self {
         path.clock().set_ms(scenario.begins_ms);
         let wire = Wire::new(path, scenario);
-        Self { path: path.clone(), wire, scenario: scenario.clone(), invocations: Default::default() }
+        Self { path: path.clone(), wire, scenario: scenario.clone(), invocations: Default::default(), clients: Default::default() }
     }
 
     fn clock(&self) -> Arc<dyn Clock> {
         Arc::new(self.path.clock().clone())
+    }
+
+    fn table(&self, run: Run) -> Table {
+        Table::new(self.clients[run].get_or_init(|| self.wire.of(run).client()).clone(), TABLE)
     }
 
     fn sender(&self, run: Run) -> Sender {
@@ -84,7 +91,7 @@ impl World {
     }
 
     fn subscriber(self: &Arc<Self>, run: Run) -> Subscriber {
-        let table = Table::new(self.wire.of(run).client(), TABLE);
+        let table = self.table(run);
         let feed = FeedName::listed("explored").unwrap();
         Subscriber {
             feed: feed.clone(),
@@ -116,7 +123,7 @@ impl World {
     fn notifier(self: &Arc<Self>, run: Run, invocation: u32) -> Notifier {
         let base: url::Url = "http://destination.test/".parse().unwrap();
         let secret = |text: &str| secret::Source::Fixed(Secret::new(text));
-        let table = Table::new(self.wire.of(run).client(), TABLE);
+        let table = self.table(run);
         let claims = AtomicU32::new(0);
         let owners = move || {
             let claim = claims.fetch_add(1, Ordering::Relaxed);
