@@ -42,7 +42,6 @@ pub enum Patience {
     /// It returns at once. To wait costs a fault.
     None,
     /// The last worker waits. The breaker opens at the second failure, so that a call asks the store again after a lost answer.
-    /// All calls are made in the same way, and there is no operator.
     LastWaits,
 }
 
@@ -161,9 +160,7 @@ impl Model for Scenario {
             let worker = Worker::new(&world, lane);
             path.spawn(lane, worker.instance.life, worker.event());
         }
-        if self.patience == Patience::None {
-            path.spawn_optional(self.operator(), u32::MAX - 1, worker::operator(Arc::clone(&world)));
-        }
+        path.spawn_optional(self.operator(), u32::MAX - 1, worker::operator(Arc::clone(&world)));
         Held(world)
     }
 

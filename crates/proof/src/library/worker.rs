@@ -69,16 +69,14 @@ impl Worker {
 
     pub(super) async fn event(self) {
         let touches = touches_instance(self.instance.life);
-        let scenario = self.world.scenario;
-        // A worker that polls makes many states, so that with all kinds of calls this scenario alone would take as long as the others.
-        let choices = if scenario.patience == Patience::LastWaits { &EVENT[..1] } else { EVENT };
-        let how = match self.world.path.gate(self.lane, "the event comes", touches, choices).await {
+        let how = match self.world.path.gate(self.lane, "the event comes", touches, EVENT).await {
             1 => How { payload: 1, ..How::default() },
             2 => How { waits: true, ..How::default() },
             3 => How { longer: true, ..How::default() },
             4 => How { keeps_alive: true, ..How::default() },
             _ => How::default(),
         };
+        let scenario = self.world.scenario;
         let always = scenario.patience == Patience::LastWaits && self.lane + 1 == scenario.workers;
         self.run(How { waits: how.waits || always, ..how }).await;
     }
