@@ -37,7 +37,7 @@ pub enum Rule {
     BoundedAlone,
     /// The local memory decides only after the store failed a call that may fail open.
     StoreFirst,
-    /// What is recorded as done was done.
+    /// What is recorded as done was done. What is recorded as failed was not, unless the key was admitted without the store.
     DoneWasDone,
     /// Every call returns, and every key can be settled once nothing goes wrong any more.
     NobodyWaits,
@@ -152,6 +152,8 @@ pub struct Ledger {
     holder: BTreeMap<String, (Owner, u64)>,
     /// What the store has settled.
     settled: BTreeMap<String, State>,
+    /// What was settled in records that expired and were replaced. `None`: nothing was.
+    expired: BTreeMap<String, Vec<Option<State>>>,
     /// Keys whose outcome only one instance knows, or knew.
     journalled: BTreeSet<String>,
     doubted: BTreeMap<String, u32>,
@@ -207,10 +209,10 @@ impl Ledger {
     /// Everything on which later checks depend.
     pub fn fingerprint(&self, text: &mut impl fmt::Write) -> fmt::Result {
         let Self { effects, grants, fences, holder, settled, journalled, doubted, alone, .. } = self;
-        let Self { entered_alone, doubted_alone, new_marks, payloads, outcomes, failures, cut_off, .. } = self;
+        let Self { entered_alone, doubted_alone, new_marks, payloads, outcomes, failures, cut_off, expired, .. } = self;
         let grants = grants.values();
         write!(text, "{effects:?}{fences:?}{holder:?}{settled:?}{journalled:?}{doubted:?}{alone:?}{entered_alone:?}")?;
-        write!(text, "{doubted_alone:?}{new_marks:?}{payloads:?}{outcomes:?}{failures:?}{cut_off:?}")?;
+        write!(text, "{doubted_alone:?}{new_marks:?}{payloads:?}{outcomes:?}{failures:?}{cut_off:?}{expired:?}")?;
         grants.into_iter().try_for_each(|grant| write!(text, "{grant:?}"))
     }
 
@@ -220,6 +222,20 @@ impl Ledger {
     }
 
     // What the store did.
+
+    /// The record of a key has expired, and a new one is about to take its place. The key counts as one that nobody has used.
+    pub fn expired(&mut self, key: &Key) {
+        let key = key.as_str();
+        let settled = self.settled.remove(key);
+        self.expired.entry(key.to_owned()).or_default().push(settled);
+        self.fences.remove(key);
+        self.holder.remove(key);
+    }
+
+    /// What is or was recorded of a key.
+    fn records(&self, key: &str) -> impl Iterator<Item = &State> {
+        self.settled.get(key).into_iter().chain(self.expired.get(key).into_iter().flatten().flatten())
+    }
 
     /// The store answered a request for a new record.
     pub fn admitted(&mut self, request: &Admit<'_>, answer: &Admitted) {
@@ -426,27 +442,29 @@ impl Ledger {
         self.outcomes_are_the_recorded_ones();
         self.effects_are_not_repeated(doubt);
         self.admissions_are_bounded();
-        self.nothing_is_lost();
+        self.the_record_is_true();
     }
 
     fn outcomes_are_the_recorded_ones(&mut self) {
         let mut wrong = Vec::new();
         for (key, done) in &self.outcomes {
-            let recorded = match self.settled.get(key) {
-                Some(State::Completed { outcome: Outcome::Value(json) }) => json.parse::<u64>().ok(),
+            let values = self.records(key).filter_map(|state| match state {
+                State::Completed { outcome: Outcome::Value(json) } => json.parse::<u64>().ok(),
                 _ => None,
-            };
+            });
+            let recorded: Vec<u64> = values.collect();
             let by_itself = self.journalled.contains(key);
             let happened = self.effects.iter().any(|effect| effect.key == *key && effect.value == done.value);
             let must_be_recorded = !by_itself || done.recorded;
             if !happened {
                 wrong.push(format!("{key} has an outcome that no effect had: {done:?}"));
-            } else if must_be_recorded && Some(done.value) != recorded {
+            } else if must_be_recorded && !recorded.contains(&done.value) {
                 wrong.push(format!("{key} has {done:?}, but {recorded:?} is recorded"));
             }
         }
         for key in &self.failures {
-            if !matches!(self.settled.get(key), Some(State::Failed { .. })) && !self.journalled.contains(key) {
+            let is_recorded = self.records(key).any(|state| matches!(state, State::Failed { .. }));
+            if !is_recorded && !self.journalled.contains(key) {
                 wrong.push(format!("{key} was reported as failed, but is not"));
             }
         }
@@ -465,8 +483,10 @@ impl Ledger {
                 Doubt::Probe | Doubt::Refuse => 0,
                 Doubt::Repeat => self.doubted.get(key).copied().unwrap_or(0),
             };
-            if count > 1 + alone + take_overs {
-                wrong.push(format!("{key} was done {count} times; {take_overs} take-overs, {alone} alone"));
+            let expired = self.expired.get(key).map_or(0, Vec::len);
+            if count as usize > 1 + (alone + take_overs) as usize + expired {
+                let allowed = format!("{take_overs} take-overs, {alone} alone, {expired} expired");
+                wrong.push(format!("{key} was done {count} times; {allowed}"));
             }
         }
         wrong.into_iter().for_each(|text| self.violation(Rule::NoRepeat, text));
@@ -503,7 +523,7 @@ impl Ledger {
         wrong.into_iter().for_each(|text| self.violation(Rule::BoundedAlone, text));
     }
 
-    fn nothing_is_lost(&mut self) {
+    fn the_record_is_true(&mut self) {
         let lost: Vec<String> = self
             .settled
             .iter()
@@ -515,5 +535,17 @@ impl Ledger {
             .map(|(key, _)| format!("{key} is recorded as done and was never done"))
             .collect();
         lost.into_iter().for_each(|text| self.violation(Rule::DoneWasDone, text));
+        let denied: Vec<String> = self
+            .settled
+            .iter()
+            .filter(|(key, state)| {
+                matches!(state, State::Failed { .. })
+                    && self.effects.iter().any(|effect| effect.key == **key)
+                    && !self.alone.keys().any(|(_, alone)| alone == *key)
+                    && !self.expired.contains_key(*key)
+            })
+            .map(|(key, _)| format!("{key} is recorded as failed and was done"))
+            .collect();
+        denied.into_iter().for_each(|text| self.violation(Rule::DoneWasDone, text));
     }
 }

@@ -11,7 +11,7 @@ use ichido_testkit::explore::{self, Bound, Report, Violation};
 use proof::library::Scenario;
 
 /// Fewer paths within the bound of CI would mean that the explorer looks at less than it did.
-const LEAST_PATHS: u64 = 1_600_000;
+const LEAST_PATHS: u64 = 2_300_000;
 
 const HELP: &str = "\
 Plays the library's calls in every order, with everything that may go wrong, within a bound.

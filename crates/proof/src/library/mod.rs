@@ -34,6 +34,17 @@ pub struct Scenario {
     pub doubt: Doubt,
     /// What a call does if it finds that another one holds the key.
     pub patience: Patience,
+    /// How long it takes when the time passes.
+    pub passing: Passing,
+}
+
+/// How long it takes when the time passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passing {
+    /// Until the next lease, outage or pause of a breaker ends. No record expires.
+    Lease,
+    /// Until the record of a key expires, for all clocks.
+    Retention,
 }
 
 /// What a call does if it finds that another one holds the key.
@@ -70,16 +81,19 @@ impl Scenario {
     #[must_use]
     pub fn all(workers: usize) -> Vec<Self> {
         let (place, policy, doubt) = (Place::Together, Policy::Open, Doubt::Probe);
-        let mut all = vec![Self { workers, place, policy, doubt, patience: Patience::LastWaits }];
+        let passing = Passing::Lease;
+        let mut all = vec![Self { workers, place, policy, doubt, patience: Patience::LastWaits, passing }];
         for place in [Place::Apart, Place::Together] {
             for policy in [Policy::Closed, Policy::Open] {
                 for doubt in [Doubt::Probe, Doubt::Repeat, Doubt::Refuse] {
-                    all.push(Self { workers, place, policy, doubt, patience: Patience::None });
+                    all.push(Self { workers, place, policy, doubt, patience: Patience::None, passing });
                 }
             }
         }
-        let (policy, doubt) = (Policy::Mixed, Doubt::Probe);
-        all.push(Self { workers, place: Place::Together, policy, doubt, patience: Patience::None });
+        let (policy, patience) = (Policy::Mixed, Patience::None);
+        all.push(Self { workers, place: Place::Together, policy, doubt, patience, passing });
+        let (policy, passing) = (Policy::Closed, Passing::Retention);
+        all.push(Self { workers, place: Place::Apart, policy, doubt, patience, passing });
         all
     }
 
@@ -116,7 +130,11 @@ impl fmt::Display for Scenario {
             Patience::None => "",
             Patience::LastWaits => "-waits",
         };
-        write!(f, "{}-{place}-{policy}-{doubt}{patience}", self.workers)
+        let passing = match self.passing {
+            Passing::Lease => "",
+            Passing::Retention => "-expires",
+        };
+        write!(f, "{}-{place}-{policy}-{doubt}{patience}{passing}", self.workers)
     }
 }
 

@@ -7,13 +7,14 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ichido::observe::Event;
+use ichido::store::{self, Admit, Admitted, Store as _};
 use ichido::{DigestKey, Digests, Key, MAX_CLOCK_SKEW, Namespace, Observer, Once, Outage, Owner, State};
 use ichido_testkit::ManualClock;
 use ichido_testkit::explore::{Lane, Path};
 use ichido_testkit::model::Memory;
 
 use super::rough::Rough;
-use super::{Patience, Place, Policy, Scenario};
+use super::{Passing, Patience, Place, Policy, Scenario};
 use crate::ledger::{Ledger, Life};
 
 /// Short, so that a duplicate that waits does not poll often.
@@ -146,6 +147,17 @@ impl World {
             || !self.path.is_calm() && self.path.clock().now_ms() < self.outage_until.load(Ordering::Relaxed)
     }
 
+    /// Lets a request for a new record reach the store.
+    pub(super) async fn admit(&self, request: &Admit<'_>) -> Result<Admitted, store::Error> {
+        let expired = self.store.record(request.key).is_some_and(|record| record.is_expired(request.now));
+        let answer = self.store.admit(request).await?;
+        if expired && matches!(answer, Admitted::Won { .. }) {
+            self.ledger().expired(request.key);
+        }
+        self.ledger().admitted(request, &answer);
+        Ok(answer)
+    }
+
     pub(super) fn compare_leases(&self) {
         for key in self.keys() {
             if let Some(record) = self.store.record(key) {
@@ -173,8 +185,20 @@ impl World {
         let _ = write!(text, "{outage:?}");
     }
 
-    /// The next time at which a lease, an outage or a pause of a breaker ends, on somebody's clock.
+    /// The next time at which a lease, an outage or a pause of a breaker ends, on somebody's clock. Or the time at which a
+    /// record has expired on every clock.
     pub(super) fn next_time(&self, now_ms: u64) -> Option<u64> {
+        match self.scenario.passing {
+            Passing::Lease => self.next_end(now_ms),
+            Passing::Retention => {
+                let records = self.keys().iter().filter_map(|key| self.store.record(key));
+                let expiries = records.filter_map(|record| Some((record.expires_at? + MAX_CLOCK_SKEW).as_millis()));
+                expiries.filter(|time| *time > now_ms).min()
+            }
+        }
+    }
+
+    fn next_end(&self, now_ms: u64) -> Option<u64> {
         let mut local: Vec<u64> = self.ledger().deadlines().collect();
         for key in self.keys() {
             if let Some(State::Claimed { lease_until }) = self.store.record(key).map(|record| record.state) {
