@@ -169,6 +169,35 @@ fn titles_of_rss_that_are_html_are_read_as_html_and_code_stays() {
 }
 
 #[test]
+fn what_only_looks_like_cdata_takes_nothing_with_it() {
+    let items = |before: &str| {
+        rss(&format!(
+            "{before}<item><title>caf&#233; &amp; bar</title><link>/1?a&amp;b</link></item>\
+             <item><title><![CDATA[a & b <i>c</i> \u{1}amp; d]]></title><link>/2</link></item>"
+        ))
+    };
+    for before in ["", "<!-- <![CDATA[ -->", "<generator uri='<![CDATA[x'/>", "<!-- a --><!-- <!-- -->"] {
+        let feed = items(before);
+        let entries: Vec<_> = feed.entries.iter().map(|entry| (entry.title.as_str(), entry.link.as_str())).collect();
+        let first = ("café & bar", "https://site.example/1?a&b");
+        assert_eq!(entries, [first, ("a & b c amp; d", "https://site.example/2")], "{before}");
+    }
+}
+
+#[test]
+fn cdata_is_a_part_of_the_text_around_it() {
+    let title = |title: &str| only(rss(&format!("<item><title>{title}</title><link>/1</link></item>"))).title;
+    assert_eq!(title("a &amp; <![CDATA[b & c]]> d<![CDATA[]]><![CDATA[ &lt;e\r\n]]>f;"), "a & b & c d <e f;");
+}
+
+#[test]
+fn a_document_that_ends_too_early_says_where_also_after_cdata() {
+    let head = "<rss version='2.0'><channel><item><guid>1</guid><title><![CDATA[a long title]]></title></item>";
+    let feed = feed(&format!("{head}<item><title>b"));
+    assert_eq!(feed.problems, [Problem::Truncated { at: (head.len() + "<item><title>b".len()) as u64 }]);
+}
+
+#[test]
 fn a_lone_less_than_is_a_character() {
     let entry = only(rss(
         "<item><title>I <3 Rust, a < b <![CDATA[ <4 ]]></title><link>https://e.example/1</link><guid>1</guid></item>",

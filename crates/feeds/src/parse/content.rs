@@ -106,6 +106,14 @@ impl Raw {
         }
     }
 
+    /// The same, without a copy if there is nothing to resolve.
+    pub(super) fn into_resolved(self) -> String {
+        match self.resolved() {
+            Cow::Owned(text) => text,
+            Cow::Borrowed(_) => self.text,
+        }
+    }
+
     pub(super) fn plain(&self) -> String {
         self.plain_of(&self.resolved())
     }

@@ -6,37 +6,57 @@
 
 use std::borrow::Cow;
 
+use memchr::memmem::Finder;
 use quick_xml::events::BytesStart;
 
 use super::html;
 
 /// Stands for `&` while a document is read. XML forbids this character, so it cannot mean anything else.
-const AMPERSAND: char = '\u{1}';
+pub(super) const AMPERSAND: char = '\u{1}';
 
 /// Stands for a `<` that begins no tag, as in `I <3 Rust`.
 const LESS: char = '\u{2}';
 
 /// The document with [`AMPERSAND`] for every `&` and [`LESS`] for every `<` that begins nothing. One ASCII character replaces
-/// another, so it stays UTF-8.
+/// another, so it stays UTF-8. In CDATA both characters mean nothing but themselves, so they stay.
 pub(super) fn hide(text: &str) -> Vec<u8> {
-    let replaced = |byte: &u8| match byte {
-        b'&' => AMPERSAND as u8,
-        1 | 2 => b' ',
-        other => *other,
-    };
-    let mut bytes: Vec<u8> = text.as_bytes().iter().map(replaced).collect();
-    for at in memchr::memchr_iter(b'<', text.as_bytes()) {
-        let begins = |next: &u8| next.is_ascii_alphabetic() || !next.is_ascii() || b"_:/!?".contains(next);
-        if !bytes.get(at + 1).is_some_and(begins) {
-            bytes[at] = LESS as u8;
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    let (begin, end) = (Finder::new(b"<![CDATA["), Finder::new(b"]]>"));
+    while let Some(start) = begin.find(rest)
+        && let Some(length) = end.find(&rest[start..])
+    {
+        hide_markup(&rest[..start], &mut out);
+        let (data, after) = rest[start..].split_at(length);
+        match memchr::memchr2(AMPERSAND as u8, LESS as u8, data) {
+            None => out.extend_from_slice(data),
+            Some(_) => out.extend(data.iter().map(|byte| if is_ours(*byte) { b' ' } else { *byte })),
         }
+        rest = after;
     }
-    bytes
+    hide_markup(rest, &mut out);
+    out
 }
 
-/// A text in which `&` means nothing but itself, as in CDATA.
-pub(super) fn restore(text: &str) -> String {
-    text.replace(AMPERSAND, "&").replace(LESS, "<")
+fn hide_markup(text: &[u8], out: &mut Vec<u8>) {
+    let from = out.len();
+    out.extend(text.iter().map(|byte| match *byte {
+        b'&' => AMPERSAND as u8,
+        byte if is_ours(byte) => b' ',
+        byte => byte,
+    }));
+    for at in memchr::memchr_iter(b'<', text) {
+        let begins = |next: &u8| next.is_ascii_alphabetic() || !next.is_ascii() || b"_:/!?".contains(next);
+        // Where the text ends, CDATA begins or the document ends.
+        if !text.get(at + 1).is_some_and(begins) {
+            out[from + at] = LESS as u8;
+        }
+    }
+}
+
+/// Whether this is a character that stands for another one.
+fn is_ours(byte: u8) -> bool {
+    byte == AMPERSAND as u8 || byte == LESS as u8
 }
 
 /// A text with its references resolved. One that is not defined stays as it is in the document.

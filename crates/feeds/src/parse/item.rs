@@ -58,23 +58,25 @@ impl Draft {
 
     /// Takes in the text of an element. Of several with the same meaning the first counts.
     pub(super) fn set(&mut self, field: Field, raw: Raw) {
-        let text = || raw.resolved().into_owned();
-        let filled = || Some(text()).filter(|text| !text.trim().is_empty());
         match field {
             // These two are resolved only when somebody wants them.
             Field::Content => self.content = Some(raw),
             Field::Summary => self.summary = Some(raw),
-            Field::Id => self.id = self.id.take().or_else(|| Some(text())),
-            Field::Guid => self.guid = self.guid.take().or_else(|| Some(text())),
+            Field::Id => {
+                self.id.get_or_insert_with(|| raw.into_resolved());
+            }
+            Field::Guid => {
+                self.guid.get_or_insert_with(|| raw.into_resolved());
+            }
             Field::OpaqueGuid => {
                 self.guid_is_opaque |= self.guid.is_none();
-                self.guid = self.guid.take().or_else(|| Some(text()));
+                self.guid.get_or_insert_with(|| raw.into_resolved());
             }
-            Field::Category => self.add_category(&text()),
+            Field::Category => self.add_category(&raw.resolved()),
             Field::Title if self.title.is_empty() => self.title = raw.plain(),
-            Field::Link => self.link = self.link.take().or_else(filled),
-            Field::Date => self.date = self.date.take().or_else(filled),
-            Field::Updated => self.updated = self.updated.take().or_else(filled),
+            Field::Link => fill(&mut self.link, raw),
+            Field::Date => fill(&mut self.date, raw),
+            Field::Updated => fill(&mut self.updated, raw),
             Field::Creator if self.creator.is_empty() => self.creator = raw.plain(),
             Field::Author if self.author.is_empty() => self.author = raw.plain(),
             _ => {}
@@ -196,6 +198,13 @@ fn absolute(base: &Url, link: Option<&str>, guid: Option<&str>) -> Option<String
         },
     };
     Some(url).filter(is_web).map(String::from).filter(|link| link.len() <= MAX_LINK)
+}
+
+/// Takes a text in, if there is none so far and it is more than white space.
+fn fill(slot: &mut Option<String>, raw: Raw) {
+    if slot.is_none() {
+        *slot = Some(raw.into_resolved()).filter(|text| !text.trim().is_empty());
+    }
 }
 
 /// A text that is cut where it is too long.

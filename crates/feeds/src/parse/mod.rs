@@ -183,35 +183,36 @@ impl<'u> Parser<'u> {
         config.check_end_names = false;
         config.allow_unmatched_ends = true;
         loop {
-            let event = match reader.read_event() {
-                Ok(event) => event,
-                Err(_) => {
-                    self.end_early(reader.buffer_position());
-                    return Ok(());
-                }
-            };
-            match event {
-                Event::Start(start) => {
+            match reader.read_event() {
+                Ok(Event::Start(start)) => {
                     let ns = Ns::from(&reader.resolver().resolve_element(start.name()).0);
                     self.open(ns, &start)?;
                 }
-                Event::Empty(start) => {
+                Ok(Event::Empty(start)) => {
                     let ns = Ns::from(&reader.resolver().resolve_element(start.name()).0);
                     self.open(ns, &start)?;
                     self.close(name_of(start.name().as_ref()));
                 }
-                Event::End(end) => self.close(name_of(end.name().as_ref())),
-                Event::Text(text) if self.capture.is_some() => self.text(&text.xml10_content()),
-                Event::CData(text) if self.capture.is_some() => self.text(&escape::restore(&text.xml10_content())),
+                Ok(Event::End(end)) => self.close(name_of(end.name().as_ref())),
+                Ok(Event::Text(text)) if self.capture.is_some() => self.text(&text.xml10_content()),
+                Ok(Event::CData(text)) if self.capture.is_some() => self.text(&text.xml10_content()),
+                // What only looks like the beginning of CDATA, as in a comment, leaves the references after it as they are.
+                Ok(Event::GeneralRef(name)) if self.capture.is_some() => {
+                    self.text(&format!("{}{};", escape::AMPERSAND, name.xml10_content()));
+                }
                 // Declarations of its own could define entities that grow without bound. Others name a file, which nobody reads.
-                Event::DocType(declaration) if declaration.xml10_content().contains('[') => return Err(Error::Dtd),
-                Event::Eof => {
+                Ok(Event::DocType(declaration)) if declaration.xml10_content().contains('[') => return Err(Error::Dtd),
+                Ok(Event::Eof) => {
                     if !self.stack.is_empty() {
                         self.end_early(reader.buffer_position());
                     }
                     return Ok(());
                 }
-                _ => {}
+                Ok(_) => {}
+                Err(_) => {
+                    self.end_early(reader.buffer_position());
+                    return Ok(());
+                }
             }
         }
     }
@@ -449,9 +450,12 @@ fn is_web(url: &Url) -> bool {
     matches!(url.scheme(), "http" | "https")
 }
 
-/// A name as a number, by FNV-1a. Names are only compared, and this needs no allocation per element.
+/// A name as a number. Names are only compared, and this needs no allocation per element.
 fn name_of(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    let (eights, rest) = name.as_bytes().as_chunks();
+    let rest = rest.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    let numbers = eights.iter().map(|eight| u64::from_le_bytes(*eight)).chain([rest]);
+    numbers.fold(name.len() as u64, |hash, number| (hash.rotate_left(5) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 #[cfg(test)]
