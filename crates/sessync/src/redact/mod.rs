@@ -214,13 +214,14 @@ impl<'a> Context<'a> {
     }
 
     fn name(&mut self, name: Cow<'a, str>, value: &str) {
-        self.meaning = value.starts_with('"').then(|| meaning(name.as_bytes()));
+        let known = meaning(name.as_bytes());
+        self.meaning = value.starts_with('"').then_some(known);
         self.name = name;
         self.option = false;
         self.database = false;
         let is_list = value.starts_with('[');
         let is_plural = self.name.ends_with(['s', 'S']) && value.starts_with('{');
-        self.begins_secrets = (is_list || is_plural) && meaning(self.name.as_bytes()) == Meaning::Secret;
+        self.begins_secrets = (is_list || is_plural) && known == Meaning::Secret;
     }
 
     /// How long the number is that stands under the name of a password.
@@ -278,12 +279,12 @@ impl<'a> Context<'a> {
         {
             level.named = true;
         }
-        let is_about = named.is_some()
-            && ends(
-                &self.name,
-                &["name", "id", "type", "arn", "at", "date", "version", "status", "url", "path", "kind"],
-            );
-        if level.secrets && !is_about {
+        let is_about = || {
+            const ABOUT: &[&str] =
+                &["name", "id", "type", "arn", "at", "date", "version", "status", "url", "path", "kind"];
+            named.is_some() && ends(&self.name, ABOUT)
+        };
+        if level.secrets && !is_about() {
             let text = decoded();
             let bytes = text.as_bytes();
             if is_chosen(bytes) && !text.contains(' ') && !is_reference(bytes) && !is_secret_name(bytes) {
@@ -320,8 +321,8 @@ fn ends(name: &str, with: &[&str]) -> bool {
 
 /// Whether this is the name of a pair, and the name of a secret: `"name": "DB_PASSWORD"`, `"Name": "/prod/db/password"`.
 fn is_naming(name: &str, value: &str) -> bool {
-    let last = value.rsplit('/').next().unwrap_or(value);
-    ends(name, &["name", "key", "variable", "header"]) && is_secret_name(last.as_bytes())
+    ends(name, &["name", "key", "variable", "header"])
+        && is_secret_name(value.rsplit('/').next().unwrap_or(value).as_bytes())
 }
 
 /// Whether the object that goes on here has the name of a secret.

@@ -39,6 +39,8 @@ const MARK: u8 = 2;
 const CAPITAL: u8 = 4;
 /// It can stand in base64.
 const DENSE: u8 = 8;
+/// A space.
+const SPACE: u8 = 16;
 /// A run of base64 of this length is looked at.
 const LONG: usize = 24;
 
@@ -61,10 +63,100 @@ static CLASS: [u8; 256] = {
         if matches!(byte, b'D' | b'N' | b'T' | b'Y') {
             class[at] |= CAPITAL;
         }
+        if byte == b' ' {
+            class[at] |= SPACE;
+        }
         at += 1;
     }
     class
 };
+
+/// How many bytes are classified at a time: one bit each.
+const BLOCK: usize = 64;
+
+/// The classes of the bytes of a block, one bit per byte.
+#[derive(Clone, Copy)]
+struct Block {
+    word: u64,
+    mark: u64,
+    capital: u64,
+    dense: u64,
+    space: u64,
+}
+
+impl Block {
+    /// Of the first bytes of a text. What is missing has no class.
+    fn of(text: &[u8]) -> Block {
+        match text.first_chunk() {
+            Some(bytes) => Block::of_bytes(bytes),
+            None => {
+                let mut bytes = [0; BLOCK];
+                bytes[..text.len()].copy_from_slice(text);
+                Block::of_bytes(&bytes)
+            }
+        }
+    }
+
+    fn of_bytes(bytes: &[u8; BLOCK]) -> Block {
+        let mut block = Block { word: 0, mark: 0, capital: 0, dense: 0, space: 0 };
+        for (at, eight) in bytes.as_chunks::<8>().0.iter().enumerate() {
+            let classes = u64::from_le_bytes(eight.map(|byte| CLASS[usize::from(byte)]));
+            let bits = |class: u8| eight_bits(classes >> class.trailing_zeros()) << (8 * at);
+            block.word |= bits(WORD);
+            block.mark |= bits(MARK);
+            block.capital |= bits(CAPITAL);
+            block.dense |= bits(DENSE);
+            block.space |= bits(SPACE);
+        }
+        block
+    }
+}
+
+/// The lowest bit of each of the eight bytes. The product moves the bit of byte i to 56 + i, and no two products meet.
+fn eight_bits(bytes: u64) -> u64 {
+    (bytes & 0x0101_0101_0101_0101).wrapping_mul(0x0102_0408_1020_4080) >> 56
+}
+
+/// What a block must know of the one before it.
+#[derive(Clone, Copy, Default)]
+struct Carry {
+    /// 1 if its last byte was part of a word.
+    word: u64,
+    /// 1 if a name in capitals can end with its last byte.
+    capital: u64,
+    /// Which of its last bytes can stand in base64.
+    dense: u64,
+}
+
+/// The bytes of a block that can stand in base64, after [`LONG`] bytes of the one before.
+#[derive(Clone, Copy)]
+struct Dense(u128);
+
+impl Dense {
+    fn new(before: u64, block: u64) -> Dense {
+        Dense(u128::from(block) << LONG | u128::from(before))
+    }
+
+    /// Where in the block a run reaches the length that is looked at.
+    fn long(self) -> u64 {
+        let Dense(one) = self;
+        let two = one & one >> 1;
+        let four = two & two >> 2;
+        let eight = four & four >> 4;
+        let all = eight & eight >> 8 & eight >> 16;
+        // A run that is one longer has been looked at.
+        (all >> 1 & !one) as u64
+    }
+
+    fn forget_before(&mut self, offset: usize) {
+        self.0 &= u128::MAX << (LONG + offset);
+    }
+
+    /// Those of the block's last bytes, for the next block.
+    fn last(self) -> u64 {
+        (self.0 >> BLOCK) as u64 & ((1 << LONG) - 1)
+    }
+}
 
 /// Words after which a secret can come, besides the families.
 const INTRODUCTIONS: &[&str] = &[
@@ -155,36 +247,71 @@ pub(super) struct Value {
 }
 
 impl Scanner<'_> {
-    /// The loop decides by arithmetic which bytes are worth a look, because a branch on every word would be guessed
-    /// wrong most of the time.
+    /// Looks at the bytes that are worth it, in order. They are found block by block, because a branch on every byte
+    /// or word would be guessed wrong most of the time.
     fn run(mut self) -> Found {
         let text = self.text;
-        let (mut at, mut was_word, mut length, mut before) = (0, 0_u8, 0_usize, 0_u8);
-        while let Some(byte) = text.get(at).copied() {
-            let class = CLASS[usize::from(byte)];
-            let is_word = class & WORD;
-            length = (length + 1) * usize::from(class >> 3);
-            let hash = if let Some([a, b, c]) = text.get(at..at + 3) { beginning([*a, *b, *c]) } else { 0 };
-            let begins = (self.beginnings[hash / 64] >> (hash % 64)) as u8 & is_word & !was_word;
-            let names = u8::from(byte == b' ') & CLASS[usize::from(before)] >> 2 & 1;
-            if class & MARK | begins | names | u8::from(length == LONG) == 0 {
-                (at, was_word, before) = (at + 1, is_word, byte);
-                continue;
-            }
-            let next = if class & MARK != 0 {
-                self.mark(at)
-            } else if begins != 0 {
-                self.family(at).or_else(|| self.introduced(at)).unwrap_or(at + 1)
-            } else if names != 0 {
-                self.constant(at)
-            } else {
-                self.long(at)
+        let (mut base, mut carry) = (0, Carry::default());
+        while base < text.len() {
+            let block = Block::of(&text[base..]);
+            let mut dense = Dense::new(carry.dense, block.dense);
+            let mut begins = block.word & !(block.word << 1 | carry.word);
+            let names = block.space & (block.capital << 1 | carry.capital);
+            let mut ahead = u64::MAX;
+            let mut long = dense.long();
+            let skipped = loop {
+                let bits = (block.mark | begins | names | long) & ahead;
+                if bits == 0 {
+                    break None;
+                }
+                let offset = bits.trailing_zeros() as usize;
+                ahead = u64::MAX.checked_shl(offset as u32 + 1).unwrap_or(0);
+                let (at, is) = (base + offset, |plane: u64| plane >> offset & 1 != 0);
+                let is_family = is(begins) && self.may_begin(at);
+                if !(is_family || is(block.mark | names | long)) {
+                    continue;
+                }
+                let next = if is(block.mark) {
+                    self.mark(at)
+                } else if is_family {
+                    self.family(at).or_else(|| self.introduced(at)).unwrap_or(at + 1)
+                } else if is(names) {
+                    self.constant(at)
+                } else {
+                    self.long(at)
+                };
+                if next == at + 1 {
+                    continue;
+                }
+                // A word begins where the look ended, whatever was before it.
+                match next - base {
+                    skip @ 0..BLOCK => {
+                        ahead = u64::MAX << skip;
+                        begins |= block.word & 1 << skip;
+                        dense.forget_before(skip);
+                        long = dense.long();
+                    }
+                    _ => break Some(next),
+                }
             };
-            (was_word, length) = if next == at + 1 { (is_word, length) } else { (0, 0) };
-            at = next;
-            before = self.before(at);
+            (base, carry) = match skipped {
+                None => {
+                    (base + BLOCK, Carry { word: block.word >> 63, capital: block.capital >> 63, dense: dense.last() })
+                }
+                Some(next) => {
+                    let capital = u64::from(CLASS[usize::from(self.before(next))] & CAPITAL != 0);
+                    (next, Carry { word: 0, capital, dense: 0 })
+                }
+            };
         }
         self.found
+    }
+
+    /// Whether the word that begins here can be that of a family or an introduction.
+    fn may_begin(&self, at: usize) -> bool {
+        let Some([a, b, c]) = self.text.get(at..at + 3) else { return false };
+        let hash = beginning([*a, *b, *c]);
+        self.beginnings[hash / 64] >> (hash % 64) & 1 != 0
     }
 
     pub(super) fn hit(&mut self, place: Range<usize>, kind: &'static str) -> usize {
@@ -1379,4 +1506,109 @@ fn decode(text: &[u8]) -> Option<Vec<u8>> {
         return URL_SAFE_NO_PAD.decode(text).ok();
     }
     STANDARD_NO_PAD.decode(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Scanner<'_> {
+        /// The same search, byte by byte.
+        fn run_by_byte(mut self) -> Found {
+            let text = self.text;
+            let (mut at, mut was_word, mut length) = (0, false, 0);
+            while at < text.len() {
+                let is = |class: u8| CLASS[usize::from(text[at])] & class != 0;
+                length = if is(DENSE) { length + 1 } else { 0 };
+                let begins = is(WORD) && !was_word && self.may_begin(at);
+                let next = if is(MARK) {
+                    self.mark(at)
+                } else if begins {
+                    self.family(at).or_else(|| self.introduced(at)).unwrap_or(at + 1)
+                } else if is(SPACE) && CLASS[usize::from(self.before(at))] & CAPITAL != 0 {
+                    self.constant(at)
+                } else if length == LONG {
+                    self.long(at)
+                } else {
+                    at + 1
+                };
+                was_word = next == at + 1 && is(WORD);
+                length = if next == at + 1 { length } else { 0 };
+                at = next;
+            }
+            self.found
+        }
+    }
+
+    #[test]
+    fn blocks_find_what_a_search_byte_by_byte_finds() {
+        let random = "Zm9vYmFyYmF6cXV4MTIzNDU2Nzg5MGFiY2RlZg";
+        let pieces = [
+            "a",
+            "word",
+            " ",
+            "  ",
+            "\\n",
+            "\\t",
+            "\n",
+            "\\\"",
+            "=",
+            ":",
+            ": ",
+            "-",
+            "--",
+            "/",
+            ".",
+            "%3D",
+            "&quot;",
+            "│",
+            "\u{1b}[32m",
+            "é",
+            "password",
+            "PASSWORD ",
+            "API_KEY ",
+            "TOKEN ",
+            "hunter2x9",
+            "Bearer ",
+            "token ",
+            "ghp_",
+            "glpat-",
+            "eyJ",
+            "://u:",
+            "@host",
+            "-----BEGIN PRIVATE KEY-----",
+            "-----END PRIVATE KEY-----",
+            "abcdefghijklmnopqrstuvwxyzabcdefghijklmn",
+            random,
+            &random[..23],
+            &random[..24],
+            "s3cr3tV4lu3F0rT3st1ng99",
+            "+",
+            "(",
+            ")",
+            "|",
+            "~",
+            "'",
+            "`",
+            ">",
+            "0123456789",
+        ];
+        for seed in 0..20_000 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let text: String = (0..rng.usize(0..40)).map(|_| pieces[rng.usize(0..pieces.len())]).collect();
+            let search = |by_byte: bool| {
+                let mut hits = Vec::new();
+                let scanner = Scanner {
+                    text: text.as_bytes(),
+                    hits: &mut hits,
+                    found: Found::default(),
+                    nested: false,
+                    beginnings: &BEGINNINGS,
+                };
+                let found = if by_byte { scanner.run_by_byte() } else { scanner.run() };
+                (hits, found)
+            };
+            assert_eq!(search(false), search(true), "seed {seed}: {text:?}");
+        }
+    }
 }
