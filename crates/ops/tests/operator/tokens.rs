@@ -179,9 +179,7 @@ fn a_file_with_problems_is_refused_line_by_line() {
     problem  line 6: a field begins with a quote that is not closed on its line
     exit code 2
     "#);
-    assert_snapshot!(shown(refused.err), @r"
-    ichidoctl: nothing was imported from /accounts.csv: 3 problems
-    ");
+    assert_snapshot!(shown(refused.err), @"ichidoctl: nothing was imported from /accounts.csv: 3 problems");
     let json = ctl(&local, &["tokens", "import", file, "--dry-run", "--json"]).json();
     assert_eq!((&json["found"]["problemCount"], &json["found"]["problems"][0]["line"]), (&json!(3), &json!(4)));
     assert_snapshot!(ctl(&local, &["tokens", "verify"]).tidy(), @r"
