@@ -10,7 +10,8 @@
 //! 5. The ledger sends the transaction. Either all of it is written, record and money, or nothing.
 //! 6. The client gets the answer that is in the record. If it sends the request again, it gets the same bytes again.
 //!
-//! [`verify`] proves from the table that no money appeared or vanished.
+//! [`verify`] proves from the table that no money appeared or vanished. [`import`] takes over what another service leaves
+//! behind.
 //!
 //! # Failures
 //!
@@ -35,6 +36,7 @@ pub mod amount;
 pub mod api;
 pub mod function;
 pub mod identity;
+pub mod import;
 pub mod ledger;
 pub mod settings;
 pub mod table;

@@ -18,7 +18,9 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
+use aws_sdk_dynamodb::operation::scan::builders::ScanFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::builders::{PutBuilder, UpdateBuilder};
 use aws_sdk_dynamodb::types::{AttributeValue, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update};
@@ -33,7 +35,9 @@ use serde::{Deserialize, Serialize};
 use crate::amount::{Amount, Delta};
 use crate::api::idempotency::IdempotencyKey;
 use crate::identity::did::Did;
-use crate::ledger::{Account, Entry, History, Kind, MAX_SHARDS, Opened, Postings, Status, TransactionId, Transfer};
+use crate::ledger::{
+    Account, Entry, History, Kind, MAX_SHARDS, Opened, Postings, Status, TransactionId, Transfer, Used,
+};
 use crate::settings::Window;
 
 const PK: &str = "PK";
@@ -54,6 +58,9 @@ const ENTRIES: &str = "entries";
 const STATUS: &str = "status";
 const SPENT: &str = "spent";
 const TRANSACTION_ID: &str = "transactionId";
+/// On a record of the first design that an import has put under the key that is read. A name alone does not tell: escaped
+/// once more, it would be the name of another key.
+const IMPORTED_AT: &str = "importedAt";
 
 /// How long the counter of a day is kept after the day: long enough to answer a question about it.
 const COUNTER_KEPT: Duration = Duration::from_secs(8 * 24 * 60 * 60);
@@ -132,6 +139,21 @@ pub(crate) fn describe_reversal(record: Join, id: TransactionId, reversed: Trans
         .attribute("reverses", reversed.to_string())
 }
 
+/// What the record of a grant says: how much was granted, and why. `None`: the record is a tombstone.
+pub(crate) fn read_granted(item: &Item) -> Result<Option<(Amount, String)>, Error> {
+    #[derive(Deserialize)]
+    struct Granted {
+        amount: String,
+        message: String,
+    }
+    if is_tombstone(item) {
+        return Ok(None);
+    }
+    let granted: Option<Granted> = serde_json::from_str(string(item, attr::OUTCOME)?).ok();
+    let granted = granted.and_then(|granted| Some((granted.amount.parse().ok()?, granted.message)));
+    granted.map(Some).ok_or_else(|| broken(item, attr::OUTCOME))
+}
+
 /// What a record of the first design says of its transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Earlier {
@@ -139,6 +161,12 @@ pub(crate) struct Earlier {
     pub(crate) recipient: String,
     pub(crate) amount: Amount,
     pub(crate) created_at: String,
+}
+
+impl Earlier {
+    pub(crate) fn same_transfer(&self, other: &Earlier) -> bool {
+        self.transaction_id == other.transaction_id && self.recipient == other.recipient && self.amount == other.amount
+    }
 }
 
 /// Reads a record of the first design. `None`: the record is the library's.
@@ -156,6 +184,67 @@ pub(crate) fn read_earlier(item: &Item) -> Result<Option<Earlier>, Error> {
         amount: amount.ok_or_else(|| broken(item, "amount"))?,
         created_at: created_at.parse().map_or(created_at.clone(), |ms| Timestamp::from_millis(ms).to_string()),
     }))
+}
+
+/// The record of a transfer that another service made, in the form of the first design, under the key that is read.
+pub(crate) fn earlier_record(used: &Used, expires_at: Option<Timestamp>) -> Result<Item, key::Error> {
+    let mut item = used_name(&used.sender, &used.key)?.key();
+    item.extend([
+        (TRANSACTION_ID.into(), text(&used.transaction_id)),
+        ("createdAt".into(), text(used.created_at.to_string())),
+        ("senderDid".into(), text(used.sender.as_str())),
+        ("recipientDid".into(), text(used.recipient.as_str())),
+        ("amount".into(), number(used.amount)),
+    ]);
+    if let Some(expires_at) = expires_at {
+        item.insert(TTL.into(), number(expires_at.as_secs_ceil()));
+    }
+    Ok(item)
+}
+
+/// Puts a record of the first design where nothing is that still counts: no record, one that has expired, or a tombstone.
+pub(crate) fn put_earlier(put: PutItemFluentBuilder, mut item: Item, now: Timestamp) -> PutItemFluentBuilder {
+    item.insert(IMPORTED_AT.into(), text(now.to_string()));
+    put.set_item(Some(item))
+        .condition_expression("attribute_not_exists(PK) OR #ttl <= :now OR #state = :released")
+        .expression_attribute_names("#ttl", TTL)
+        .expression_attribute_names("#state", attr::STATE)
+        .expression_attribute_values(":now", number(now.as_secs()))
+        .expression_attribute_values(":released", text(StateKind::Released.name()))
+}
+
+/// Whether nothing counts any more where this record is: it has expired, or is a tombstone.
+pub(crate) fn is_over(item: &Item, now: Timestamp) -> bool {
+    let expired = get_number::<u64>(item, TTL).is_some_and(|ttl| ttl <= now.as_secs());
+    expired || is_tombstone(item)
+}
+
+fn is_tombstone(item: &Item) -> bool {
+    get_text(item, attr::STATE) == Some(StateKind::Released.name())
+}
+
+/// Asks for the records of the first design that no import has written, page by page, from `start` on.
+pub(crate) fn earlier_records(scan: ScanFluentBuilder, start: Option<Item>) -> ScanFluentBuilder {
+    const OURS_ARE_NOT: &str = "attribute_not_exists(#format) AND attribute_not_exists(#imported)";
+    scan.filter_expression(format!("begins_with(PK, :records) AND SK = :sk AND {OURS_ARE_NOT}"))
+        .expression_attribute_names("#format", attr::FORMAT)
+        .expression_attribute_names("#imported", IMPORTED_AT)
+        .expression_attribute_values(":records", text("IDEMPOTENCY#"))
+        .expression_attribute_values(":sk", text(RECORD_SK))
+        .set_exclusive_start_key(start)
+}
+
+/// Sender and key of a record of the first design, which escaped neither. A DID contains no separator, so it ends at the
+/// first one. `None`: no client of this service can name the record.
+pub(crate) fn earlier_owner(name: &Name) -> Option<(Did, IdempotencyKey)> {
+    let (sender, key) = name.0.strip_prefix("IDEMPOTENCY#")?.split_once('#')?;
+    Some((sender.parse().ok()?, key.parse().ok()?))
+}
+
+/// The same record under another name.
+pub(crate) fn renamed(mut item: Item, name: &Name) -> Item {
+    item.extend(name.key());
+    item
 }
 
 /// A decimal number without an exponent: `1.25E-7` is `0.000000125`. Zeros at its end are left out.
@@ -439,6 +528,22 @@ impl Name {
     }
 }
 
+/// The name of the record of a transfer.
+pub(crate) fn used_name(sender: &Did, key: &IdempotencyKey) -> Result<Name, key::Error> {
+    let key = record_key(&transfers(Window::Never), sender, key)?;
+    Ok(Name(key.as_str().to_owned(), RECORD_SK.to_owned()))
+}
+
+/// The name of the record of a grant.
+pub(crate) fn granted_name(key: &IdempotencyKey) -> Result<Name, key::Error> {
+    Ok(Name(grant_key(key)?.as_str().to_owned(), RECORD_SK.to_owned()))
+}
+
+/// The name of an account.
+pub(crate) fn account_name(did: &Did) -> Result<Name, key::Error> {
+    Ok(Name::of(&account_key(&Account::Of(did.clone()))?))
+}
+
 /// The account under this name.
 pub(crate) fn account_of(name: &Name) -> Option<Account> {
     read_account_pk(&name.0)
@@ -472,7 +577,7 @@ pub(crate) fn read(item: &Item) -> Result<Row, Error> {
     match key(SK) {
         sk if sk.starts_with(ENTRY_PREFIX) => read_entry(item).map(Row::Entry),
         BALANCE_SK => read_balance(item).map(Row::Balance),
-        RECORD_SK if get_text(item, attr::STATE) == Some(StateKind::Released.name()) => Ok(Row::Tombstone),
+        RECORD_SK if is_tombstone(item) => Ok(Row::Tombstone),
         RECORD_SK if !item.contains_key(attr::FORMAT) => read_earlier(item).map(|_| Row::Earlier),
         RECORD_SK => {
             let transaction_id = string(item, TRANSACTION_ID)?.to_owned();

@@ -13,6 +13,7 @@ mod secrets;
 mod slack;
 #[path = "../support/mod.rs"]
 mod support;
+mod tokens;
 mod trace;
 
 use support::process;

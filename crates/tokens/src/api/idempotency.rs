@@ -32,6 +32,11 @@ impl IdempotencyKey {
         IdempotencyKey(random.to_string().into())
     }
 
+    /// The key that the ledger makes of something that it knows: short printable ASCII.
+    pub(crate) fn derived(text: String) -> Self {
+        IdempotencyKey(text.into())
+    }
+
     /// The key of a request: from its header, its body, or both if they agree.
     pub fn of_request(header: Option<&str>, body: Option<&str>) -> Result<Option<Self>, Error> {
         match (header.map(parse_key).transpose()?, body) {

@@ -73,6 +73,15 @@ pub(super) enum Cause {
     Obstacle(Obstacle),
 }
 
+/// Whether the condition of the item at this position failed, and nothing else stood in the way of any item.
+pub(super) fn only_condition(reasons: &[Reason], position: usize) -> bool {
+    reasons.iter().enumerate().all(|(at, reason)| match reason {
+        Reason::None => at != position,
+        Reason::Condition(_) => at == position,
+        Reason::Conflict | Reason::Other => false,
+    }) && position < reasons.len()
+}
+
 /// Reads the reasons of a cancelled transaction in the order of precedence.
 pub(super) fn cause_of(steps: &[Step], reasons: &[Reason]) -> Cause {
     let failed = |step: &Step, reason: &Reason| matches!((step, reason), (Step::Record, Reason::Condition(_)));

@@ -1,7 +1,7 @@
 //! A grant by an operator: new money for an account, with a reason, once per key.
 
-use ichido::Timestamp;
 use ichido::dynamodb::Join;
+use ichido::{Digests, Timestamp};
 
 use super::plan::{self, Shards};
 use super::{Answer, Error, Ledger};
@@ -26,16 +26,20 @@ impl Ledger {
     pub async fn grant(&self, grant: &Grant, until: Timestamp) -> Result<Answer, Error> {
         let now = self.now();
         let plan = plan::grant(grant, self.new_id(now));
-        let digests = self.0.digest_key.digests();
-        let digests = digests
-            .field("recipientDid", grant.recipient.as_str())
-            .field("amount", grant.amount.units().to_be_bytes())
-            .field("reason", &grant.reason)
-            .build();
         let record = Join::new(&self.0.records, &table::grant_key(&grant.key)?);
-        let record = record.digests(digests).outcome(&plan.entry.view())?;
+        let record = record.digests(self.grant_digests(grant)).outcome(&plan.entry.view())?;
         let record = table::describe_grant(record, &plan.entry);
         let committed = self.commit(record, now, until, false, |_: &Shards| Ok(plan.clone())).await?;
         self.answer(committed, &plan.entry.view())
+    }
+
+    /// What must be the same in every request under the key of a grant.
+    pub(super) fn grant_digests(&self, grant: &Grant) -> Digests {
+        let digests = self.0.digest_key.digests();
+        digests
+            .field("recipientDid", grant.recipient.as_str())
+            .field("amount", grant.amount.units().to_be_bytes())
+            .field("reason", &grant.reason)
+            .build()
     }
 }

@@ -14,6 +14,7 @@ mod commit;
 mod entry;
 mod grant;
 mod history;
+mod imported;
 mod plan;
 mod reversal;
 mod statement;
@@ -36,6 +37,8 @@ pub(crate) use entry::MAX_SHARDS;
 pub use entry::{Account, Entry, Kind, NotATransactionId, Postings, TransactionId, View};
 pub use grant::Grant;
 pub use history::{History, Page, Places};
+pub(crate) use imported::{Imported, Looked};
+pub use imported::{Opening, Used};
 pub use statement::{Direction, Place, RowKind, Statement, StatementRow};
 pub use transfer::Transfer;
 
@@ -170,7 +173,7 @@ impl Ledger {
         self.0.records.name()
     }
 
-    fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
 

@@ -72,4 +72,6 @@ async fn run(
 }
 
 #[cfg(test)]
+mod many;
+#[cfg(test)]
 mod tests;

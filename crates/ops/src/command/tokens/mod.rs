@@ -1,4 +1,6 @@
-//! `ichidoctl tokens`: verifies the ledger, freezes an account, reverses a transfer, grants money.
+//! `ichidoctl tokens`: verifies the ledger, freezes an account, reverses a transfer, grants money, imports accounts.
+
+pub mod import;
 
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -44,6 +46,15 @@ Exit code 1 if something is wrong, or if an account changed too often to be veri
     #[command(after_help = "Example:
   ichidoctl tokens grant did:key:alice 25 --reason 'prize of the spring contest' --key spring-contest-alice --env prod")]
     Grant(Granted),
+    /// Open the accounts of another service with their balances, and remember the keys that were used there
+    #[command(after_help = "Examples:
+  ichidoctl tokens import accounts.csv --dry-run --env prod
+  ichidoctl tokens import accounts.csv --env prod
+  ichidoctl tokens import keys.jsonl --window 30d --env prod
+
+It writes nothing if anything is wrong with the file. It may be run again at any time: what is there already is left as it is.
+Exit code 1 if a dry run finds problems, 2 if an import was refused because of them.")]
+    Import(import::Import),
 }
 
 #[derive(Debug, Args)]
@@ -107,6 +118,7 @@ impl Tokens {
             Tokens::Unfreeze(account) => set_frozen(context, account, false).await,
             Tokens::Reverse(reverse) => reverse.run(context).await,
             Tokens::Grant(granted) => granted.run(context).await,
+            Tokens::Import(import) => import.run(context).await,
         }
     }
 }
