@@ -10,6 +10,8 @@ export interface ClassHour {
   valuesPerReport: number; eventsPerBatch: number;
   report: Units; batch: Units; heartbeat: Units;
   heartbeats: { often: Intervals; rare: Intervals };
+  /** One class in one group: how often the values of each node change, and for how long the client may collect them. */
+  one: { nodes: number; changesPerSecond: number[]; coalescingMs: number[]; default: number };
 }
 
 export interface Hour {
@@ -49,6 +51,33 @@ export function hour(c: ClassHour, prices: Prices, isBatched: boolean, intervals
   return { publishing, delivering, storing, connections, heartbeats, total: publishing + delivering + storing + connections + heartbeats };
 }
 
+/** The cost of one hour of one class in one group, in dollars, if every node's values change so often and are collected for so long. */
+export function oneClass(c: ClassHour, prices: Prices, changesPerSecond: number, coalescingMs: number): Hour {
+  const reportsPerSecond = c.one.nodes * Math.min(changesPerSecond, 1000 / coalescingMs);
+  return hour({ ...c, groups: 1, nodes: c.one.nodes, reportsPerSecond, batchesPerSecond: 0 }, prices, true, c.heartbeats.rare);
+}
+
+/** The table of docs/mesh.md. */
+export function coalescingTable(prices: Prices): string[] {
+  const c = classHour();
+  const { changesPerSecond, coalescingMs, default: chosen } = c.one;
+  return [
+    `| changes per second and node | ${coalescingMs.map((ms) => `${ms} ms${ms === chosen ? ' (default)' : ''}`).join(' | ')} |`,
+    `|---|${coalescingMs.map(() => '---').join('|')}|`,
+    ...changesPerSecond.map((changes) => `| ${changes} | ${coalescingMs.map((ms) => `$${oneClass(c, prices, changes, ms).total.toFixed(2)}`).join(' | ')} |`),
+  ];
+}
+
+/** What refusing floods costs; see MeshRateRules in infra/templates/mesh.yaml. */
+export function rateRulesLines(prices: Prices, operations: number, isOn: boolean): string[] {
+  const fixed = prices.wafAcl! + prices.wafRule!;
+  const total = fixed + operations * prices.wafRequest!;
+  return [
+    `Rate rules of the mesh (MeshRateRules, ${isOn ? 'on: counted above' : 'off'} here): ${fixed.toFixed(2)} per month and ${(prices.wafRequest! * 1e6).toFixed(2)} per million requests; ${total.toFixed(2)} at this usage.`,
+    'Introspection off (MeshIntrospection) costs nothing.',
+  ];
+}
+
 /** The lines that `make cost` prints. */
 export function classLines(prices: Prices): string[] {
   const c = classHour();
@@ -67,5 +96,7 @@ export function classLines(prices: Prices): string[] {
     ...rows.map(([name, key]) => `  ${name.padEnd(40)}${columns.map(([, h]) => h[key].toFixed(2).padStart(16)).join('')}`),
     `  Batching (${c.valuesPerReport} values per report, ${c.eventsPerBatch} events per batch) saves ${Math.round(batching * 100)} %. Heartbeats every ${rare.host} s of the host and ${rare.member} s of members`,
     `  instead of ${often.host} s and ${often.member} s save ${Math.round(saved * 100)} % of what heartbeats cost (required: 70 %).`,
+    `An hour of one class of ${c.one.nodes} in one group, by the client's coalescing interval (docs/mesh.md)`,
+    ...coalescingTable(prices).map((row) => `  ${row}`),
   ];
 }

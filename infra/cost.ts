@@ -170,6 +170,11 @@ export function cost({ resources, applications, usage, prices, free, suffix }: R
           add(id, 'observability', 'traces', 'trace', always + (usage.mesh.operations - always) * FixedRate);
         }
         break;
+      case 'AWS::WAFv2::WebACL':
+        add(id, 'protection', 'web ACL', 'wafAcl', 1);
+        add(id, 'protection', 'rules', 'wafRule', p.Rules.length);
+        add(id, 'protection', 'requests', 'wafRequest', usage.mesh.operations);
+        break;
       case 'AWS::Logs::MetricFilter':
         for (const { MetricName } of p.MetricTransformations) {
           const { hours } = observed.filtered[MetricName] ?? { hours: HOURS };

@@ -112,7 +112,7 @@ export const environments: Record<Name, Environment> = {
       others: { requestsPerSecond: 10, burst: 20 },
     },
     rollout: { steps: [10, 50, 100], bakeSeconds: 900, alarms: ['http-api-errors'] },
-    parameters: { ...thriftyMesh },
+    parameters: { ...thriftyMesh, MeshIntrospection: 'DISABLED' },
   },
 };
 

@@ -1,5 +1,7 @@
 /** Reports and events are collected for this long and sent together. */
 export const BATCH_MS: number;
+/** A node reports at most once per this interval, unless `reportMs` says otherwise. */
+export const REPORT_MS: number;
 /** The selection that both generations of clients understand. */
 export const EVERYTHING: string;
 
@@ -13,6 +15,8 @@ export class MeshError extends Error {
   readonly type: string;
   /** The group has ended: trying again is of no use. */
   readonly isEnd: boolean;
+  /** The secret is wrong or missing. */
+  readonly isStranger: boolean;
   readonly isRetryable: boolean;
 }
 
@@ -27,6 +31,8 @@ export interface Group {
   heartbeatIntervalSeconds?: number;
   useWebSocket?: boolean;
   pollingIntervalSeconds?: number;
+  /** Whether members prove themselves with secrets. */
+  secured?: boolean;
 }
 
 export interface NodeStatus {
@@ -86,6 +92,8 @@ export interface Options {
   fetch?: typeof globalThis.fetch;
   /** Is told, once per outage, that a node cannot subscribe and polls instead, and why. Default: `console.warn`. */
   warn?: (message: string) => void;
+  /** How long a node waits between two reports, in milliseconds. Default: `REPORT_MS`. docs/mesh.md says what it costs. */
+  reportMs?: number;
   /** Time and random numbers, for tests. */
   machine?: Machine;
 }
@@ -108,14 +116,20 @@ export class Mesh {
     hostId: string;
     maxConnectionTimeSeconds?: number;
     useWebSocket?: boolean;
+    /** Default: true. Clients of earlier generations can join only groups that are not secured. */
+    secured?: boolean;
+    /** 16 to 128 characters, for a host that comes again from another page. Default: a new one. */
+    secret?: string;
   }): Promise<Membership>;
-  join(node: { groupId: string; domain: string; nodeId: string; nodeName?: string }): Promise<Membership>;
+  join(node: { groupId: string; domain: string; nodeId: string; nodeName?: string; secret?: string }): Promise<Membership>;
 }
 
 export class Membership {
   readonly group: Group;
   readonly nodeId: string;
   readonly isHost: boolean;
+  /** What this node proves itself with; null in a group that is not secured. Keep it to be the same node after a reload. */
+  readonly secret: string | null;
   /** The last sequence that the listeners have seen. */
   readonly sequence: number;
   /** Returns a function that stops listening. */

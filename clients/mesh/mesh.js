@@ -10,10 +10,19 @@
  * for the missing ones. After every (re)connection it asks for what came meanwhile, and a little later once more, because a
  * server may lose a message right after it has acknowledged a subscription. It also asks after every heartbeat. Groups without WebSocket, and
  * clients that have lost their socket, poll with the same query. A client that cannot subscribe says so on the console (`warn`), once per outage.
+ *
+ * Groups that this client hosts are secured, unless `secured: false`: whoever acts, reads or listens in them proves with a secret who it is. The
+ * client makes the secrets, so a call whose answer was lost can be repeated, and keeps them; `membership.secret` is what a page has to
+ * keep itself if it wants to be the same node after a reload.
  */
 
 /** Reports and events are collected for this long and sent together. */
 export const BATCH_MS = 50;
+/**
+ * A node reports at most once per this interval, unless `reportMs` says otherwise; what changes meanwhile is sent together. Nearly all of what
+ * a class costs is messages to its members, and this bounds their number (docs/mesh.md).
+ */
+export const REPORT_MS = 500;
 /** How long an out-of-order message waits for the ones before it, and the longest pause between two queries for a message that may still come. */
 const GAP_PATIENCE_MS = 300;
 const GAP_PATIENCE_LONGEST_MS = 2000;
@@ -43,7 +52,7 @@ export const EVERYTHING = `
   groupDissolve { groupId domain message }
   nodeId data { key value } firedByNodeId events { name firedByNodeId groupId domain payload timestamp cursor } message`;
 
-const GROUP = 'id domain fullId name hostId createdAt expiresAt heartbeatIntervalSeconds useWebSocket pollingIntervalSeconds';
+const GROUP = 'id domain fullId name hostId createdAt expiresAt heartbeatIntervalSeconds useWebSocket pollingIntervalSeconds secured';
 
 /** An API on AppSync's own domain, as the output `MeshEndpoint` of a deployment names it. */
 const APPSYNC_DOMAIN = /^https:\/\/([^./]+)\.appsync-api\.([^/]+\.amazonaws\.com(?:\.cn)?)\/graphql$/i;
@@ -71,6 +80,11 @@ export class MeshError extends Error {
     return this.type === 'GroupNotFound';
   }
 
+  /** The secret is wrong or missing: somebody else is this node by now, or the node has left. */
+  get isStranger() {
+    return this.type === 'Unauthorized';
+  }
+
   get isRetryable() {
     return this.type === 'Conflict' || this.type === 'Unavailable';
   }
@@ -84,9 +98,15 @@ const MACHINE = {
   random: () => Math.random(),
 };
 
+/** 32 hexadecimal digits: from the machine's source of secrets, or from a test's random numbers. */
+function newSecret(machine) {
+  const bytes = machine === MACHINE ? globalThis.crypto.getRandomValues(new Uint8Array(16)) : Uint8Array.from({ length: 16 }, () => machine.random() * 256);
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
 export class Mesh {
-  /** @param {{endpoint: string, realtime?: string, apiKey: string, WebSocket?: any, fetch?: any, warn?: any, machine?: any}} options */
-  constructor({ endpoint, realtime, apiKey, WebSocket, fetch, warn, machine }) {
+  /** @param {{endpoint: string, realtime?: string, apiKey: string, WebSocket?: any, fetch?: any, warn?: any, machine?: any, reportMs?: number}} options */
+  constructor({ endpoint, realtime, apiKey, WebSocket, fetch, warn, machine, reportMs }) {
     this.endpoint = endpoint;
     this.realtime = realtime ?? realtimeOf(endpoint);
     this.apiKey = apiKey;
@@ -94,6 +114,18 @@ export class Mesh {
     this.fetch = fetch ?? globalThis.fetch.bind(globalThis);
     this.warn = warn ?? ((message) => console.warn(message));
     this.machine = machine ?? MACHINE;
+    this.reportMs = reportMs ?? REPORT_MS;
+    this.#secrets = new Map();
+  }
+
+  /** The secret of each node that this client is or was: a node that comes again is the same one. */
+  #secrets;
+
+  #secretOf(domain, nodeId, given) {
+    const key = JSON.stringify([domain, nodeId]);
+    const secret = given ?? this.#secrets.get(key) ?? newSecret(this.machine);
+    this.#secrets.set(key, secret);
+    return secret;
   }
 
   sleep(ms) {
@@ -153,25 +185,29 @@ export class Mesh {
     return this.request(`query ($domain: String!) { listGroupsByDomain(domain: $domain) { ${GROUP} } }`, { domain });
   }
 
-  /** Creates the host's group, or finds the one that the host has, and enters it. */
-  async host({ name, domain, hostId, maxConnectionTimeSeconds, useWebSocket }) {
-    const group = await this.request(
-      `mutation ($name: String!, $hostId: ID!, $domain: String!, $seconds: Int, $ws: Boolean) {
-         createGroup(name: $name, hostId: $hostId, domain: $domain, maxConnectionTimeSeconds: $seconds, useWebSocket: $ws) { ${GROUP} } }`,
-      { name, hostId, domain, seconds: maxConnectionTimeSeconds, ws: useWebSocket },
+  /**
+   * Creates the host's group, or finds the one that the host has, and enters it. The group is secured unless `secured` is false: clients of
+   * earlier generations can join only groups that are not. A host that comes again, from another page, brings its `secret`.
+   */
+  async host({ name, domain, hostId, maxConnectionTimeSeconds, useWebSocket, secured = true, secret }) {
+    const { hostSecret, ...group } = await this.request(
+      `mutation ($name: String!, $hostId: ID!, $domain: String!, $seconds: Int, $ws: Boolean, $secured: Boolean, $secret: String) {
+         createGroup(name: $name, hostId: $hostId, domain: $domain, maxConnectionTimeSeconds: $seconds, useWebSocket: $ws, secured: $secured, secret: $secret) {
+           ${GROUP} hostSecret } }`,
+      { name, hostId, domain, seconds: maxConnectionTimeSeconds, ws: useWebSocket, secured, secret: this.#secretOf(domain, hostId, secret) },
     );
-    return new Membership(this, group, hostId, true).enter();
+    return new Membership(this, group, hostId, true, hostSecret).enter();
   }
 
-  /** Joins a group and enters it. */
-  async join({ groupId, domain, nodeId, nodeName }) {
-    const node = await this.request(
-      `mutation ($groupId: ID!, $domain: String!, $nodeId: ID!, $nodeName: String) {
-         joinGroup(groupId: $groupId, domain: $domain, nodeId: $nodeId, nodeName: $nodeName) {
-           heartbeatIntervalSeconds useWebSocket pollingIntervalSeconds } }`,
-      { groupId, domain, nodeId, nodeName },
+  /** Joins a group and enters it. A node that comes again, from another page, brings its `secret`. */
+  async join({ groupId, domain, nodeId, nodeName, secret }) {
+    const { memberSecret, ...node } = await this.request(
+      `mutation ($groupId: ID!, $domain: String!, $nodeId: ID!, $nodeName: String, $secret: String) {
+         joinGroup(groupId: $groupId, domain: $domain, nodeId: $nodeId, nodeName: $nodeName, secret: $secret) {
+           heartbeatIntervalSeconds useWebSocket pollingIntervalSeconds memberSecret } }`,
+      { groupId, domain, nodeId, nodeName, secret: this.#secretOf(domain, nodeId, secret) },
     );
-    return new Membership(this, { ...node, id: groupId, domain }, nodeId, false).enter();
+    return new Membership(this, { ...node, id: groupId, domain, secured: Boolean(memberSecret) }, nodeId, false, memberSecret).enter();
   }
 }
 
@@ -203,19 +239,32 @@ export class Membership {
   #unsent = { data: new Map(), events: [] };
   /** The values of this node that the group knows. */
   #reported = new Map();
-  #flushing = null;
+  /** The flushes that are due: of reports, and of events. */
+  #flushing = { data: null, events: null };
+  /** When the last report was sent. */
+  #reportedAt = -Infinity;
   #sending = Promise.resolve();
   #over = false;
 
-  constructor(mesh, group, nodeId, isHost) {
+  constructor(mesh, group, nodeId, isHost, secret) {
     this.#mesh = mesh;
     this.group = group;
     this.nodeId = nodeId;
     this.isHost = isHost;
+    /** What this node proves itself with; null in a group that is not secured. */
+    this.secret = secret ?? null;
   }
 
+  /** The group, and in a secured one the secret. In another one there must be none: AppSync would look for it in the messages. */
   get #where() {
-    return { groupId: this.group.id, domain: this.group.domain };
+    const where = { groupId: this.group.id, domain: this.group.domain };
+    return this.secret ? { ...where, secret: this.secret } : where;
+  }
+
+  /** An operation whose first variables and arguments are those of `#where`. */
+  #here(kind, field, selection, variables = '', values = '') {
+    const [declared, given] = this.secret ? [', $secret: String', ', secret: $secret'] : ['', ''];
+    return `${kind} ($groupId: ID!, $domain: String!${declared}${variables}) { ${field}(groupId: $groupId, domain: $domain${given}${values}) { ${selection} } }`;
   }
 
   /** The last sequence that the listeners have seen. */
@@ -264,15 +313,12 @@ export class Membership {
 
   /** The last report of each member of the group. */
   statuses() {
-    return this.#mesh.request(
-      'query ($groupId: ID!, $domain: String!) { listGroupStatuses(groupId: $groupId, domain: $domain) { nodeId groupId domain data { key value } timestamp } }',
-      this.#where,
-    );
+    return this.#mesh.request(this.#here('query', 'listGroupStatuses', 'nodeId groupId domain data { key value } timestamp'), this.#where);
   }
 
   // --- publishing ------------------------------------------------------------
 
-  /** Reports values. If one has changed, the node's values are sent after BATCH_MS. */
+  /** Reports values. If one has changed, the node's values are sent after BATCH_MS, but at most once per `reportMs`. */
   report(values) {
     for (const [key, value] of Object.entries(values)) {
       const text = String(value);
@@ -280,32 +326,43 @@ export class Membership {
         this.#unsent.data.set(key, text);
       }
     }
-    return this.#schedule();
+    const { machine, reportMs } = this.#mesh;
+    return this.#schedule('data', Math.max(BATCH_MS, this.#reportedAt + reportMs - machine.now()));
   }
 
   /** Fires an event. It is sent after BATCH_MS, in order, together with the other events of that time. */
   fire(name, payload = null) {
     const text = payload === null || typeof payload === 'string' ? payload : JSON.stringify(payload);
     this.#unsent.events.push({ eventName: name, payload: text, firedAt: new Date(this.#mesh.machine.now()).toISOString() });
-    return this.#schedule();
+    return this.#schedule('events', BATCH_MS);
   }
 
-  #schedule() {
+  #schedule(kind, ms) {
     if (this.#over) return Promise.reject(new MeshError('GroupNotFound', 'The group has ended.'));
-    this.#flushing ??= this.#mesh.sleep(BATCH_MS).then(() => this.flush());
-    return this.#flushing;
+    this.#flushing[kind] ??= this.#mesh.sleep(ms).then(() => this.#flush([kind]));
+    return this.#flushing[kind];
   }
 
   /** Sends what is waiting, after what is being sent. If the answer to a publish is lost, the publish is repeated with the same messageId. */
-  async flush() {
+  flush() {
+    return this.#flush(['data', 'events']);
+  }
+
+  async #flush(kinds) {
     await this.#sending;
-    this.#flushing = null;
-    const { data, events } = this.#unsent;
+    const data = kinds.includes('data') ? this.#unsent.data : new Map();
+    const events = kinds.includes('events') ? this.#unsent.events : [];
+    for (const kind of kinds) this.#flushing[kind] = null;
     if (data.size === 0 && events.length === 0) return undefined;
     if (this.#over) throw new MeshError('GroupNotFound', 'The group has ended.');
-    this.#unsent = { data: new Map(), events: [] };
+    if (data.size > 0) {
+      this.#unsent.data = new Map();
+      this.#reportedAt = this.#mesh.machine.now();
+    }
+    if (events.length > 0) this.#unsent.events = [];
     const sent = Promise.all([this.#sendData(data), this.#sendEvents(events)]);
-    this.#sending = sent.then(() => undefined, () => undefined);
+    // Reports and events are flushed at times of their own: what is being sent already stays part of it.
+    this.#sending = Promise.allSettled([this.#sending, sent]).then(() => undefined);
     await sent;
     return undefined;
   }
@@ -341,8 +398,7 @@ export class Membership {
 
   async #publish(field, argument, type, value) {
     const selection = field === 'recordEventsByNode' ? 'recordedCount nextSince' : EVERYTHING;
-    const query = `mutation ($groupId: ID!, $domain: String!, $nodeId: ID!, $value: ${type}, $messageId: ID) {
-      ${field}(groupId: $groupId, domain: $domain, nodeId: $nodeId, ${argument}: $value, messageId: $messageId) { ${selection} } }`;
+    const query = this.#here('mutation', field, selection, `, $nodeId: ID!, $value: ${type}, $messageId: ID`, `, nodeId: $nodeId, ${argument}: $value, messageId: $messageId`);
     try {
       return await this.#mesh.request(query, { ...this.#where, nodeId: this.nodeId, value, messageId: this.#newId() });
     } catch (error) {
@@ -362,20 +418,17 @@ export class Membership {
   async leave() {
     this.#end('left');
     await this.#mesh
-      .request(
-        'mutation ($groupId: ID!, $domain: String!, $nodeId: ID!) { leaveGroup(groupId: $groupId, domain: $domain, nodeId: $nodeId) { message } }',
-        { ...this.#where, nodeId: this.nodeId },
-      )
+      .request(this.#here('mutation', 'leaveGroup', 'message', ', $nodeId: ID!', ', nodeId: $nodeId'), { ...this.#where, nodeId: this.nodeId })
       .catch(unlessGone);
   }
 
   async dissolve() {
     await this.#mesh
-      .request(
-        `mutation ($groupId: ID!, $domain: String!, $hostId: ID!, $messageId: ID) {
-           dissolveGroup(groupId: $groupId, domain: $domain, hostId: $hostId, messageId: $messageId) { ${EVERYTHING} } }`,
-        { ...this.#where, hostId: this.nodeId, messageId: this.#newId() },
-      )
+      .request(this.#here('mutation', 'dissolveGroup', EVERYTHING, ', $hostId: ID!, $messageId: ID', ', hostId: $hostId, messageId: $messageId'), {
+        ...this.#where,
+        hostId: this.nodeId,
+        messageId: this.#newId(),
+      })
       .catch(unlessGone);
     this.#end('dissolved');
   }
@@ -390,7 +443,7 @@ export class Membership {
     if (error.isEnd) {
       this.#deliverTheRest();
       this.#end(error.type);
-    } else if (error.type === 'NodeNotFound') {
+    } else if (error.type === 'NodeNotFound' || error.isStranger) {
       this.#end(error.type);
     }
   }
@@ -410,8 +463,7 @@ export class Membership {
     this.#later((this.group.heartbeatIntervalSeconds ?? 15) * 1000, async () => {
       this.#beat();
       const [field, id] = this.isHost ? ['renewHeartbeat', 'hostId'] : ['sendMemberHeartbeat', 'nodeId'];
-      const query = `mutation ($groupId: ID!, $domain: String!, $id: ID!) {
-        ${field}(groupId: $groupId, domain: $domain, ${id}: $id) { expiresAt } }`;
+      const query = this.#here('mutation', field, 'expiresAt', ', $id: ID!', `, ${id}: $id`);
       try {
         await this.#mesh.request(query, { ...this.#where, id: this.nodeId });
         if (this.#open) await this.#catchUp();
@@ -490,7 +542,7 @@ export class Membership {
         if (this.#socket !== socket) return;
         const message = JSON.parse(data);
         if (message.type === 'connection_ack') {
-          const query = `subscription ($groupId: ID!, $domain: String!) { onMessageInGroup(groupId: $groupId, domain: $domain) { ${EVERYTHING} } }`;
+          const query = this.#here('subscription', 'onMessageInGroup', EVERYTHING);
           const payload = { data: JSON.stringify({ query, variables: this.#where }), extensions: { authorization } };
           socket.send(JSON.stringify({ id: 'stream', type: 'start', payload }));
           socket.limit = message.payload?.connectionTimeoutMs ?? SILENCE_MS;
@@ -504,6 +556,10 @@ export class Membership {
           void this.#catchUp().then(resolve);
         } else if (message.type === 'data') {
           this.#arrived(message.payload.data?.onMessageInGroup);
+        } else if (message.type === 'complete') {
+          // The group was dissolved, or this node has joined elsewhere or left: the next query says which.
+          failed('the server ended the subscription');
+          return;
         } else if (message.type === 'error' || message.type === 'connection_error') {
           const { message: text, errorType } = message.payload?.errors?.[0] ?? {};
           failed(`the server refused it (${text ?? errorType ?? message.type})`);
@@ -578,8 +634,7 @@ export class Membership {
 
   #page(sequence) {
     return this.#mesh.request(
-      `query ($groupId: ID!, $domain: String!, $sequence: Int!) {
-         getMessagesSince(groupId: $groupId, domain: $domain, sequence: $sequence) { messages { ${EVERYTHING} } voids next head } }`,
+      this.#here('query', 'getMessagesSince', `messages { ${EVERYTHING} } voids next head`, ', $sequence: Int!', ', sequence: $sequence'),
       { ...this.#where, sequence },
     );
   }

@@ -16,6 +16,7 @@ export type Arguments = {
   nodeId: string;
   hostId: string;
   nodeName?: string | null;
+  secret?: string | null;
   messageId?: string | null;
   since: string;
   sequence: number;
@@ -28,8 +29,13 @@ export type Stash = {
   group: Group;
   members: Node[];
   formerGroupId: string | null;
+  /** Is the group that the node was in before a secured one? */
+  formerIsSecured?: boolean;
+  memberSecret?: string | null;
+  /** Whose secret a reader or subscriber of a secured group has. */
+  reader?: string;
+  domain: string;
   status?: Status | null;
-  ttl: number;
   kind: 'status' | 'events';
   message: StatusMessage | EventsMessage;
   record: { key: { pk: string; sk: string }; names: Record<'format' | 'state' | 'owner' | 'fence' | 'updatedAt' | 'outcome', string> };
@@ -63,9 +69,13 @@ export type Group = {
   sequence?: number;
   eventSequence?: number;
   sequencedAt: number;
+  dissolvedAt?: number;
+  /** Only secured groups have these two. */
+  secured?: boolean;
+  hostSecret?: string;
 };
 
-export type Node = { nodeId: string; name: string; groupId: string; domain: string; ttl: number };
+export type Node = { nodeId: string; name: string; groupId: string; domain: string; ttl: number; isHidden?: boolean; caller?: string; memberSecret?: string };
 
 export type Status = { nodeId: string; groupId: string; domain: string; data: SensorData[]; timestamp: string; ttl: number };
 
@@ -90,4 +100,4 @@ export type Page<T> = { items: T[]; nextToken?: string | null };
 /** What a transaction returns. */
 export type Transacted = { keys: unknown; cancellationReasons?: Reason[] | null } | null;
 
-export type Reason = { type: string; message: string };
+export type Reason = { type: string; message: string; item?: Node | null };

@@ -6,6 +6,7 @@ import * as iam from 'aws-cdk-lib/aws-iam';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as logs from 'aws-cdk-lib/aws-logs';
 import * as scheduler from 'aws-cdk-lib/aws-scheduler';
+import * as wafv2 from 'aws-cdk-lib/aws-wafv2';
 import * as xray from 'aws-cdk-lib/aws-xray';
 import { Construct } from 'constructs';
 
@@ -81,6 +82,31 @@ export interface MeshProps {
    */
   readonly meshApiKeyExpires?: number;
   /**
+   * How many living groups one address or identity may have made in a domain; a domain holds 100
+   * @default 50
+   */
+  readonly meshGroupsPerCaller?: number;
+  /**
+   * How many members of a group may come from one address or identity; a group holds 100
+   * @default 80
+   */
+  readonly meshNodesPerCaller?: number;
+  /**
+   * Whether everybody with the API key may ask for the schema; tools want it, clients do not
+   * @default 'ENABLED'
+   */
+  readonly meshIntrospection?: string;
+  /**
+   * Whether AWS WAF refuses addresses that send too many requests; make cost says what it costs
+   * @default 'off'
+   */
+  readonly meshRateRules?: string;
+  /**
+   * How many requests one address may send in five minutes, with MeshRateRules; a class of 40 that reports once a second sends 12,000
+   * @default 60000
+   */
+  readonly meshRequestsPerFiveMinutes?: number;
+  /**
    * Whether a rule says how many requests X-Ray records; off where tracing is off, and on a local AWS, which has no rules
    * @default 'off'
    */
@@ -95,11 +121,6 @@ export interface MeshProps {
    * @default 'schema.graphql'
    */
   readonly meshSchemaFile?: string;
-  /**
-   * A resolver
-   * @default 'resolvers/createDomain.js'
-   */
-  readonly createDomainResolverFile?: string;
   /**
    * A resolver
    * @default 'resolvers/getEventsSince.js'
@@ -156,6 +177,11 @@ export interface MeshProps {
    */
   readonly sendMemberHeartbeatResolverFile?: string;
   /**
+   * A resolver
+   * @default 'resolvers/subscribe.js'
+   */
+  readonly subscribeResolverFile?: string;
+  /**
    * A step of pipelines
    * @default 'functions/checkBounds.js'
    */
@@ -170,6 +196,11 @@ export interface MeshProps {
    * @default 'functions/checkMessageId.js'
    */
   readonly checkMessageIdStepFile?: string;
+  /**
+   * A step of pipelines
+   * @default 'functions/checkSecret.js'
+   */
+  readonly checkSecretStepFile?: string;
   /**
    * A step of pipelines
    * @default 'functions/checkStanding.js'
@@ -210,6 +241,16 @@ export interface MeshProps {
    * @default 'functions/readEvents.js'
    */
   readonly readEventsStepFile?: string;
+  /**
+   * A step of pipelines
+   * @default 'functions/readGroup.js'
+   */
+  readonly readGroupStepFile?: string;
+  /**
+   * A step of pipelines
+   * @default 'functions/readLatest.js'
+   */
+  readonly readLatestStepFile?: string;
   /**
    * A step of pipelines
    * @default 'functions/readMembership.js'
@@ -296,10 +337,14 @@ export class Mesh extends Construct {
       meshPollingIntervalSeconds: props.meshPollingIntervalSeconds ?? 2,
       meshMessageRetentionSeconds: props.meshMessageRetentionSeconds ?? 120,
       meshApiKeyExpires: props.meshApiKeyExpires ?? 4102444800,
+      meshGroupsPerCaller: props.meshGroupsPerCaller ?? 50,
+      meshNodesPerCaller: props.meshNodesPerCaller ?? 80,
+      meshIntrospection: props.meshIntrospection ?? 'ENABLED',
+      meshRateRules: props.meshRateRules ?? 'off',
+      meshRequestsPerFiveMinutes: props.meshRequestsPerFiveMinutes ?? 60000,
       meshSampling: props.meshSampling ?? 'off',
       meshApiKeyScheduleName: props.meshApiKeyScheduleName ?? 'mesh-api-key-schedule',
       meshSchemaFile: props.meshSchemaFile ?? 'schema.graphql',
-      createDomainResolverFile: props.createDomainResolverFile ?? 'resolvers/createDomain.js',
       getEventsSinceResolverFile: props.getEventsSinceResolverFile ?? 'resolvers/getEventsSince.js',
       getMessagesSinceResolverFile: props.getMessagesSinceResolverFile ?? 'resolvers/getMessagesSince.js',
       groupsResolverFile: props.groupsResolverFile ?? 'resolvers/groups.js',
@@ -311,9 +356,11 @@ export class Mesh extends Construct {
       renewHeartbeatResolverFile: props.renewHeartbeatResolverFile ?? 'resolvers/renewHeartbeat.js',
       reportDataByNodeResolverFile: props.reportDataByNodeResolverFile ?? 'resolvers/reportDataByNode.js',
       sendMemberHeartbeatResolverFile: props.sendMemberHeartbeatResolverFile ?? 'resolvers/sendMemberHeartbeat.js',
+      subscribeResolverFile: props.subscribeResolverFile ?? 'resolvers/subscribe.js',
       checkBoundsStepFile: props.checkBoundsStepFile ?? 'functions/checkBounds.js',
       checkGroupExistsStepFile: props.checkGroupExistsStepFile ?? 'functions/checkGroupExists.js',
       checkMessageIdStepFile: props.checkMessageIdStepFile ?? 'functions/checkMessageId.js',
+      checkSecretStepFile: props.checkSecretStepFile ?? 'functions/checkSecret.js',
       checkStandingStepFile: props.checkStandingStepFile ?? 'functions/checkStanding.js',
       declareVoidStepFile: props.declareVoidStepFile ?? 'functions/declareVoid.js',
       extendHostStepFile: props.extendHostStepFile ?? 'functions/extendHost.js',
@@ -322,6 +369,8 @@ export class Mesh extends Construct {
       listStatusesStepFile: props.listStatusesStepFile ?? 'functions/listStatuses.js',
       putMemberStepFile: props.putMemberStepFile ?? 'functions/putMember.js',
       readEventsStepFile: props.readEventsStepFile ?? 'functions/readEvents.js',
+      readGroupStepFile: props.readGroupStepFile ?? 'functions/readGroup.js',
+      readLatestStepFile: props.readLatestStepFile ?? 'functions/readLatest.js',
       readMembershipStepFile: props.readMembershipStepFile ?? 'functions/readMembership.js',
       readMessagesStepFile: props.readMessagesStepFile ?? 'functions/readMessages.js',
       readStatusStepFile: props.readStatusStepFile ?? 'functions/readStatus.js',
@@ -333,6 +382,7 @@ export class Mesh extends Construct {
 
     // Conditions
     const isTraced = props.tracingMode! === 'Active';
+    const rateRulesAreOn = props.meshRateRules! === 'on';
     const samplingIsOn = props.meshSampling! === 'on';
 
     // Resources
@@ -415,6 +465,46 @@ export class Mesh extends Construct {
       ],
     });
 
+    const meshWebAcl = rateRulesAreOn
+      ? new wafv2.CfnWebACL(this, 'MeshWebAcl', {
+          name: `mesh${props.suffix!}`,
+          scope: 'REGIONAL',
+          defaultAction: {
+            allow: {
+            },
+          },
+          visibilityConfig: {
+            cloudWatchMetricsEnabled: true,
+            sampledRequestsEnabled: false,
+            metricName: `mesh${props.suffix!}`,
+          },
+          rules: [
+            {
+              name: 'requests-per-address',
+              priority: 0,
+              action: {
+                block: {
+                },
+              },
+              statement: {
+                rateBasedStatement: {
+                  aggregateKeyType: 'IP',
+                  evaluationWindowSec: 300,
+                  limit: props.meshRequestsPerFiveMinutes!,
+                },
+              },
+              visibilityConfig: {
+                cloudWatchMetricsEnabled: true,
+                sampledRequestsEnabled: false,
+                metricName: `mesh-requests-per-address${props.suffix!}`,
+              },
+            },
+          ],
+        })
+      : undefined;
+    if (meshWebAcl != null) {
+    }
+
     const meshApi = new appsync.CfnGraphQLApi(this, 'MeshApi', {
       name: `mesh${props.suffix!}`,
       authenticationType: 'API_KEY',
@@ -431,6 +521,7 @@ export class Mesh extends Construct {
       },
       queryDepthLimit: 20,
       resolverCountLimit: 50,
+      introspectionConfig: props.meshIntrospection!,
       environmentVariables: {
         'TABLE_NAME': props.meshTableName!,
         'HOST_HEARTBEAT_SECONDS': `${props.meshHostHeartbeatSeconds!}`,
@@ -438,6 +529,7 @@ export class Mesh extends Construct {
         'POLLING_INTERVAL_SECONDS': `${props.meshPollingIntervalSeconds!}`,
         'MESSAGE_RETENTION_SECONDS': `${props.meshMessageRetentionSeconds!}`,
         'MESH_MAX_CONNECTION_TIME_MINUTES': `${props.meshMaxConnectionTimeMinutes!}`,
+        'NODES_PER_CALLER': `${props.meshNodesPerCaller!}`,
       },
     });
 
@@ -582,7 +674,7 @@ export class Mesh extends Construct {
 
     const meshResolverFunction = new lambda.CfnFunction(this, 'MeshResolverFunction', {
       functionName: `mesh-resolver${props.suffix!}`,
-      description: 'Creates, leaves and dissolves groups',
+      description: 'Creates, leaves and dissolves groups, and names domains',
       runtime: 'provided.al2023',
       handler: 'bootstrap',
       architectures: [
@@ -607,6 +699,7 @@ export class Mesh extends Construct {
           'MESH_MAX_CONNECTION_TIME_MINUTES': `${props.meshMaxConnectionTimeMinutes!}`,
           'HOST_HEARTBEAT_SECONDS': `${props.meshHostHeartbeatSeconds!}`,
           'POLLING_INTERVAL_SECONDS': `${props.meshPollingIntervalSeconds!}`,
+          'GROUPS_PER_CALLER': `${props.meshGroupsPerCaller!}`,
           'MESSAGE_RETENTION_SECONDS': `${props.meshMessageRetentionSeconds!}`,
           'LOG_LEVEL': props.logLevel!,
         },
@@ -637,6 +730,15 @@ export class Mesh extends Construct {
       apiId: meshApi.attrApiId,
       definition: props.meshSchemaFile!,
     });
+
+    const meshWebAclAssociation = rateRulesAreOn
+      ? new wafv2.CfnWebACLAssociation(this, 'MeshWebAclAssociation', {
+          resourceArn: meshApi.attrArn,
+          webAclArn: `${meshWebAcl?.attrArn}`,
+        })
+      : undefined;
+    if (meshWebAclAssociation != null) {
+    }
 
     const meshApiKey = new appsync.CfnApiKey(this, 'MeshApiKey', {
       apiId: meshApi.attrApiId,
@@ -741,20 +843,6 @@ export class Mesh extends Construct {
       code: props.checkBoundsStepFile!,
     });
     checkBoundsStep.addResourceDependency(meshSchema);
-
-    const createDomainResolver = new appsync.CfnResolver(this, 'CreateDomainResolver', {
-      apiId: meshApi.attrApiId,
-      typeName: 'Mutation',
-      fieldName: 'createDomain',
-      runtime: {
-        name: 'APPSYNC_JS',
-        runtimeVersion: '1.0.0',
-      },
-      code: props.createDomainResolverFile!,
-      kind: 'UNIT',
-      dataSourceName: meshNoneSource.attrName,
-    });
-    createDomainResolver.addResourceDependency(meshSchema);
 
     const meshResolverAlias = new lambda.CfnAlias(this, 'MeshResolverAlias', {
       name: 'live',
@@ -937,6 +1025,18 @@ export class Mesh extends Construct {
     });
     checkMessageIdStep.addResourceDependency(meshSchema);
 
+    const checkSecretStep = new appsync.CfnFunctionConfiguration(this, 'CheckSecretStep', {
+      apiId: meshApi.attrApiId,
+      name: 'checkSecret',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.checkSecretStepFile!,
+    });
+    checkSecretStep.addResourceDependency(meshSchema);
+
     const checkStandingStep = new appsync.CfnFunctionConfiguration(this, 'CheckStandingStep', {
       apiId: meshApi.attrApiId,
       name: 'checkStanding',
@@ -948,6 +1048,20 @@ export class Mesh extends Construct {
       code: props.checkStandingStepFile!,
     });
     checkStandingStep.addResourceDependency(meshSchema);
+
+    const createDomainResolver = new appsync.CfnResolver(this, 'CreateDomainResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Mutation',
+      fieldName: 'createDomain',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.lambdaResolverFile!,
+      kind: 'UNIT',
+      dataSourceName: meshLambdaSource.attrName,
+    });
+    createDomainResolver.addResourceDependency(meshSchema);
 
     const createGroupResolver = new appsync.CfnResolver(this, 'CreateGroupResolver', {
       apiId: meshApi.attrApiId,
@@ -1075,6 +1189,30 @@ export class Mesh extends Construct {
     });
     readEventsStep.addResourceDependency(meshSchema);
 
+    const readGroupStep = new appsync.CfnFunctionConfiguration(this, 'ReadGroupStep', {
+      apiId: meshApi.attrApiId,
+      name: 'readGroup',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.readGroupStepFile!,
+    });
+    readGroupStep.addResourceDependency(meshSchema);
+
+    const readLatestStep = new appsync.CfnFunctionConfiguration(this, 'ReadLatestStep', {
+      apiId: meshApi.attrApiId,
+      name: 'readLatest',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.readLatestStepFile!,
+    });
+    readLatestStep.addResourceDependency(meshSchema);
+
     const readMembershipStep = new appsync.CfnFunctionConfiguration(this, 'ReadMembershipStep', {
       apiId: meshApi.attrApiId,
       name: 'readMembership',
@@ -1149,6 +1287,7 @@ export class Mesh extends Construct {
         functions: [
           checkBoundsStep.attrFunctionId,
           checkGroupExistsStep.attrFunctionId,
+          checkSecretStep.attrFunctionId,
           readEventsStep.attrFunctionId,
           readEventsStep.attrFunctionId,
           readEventsStep.attrFunctionId,
@@ -1193,6 +1332,7 @@ export class Mesh extends Construct {
         functions: [
           checkBoundsStep.attrFunctionId,
           checkGroupExistsStep.attrFunctionId,
+          checkSecretStep.attrFunctionId,
           readMessagesStep.attrFunctionId,
         ],
       },
@@ -1212,8 +1352,10 @@ export class Mesh extends Construct {
       pipelineConfig: {
         functions: [
           checkBoundsStep.attrFunctionId,
+          readLatestStep.attrFunctionId,
           readStatusStep.attrFunctionId,
           checkStandingStep.attrFunctionId,
+          checkSecretStep.attrFunctionId,
         ],
       },
     });
@@ -1255,6 +1397,7 @@ export class Mesh extends Construct {
         functions: [
           checkBoundsStep.attrFunctionId,
           checkGroupExistsStep.attrFunctionId,
+          checkSecretStep.attrFunctionId,
           listMembersStep.attrFunctionId,
           listStatusesStep.attrFunctionId,
         ],
@@ -1300,6 +1443,86 @@ export class Mesh extends Construct {
       },
     });
     listNodesInGroupResolver.addResourceDependency(meshSchema);
+
+    const onBatchEventInGroupResolver = new appsync.CfnResolver(this, 'OnBatchEventInGroupResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Subscription',
+      fieldName: 'onBatchEventInGroup',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.subscribeResolverFile!,
+      kind: 'PIPELINE',
+      pipelineConfig: {
+        functions: [
+          checkBoundsStep.attrFunctionId,
+          readGroupStep.attrFunctionId,
+          checkSecretStep.attrFunctionId,
+        ],
+      },
+    });
+    onBatchEventInGroupResolver.addResourceDependency(meshSchema);
+
+    const onDataUpdateInGroupResolver = new appsync.CfnResolver(this, 'OnDataUpdateInGroupResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Subscription',
+      fieldName: 'onDataUpdateInGroup',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.subscribeResolverFile!,
+      kind: 'PIPELINE',
+      pipelineConfig: {
+        functions: [
+          checkBoundsStep.attrFunctionId,
+          readGroupStep.attrFunctionId,
+          checkSecretStep.attrFunctionId,
+        ],
+      },
+    });
+    onDataUpdateInGroupResolver.addResourceDependency(meshSchema);
+
+    const onGroupDissolveResolver = new appsync.CfnResolver(this, 'OnGroupDissolveResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Subscription',
+      fieldName: 'onGroupDissolve',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.subscribeResolverFile!,
+      kind: 'PIPELINE',
+      pipelineConfig: {
+        functions: [
+          checkBoundsStep.attrFunctionId,
+          readGroupStep.attrFunctionId,
+          checkSecretStep.attrFunctionId,
+        ],
+      },
+    });
+    onGroupDissolveResolver.addResourceDependency(meshSchema);
+
+    const onMessageInGroupResolver = new appsync.CfnResolver(this, 'OnMessageInGroupResolver', {
+      apiId: meshApi.attrApiId,
+      typeName: 'Subscription',
+      fieldName: 'onMessageInGroup',
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.subscribeResolverFile!,
+      kind: 'PIPELINE',
+      pipelineConfig: {
+        functions: [
+          checkBoundsStep.attrFunctionId,
+          readGroupStep.attrFunctionId,
+          checkSecretStep.attrFunctionId,
+        ],
+      },
+    });
+    onMessageInGroupResolver.addResourceDependency(meshSchema);
 
     const renewHeartbeatResolver = new appsync.CfnResolver(this, 'RenewHeartbeatResolver', {
       apiId: meshApi.attrApiId,

@@ -1,7 +1,11 @@
 // An hour of a school class on the mesh: how much batching and rare heartbeats save.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { beats, classHour, classLines, hour } from '../class.ts';
+import fs from 'node:fs';
+import path from 'node:path';
+import { REPORT_MS } from '../../clients/mesh/mesh.js';
+import { beats, classHour, classLines, coalescingTable, hour, oneClass, rateRulesLines } from '../class.ts';
+import { infra } from '../template.ts';
 import { pricesOf } from '../cost.ts';
 import { environments } from '../environments.ts';
 
@@ -34,6 +38,24 @@ test('the intervals are those of the environments', () => {
   const of = (name: 'dev' | 'prod') => ({ host: Number(environments[name].parameters.MeshHostHeartbeatSeconds), member: Number(environments[name].parameters.MeshMemberHeartbeatSeconds) });
   assert.deepEqual(of('dev'), c.heartbeats.often);
   assert.deepEqual(of('prod'), c.heartbeats.rare);
+});
+
+test('nearly all of what a class costs is messages to its members, and coalescing is what saves', () => {
+  const { delivering, total } = oneClass(c, prices, 5, 250);
+  assert.ok(delivering / total > 0.8, `${delivering} of ${total}`);
+  assert.equal(Math.round(delivering / prices.appsyncUpdate!), 40 * 4 * 3600 * 40, 'reports times members');
+  assert.equal(oneClass(c, prices, 1, 50).total, oneClass(c, prices, 1, 500).total, 'who changes rarely sends as often as it changes');
+});
+
+test('the table of the documentation is that of the model, and its default is that of the client', () => {
+  const page = fs.readFileSync(path.join(infra, '..', 'docs', 'mesh.md'), 'utf8');
+  for (const row of coalescingTable(prices)) assert.ok(page.includes(row), row);
+  assert.equal(REPORT_MS, c.one.default);
+});
+
+test('make cost says what rate rules cost, on or off', () => {
+  assert.match(rateRulesLines(prices, 1_500_000, false)[0]!, /off here\): 6\.00 per month and 0\.60 per million requests; 6\.90 at this usage/);
+  assert.match(rateRulesLines(prices, 0, true)[0]!, /on: counted above/);
 });
 
 test('make cost prints what batching saves', () => {

@@ -46,6 +46,7 @@ test('getEventsSince answers in order without giving sort a function, which AppS
 // DynamoDB's API spells it the first way, and AppSync's documentation of cancellationReasons the second.
 for (const refused of ['ConditionalCheckFailed', 'ConditionCheckFailed']) {
   const cancelled = (...types: string[]) => ({
+    args: { groupId: 'g1', domain: 'd' },
     error: { type: 'DynamoDB:TransactionCanceledException', message: '' },
     result: { keys: null, cancellationReasons: types.map((type) => ({ type, message: '' })) },
     prev: { result: 'before' },
@@ -55,6 +56,7 @@ for (const refused of ['ConditionalCheckFailed', 'ConditionCheckFailed']) {
     const answer = response('functions/putMember.js');
     assert.throws(() => answer(cancelled(refused, 'None', 'None')), { type: 'GroupNotFound' });
     assert.throws(() => answer(cancelled('None', refused, 'None')), { type: 'Conflict' });
+    assert.throws(() => answer(cancelled('None', 'None', refused)), { type: 'Unauthorized' }, 'somebody else is this node');
     assert.throws(() => answer(cancelled('None', 'ThrottlingError', 'None')), { type: 'Unavailable' });
   });
 
@@ -66,6 +68,10 @@ for (const refused of ['ConditionalCheckFailed', 'ConditionCheckFailed']) {
     };
     assert.equal(failure(refused, 'None'), 'NodeNotFound');
     assert.equal(failure('None', refused), 'Conflict');
+    const stash: any = {};
+    const item = { ttl: NOW / 1000 + 1 };
+    response('functions/writeMessage.js')({ ...cancelled(), result: { cancellationReasons: [{ type: refused, message: '', item }] }, stash });
+    assert.equal(stash.failure.type, 'Unauthorized', 'the node is a member, so the secret is wrong');
     assert.equal(failure('None', 'ThrottlingError'), 'Unavailable');
   });
 

@@ -9,7 +9,7 @@ const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const FLAGS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 
 export let platform;
-let browser;
+export let browser;
 
 /** Before the first test of a file: starts a platform with these variables for its functions, starts a browser, and runs `besides`. */
 export function prepare(besides = async () => {}, variables = {}) {

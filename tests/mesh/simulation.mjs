@@ -81,7 +81,7 @@ async function live(seed) {
 
   const host = new Node(world, 'host');
   nodes.push(host);
-  later(0, () => attempt(host, () => host.mesh.host({ name: 'class', domain: 'home', hostId: 'host', useWebSocket })));
+  later(0, () => attempt(host, () => host.mesh.host({ name: 'class', domain: 'home', hostId: 'host', useWebSocket, secured: dice.happens(0.5) })));
   for (let n = 1; n <= 4; n += 1) {
     const node = new Node(world, `node-${n}`);
     nodes.push(node);

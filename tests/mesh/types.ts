@@ -5,7 +5,8 @@ export async function lesson(apiKey: string): Promise<NodeStatus[]> {
   const endpoint = 'https://mesh.test/graphql';
   const mesh = new Mesh({ endpoint, realtime: realtimeOf(endpoint), apiKey, warn: (message) => message.trim() });
   const domain: string = await mesh.createDomain();
-  const host = await mesh.host({ name: 'class', domain, hostId: 'teacher', useWebSocket: true });
+  const host = await mesh.host({ name: 'class', domain, hostId: 'teacher', useWebSocket: true, secured: true, secret: 'a secret of our own' });
+  const kept: string | null = host.secret;
   const stop = host.on('message', (message: MeshMessage) => message.sequence.toFixed());
   host.on('status', ({ nodeId, data }) => `${nodeId} ${data[0]?.value}`);
   host.on('gap', ({ from, to }) => to - from);
@@ -19,11 +20,11 @@ export async function lesson(apiKey: string): Promise<NodeStatus[]> {
   await host.fire('start', { at: 1 });
   await host.flush();
   const found = await mesh.listGroups(domain);
-  const pupil = await mesh.join({ groupId: found[0]!.id, domain, nodeId: 'pupil', nodeName: 'Pupil' });
+  const pupil = await mesh.join({ groupId: found[0]!.id, domain, nodeId: 'pupil', nodeName: 'Pupil', secret: kept ?? undefined });
   try {
     await pupil.leave();
   } catch (error) {
-    if (error instanceof MeshError && (error.isEnd || error.isRetryable)) pupil.drop();
+    if (error instanceof MeshError && (error.isEnd || error.isRetryable || error.isStranger)) pupil.drop();
   }
   const statuses = await host.statuses();
   stop();

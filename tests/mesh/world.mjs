@@ -66,6 +66,8 @@ export class World {
     this.headAt = 0;
     this.members = new Map();
     this.published = new Map();
+    /** The secret of each node, in a secured group. */
+    this.secrets = new Map();
     this.sockets = new Set();
     this.group = null;
     this.dissolved = false;
@@ -117,23 +119,34 @@ export class World {
   async #answer(query, v) {
     if (this.dice.happens(this.faults.refuse)) return refuse(this.dice.pick(['Conflict', 'Unavailable']));
     const field = /(createGroup|joinGroup|leaveGroup|dissolveGroup|renewHeartbeat|sendMemberHeartbeat|reportDataByNode|fireEventsByNode|recordEventsByNode|getMessagesSince)\(/.exec(query)[1];
-    const value = await this[`_${field}`](v);
+    const value = this.#isStranger(field, v) ? refuse('Unauthorized') : await this[`_${field}`](v);
     return value?.errors ? value : { data: { [field]: value } };
   }
 
-  _createGroup({ hostId, domain, ws }) {
+  /** In a secured group the host and the nodes prove themselves; whoever reads has the secret of anybody. */
+  #isStranger(field, { hostId, nodeId, id, secret }) {
+    if (!this.isAlive() || !this.group.secured) return false;
+    if (field === 'getMessagesSince') return ![...this.secrets.values()].includes(secret);
+    const who = hostId ?? nodeId ?? id;
+    return this.secrets.has(who) ? this.secrets.get(who) !== secret : field !== 'joinGroup';
+  }
+
+  _createGroup({ hostId, domain, ws, secured, secret }) {
     if (!this.isAlive()) {
       const { now } = this.time;
       this.group = { id: 'g1', domain, hostId, useWebSocket: ws !== false, expiresAt: now + 600_000, freshUntil: now + LIMITS.hostBeat * LIMITS.beats * 1000 };
+      this.group.secured = Boolean(secured);
+      if (secured) this.secrets.set(hostId, secret);
       this.members.set(hostId, Infinity);
     }
-    return { ...this.group, heartbeatIntervalSeconds: LIMITS.hostBeat, pollingIntervalSeconds: LIMITS.pollSeconds };
+    return { ...this.group, hostSecret: this.secrets.get(hostId) ?? null, heartbeatIntervalSeconds: LIMITS.hostBeat, pollingIntervalSeconds: LIMITS.pollSeconds };
   }
 
-  _joinGroup({ nodeId }) {
+  _joinGroup({ nodeId, secret }) {
     if (!this.isAlive()) return refuse('GroupNotFound');
+    if (this.group.secured) this.secrets.set(nodeId, secret);
     this.members.set(nodeId, this.time.now + LIMITS.memberBeat * LIMITS.beats * 1000);
-    return { heartbeatIntervalSeconds: LIMITS.memberBeat, useWebSocket: this.group.useWebSocket, pollingIntervalSeconds: LIMITS.pollSeconds };
+    return { memberSecret: this.secrets.get(nodeId) ?? null, heartbeatIntervalSeconds: LIMITS.memberBeat, useWebSocket: this.group.useWebSocket, pollingIntervalSeconds: LIMITS.pollSeconds };
   }
 
   #isMember(nodeId) {

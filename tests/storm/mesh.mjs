@@ -14,10 +14,10 @@ const DOMAIN = 'storm';
 const BEATS = 5;
 const BEAT_MS = 15_000;
 
-const PAGE = `query ($groupId: ID!, $domain: String!, $sequence: Int!) {
-  getMessagesSince(groupId: $groupId, domain: $domain, sequence: $sequence) { messages { ${EVERYTHING} } voids next head } }`;
-const FIRE = `mutation ($groupId: ID!, $domain: String!, $nodeId: ID!, $events: [EventInput!]!, $messageId: ID) {
-  fireEventsByNode(groupId: $groupId, domain: $domain, nodeId: $nodeId, events: $events, messageId: $messageId) { ${EVERYTHING} } }`;
+const PAGE = `query ($groupId: ID!, $domain: String!, $sequence: Int!, $secret: String) {
+  getMessagesSince(groupId: $groupId, domain: $domain, sequence: $sequence, secret: $secret) { messages { ${EVERYTHING} } voids next head } }`;
+const FIRE = `mutation ($groupId: ID!, $domain: String!, $nodeId: ID!, $events: [EventInput!]!, $messageId: ID, $secret: String) {
+  fireEventsByNode(groupId: $groupId, domain: $domain, nodeId: $nodeId, events: $events, messageId: $messageId, secret: $secret) { ${EVERYTHING} } }`;
 
 export class MeshLoad {
   name = 'mesh';
@@ -134,7 +134,7 @@ class Group {
     for (let n = 1; !this.#isOver; n += 1) {
       const messageId = `${this.name}-m${n}`;
       // Made once: the same id with other content would be refused.
-      const variables = { ...this.where, nodeId: this.host.nodeId, messageId, events: [{ eventName: messageId, firedAt: new Date().toISOString() }] };
+      const variables = { ...this.where, secret: this.host.secret, nodeId: this.host.nodeId, messageId, events: [{ eventName: messageId, firedAt: new Date().toISOString() }] };
       const send = () => this.mesh.request(FIRE, variables);
       this.#unknown.add(messageId);
       const giveUp = Date.now() + GIVE_UP_MS;
@@ -198,7 +198,7 @@ class Group {
   /** Returns how far the stream was read, and its head. */
   async #read() {
     for (;;) {
-      const page = await this.mesh.request(PAGE, { ...this.where, sequence: this.#audited });
+      const page = await this.mesh.request(PAGE, { ...this.where, secret: this.host.secret, sequence: this.#audited });
       for (const message of page.messages) this.#stream.set(message.sequence, message);
       for (const number of page.voids) this.#voids.add(number);
       const isDone = page.next === this.#audited || page.next >= page.head;

@@ -78,8 +78,12 @@ pub(crate) const SOCKET_READ_BUFFER: usize = 4 * 1024;
 pub(crate) const MAX_FILTER_GROUPS: usize = 10;
 /// Filters per group.
 pub(crate) const MAX_FILTERS: usize = 5;
-/// Values per `in`, `notIn` or `containsAny`.
+/// Values per `in` or `notIn`.
+pub(crate) const MAX_IN_VALUES: usize = 5;
+/// Values per `containsAny`.
 pub(crate) const MAX_FILTER_VALUES: usize = 20;
+/// Different invalidations of subscriptions per request.
+pub(crate) const MAX_INVALIDATIONS: usize = 5;
 
 /// The bounds that a program may change ([`Builder::limits`](crate::Builder::limits)). All others are constants.
 #[derive(Debug, Clone)]

@@ -255,6 +255,14 @@ impl Flow<'_> {
             Ok(Evaluation { ending, stash, errors, filter, invalidation_filter, invalidations, logs: _ }) => {
                 self.stash = stash;
                 self.resolved.errors.extend(errors);
+                let sets_filter = filter.is_some() || invalidation_filter.is_some();
+                let may = |type_name: &str| name == "response" && self.call.type_name == type_name;
+                if sets_filter && !may("Subscription") {
+                    return self.stop("Code", only_in("filters can be set", "subscription"), Value::Null);
+                }
+                if !invalidations.is_empty() && !may("Mutation") {
+                    return self.stop("Code", only_in("subscriptions can be invalidated", "mutation"), Value::Null);
+                }
                 self.resolved.filter = filter.or_else(|| self.resolved.filter.take());
                 self.resolved.invalidation_filter =
                     invalidation_filter.or_else(|| self.resolved.invalidation_filter.take());
@@ -292,6 +300,10 @@ impl Flow<'_> {
         });
         Err(Stop)
     }
+}
+
+fn only_in(what: &str, kind: &str) -> String {
+    format!("Of the extensions, {what} only in the response handler of a {kind}.")
 }
 
 /// AppSync's error for a field that the caller may not read.

@@ -8,7 +8,8 @@
 //! | the caller is refused | 401; with an unknown access key 403 |
 //! | the body is too large | 413 |
 //!
-//! Resolvers get header names in lower case. As on AWS, the address of the peer is added at the end of `x-forwarded-for`.
+//! Resolvers get header names in lower case. As on AWS, two addresses are added at the end of `x-forwarded-for`: the
+//! peer's, and that of the edge that the request came through. What stands before them is what the client claims.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -33,6 +34,8 @@ use crate::limits::{MAX_CLIENT_MESSAGE, MAX_REQUEST_BYTES, SOCKET_READ_BUFFER};
 use crate::realtime;
 
 const PROTOCOL: &str = "graphql-ws";
+/// The edge that requests come through. In front of AppSync it is one of CloudFront.
+const EDGE: &str = "127.0.0.1";
 
 /// The body of a request.
 #[derive(Deserialize)]
@@ -136,8 +139,8 @@ fn caller(headers: &HeaderMap, peer: Option<SocketAddr>) -> Caller {
     let source_ip = peer.map(|peer| peer.ip().to_string());
     if let Some(address) = &source_ip {
         map.entry("x-forwarded-for".to_owned())
-            .and_modify(|claimed| *claimed = format!("{claimed}, {address}"))
-            .or_insert_with(|| address.clone());
+            .and_modify(|claimed| *claimed = format!("{claimed}, {address}, {EDGE}"))
+            .or_insert_with(|| format!("{address}, {EDGE}"));
     }
     Caller { source_ip, ..Caller::from_headers(map) }
 }

@@ -5,7 +5,7 @@ mod support;
 use appsync::{Api, Limits};
 use serde_json::{Value, json};
 use std::time::Duration;
-use support::{KEY, Socket, api, authorization, builder, caller, code, none, serve};
+use support::{KEY, Socket, api, authorization, builder, caller, code, code_after, none, serve};
 
 const SDL: &str = "
   type Query { a: Int }
@@ -39,14 +39,13 @@ fn units<'a>(codes: &'a [String; 4]) -> Vec<support::Unit<'a>> {
 fn codes() -> [String; 4] {
     [
         message(),
-        code(
+        code_after(
             "extensions.setSubscriptionFilter(util.transform.toSubscriptionFilter({ size: { ge: ctx.args.least } })); \
-             extensions.setSubscriptionInvalidationFilter({ filterGroup: [{ filters: [{ fieldName: 'group', operator: 'eq', value: 'g' }] }] }); \
-             return { payload: null }",
+             extensions.setSubscriptionInvalidationFilter({ filterGroup: [{ filters: [{ fieldName: 'group', operator: 'eq', value: 'g' }] }] })",
         ),
         code("util.error('members only', 'NodeNotFound')"),
-        code(
-            "extensions.invalidateSubscriptions({ subscriptionField: 'onFiltered', payload: { group: ctx.args.group } }); return { payload: null }",
+        code_after(
+            "extensions.invalidateSubscriptions({ subscriptionField: 'onFiltered', payload: { group: ctx.args.group } })",
         ),
     ]
 }
@@ -182,6 +181,34 @@ async fn a_filter_of_the_resolver_decides() {
     api.execute("mutation { kick(group: \"other\") { text } }", Value::Null, &caller()).await;
     api.execute("mutation { kick(group: \"g\") { text } }", Value::Null, &caller()).await;
     assert_eq!(subscription.next().await, None, "its invalidation filter matched");
+}
+
+#[tokio::test]
+async fn a_request_invalidates_in_at_most_five_ways() {
+    let api = chat();
+    let kicks = |count: usize| {
+        let fields: Vec<String> = (0..count).map(|n| format!("k{n}: kick(group: \"{n}\") {{ text }}")).collect();
+        format!("mutation {{ {} }}", fields.join(" "))
+    };
+    assert!(api.execute(&kicks(5), Value::Null, &caller()).await.is_ok());
+    let refused = api.execute(&kicks(6), Value::Null, &caller()).await.to_json();
+    assert_eq!(refused["errors"][0]["errorType"], "TooManyInvalidations", "{refused}");
+    let same = "mutation { a: kick(group: \"g\") { text } b: kick(group: \"g\") { text } c: kick(group: \"g\") { text } \
+                d: kick(group: \"g\") { text } e: kick(group: \"g\") { text } f: kick(group: \"g\") { text } }";
+    assert!(api.execute(same, Value::Null, &caller()).await.is_ok(), "the same one counts once");
+}
+
+#[tokio::test]
+async fn extensions_work_only_where_appsync_allows_them() {
+    let mut codes = codes();
+    codes[1] = code("extensions.setSubscriptionFilter({ filterGroup: [] }); return {}");
+    codes[3] = code("extensions.invalidateSubscriptions({ subscriptionField: 'onAny', payload: {} }); return {}");
+    let api = api(SDL, &units(&codes));
+    let refused = api.subscribe("subscription { onFiltered(least: 5) { size } }", Value::Null, &caller()).await;
+    let message = refused.expect_err("in a request handler").to_string();
+    assert!(message.contains("only in the response handler of a subscription"), "{message}");
+    let refused = api.execute("mutation { kick(group: \"g\") { text } }", Value::Null, &caller()).await.to_json();
+    assert!(refused["errors"][0]["message"].as_str().unwrap().contains("response handler of a mutation"), "{refused}");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 //!
 //! The record of host and domain is the first item of the transaction that makes the group. So of any number of
 //! simultaneous calls one makes the group and the others find it. The transaction also replaces a record whose group
-//! has ended. A host that finds its group, but has joined another one since or has left it, becomes its member again.
+//! has ended. A secured group is found only with its secret. A host that finds its group, but has joined another one since or has left it, becomes its member again.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use serde::Deserialize;
 use telemetry::metric;
 
 use crate::group::{
-    Error, Group, MAX_DOMAIN_CHARS, MAX_GROUPS_PER_DOMAIN, MAX_ID_CHARS, MAX_NAME_CHARS, Random, check_length,
+    Error, Group, MAX_DOMAIN_CHARS, MAX_GROUPS_PER_DOMAIN, MAX_ID_CHARS, MAX_NAME_CHARS, Random, Secret, check_length,
 };
 use crate::settings::{HEARTBEATS_UNTIL_GONE, Settings};
-use crate::table::create::Creation;
-use crate::table::{self, Table};
+use crate::table::create::{Creation, IN_A_SECURED_GROUP, Was};
+use crate::table::{self, Former, Table};
 
 /// How many times a call tries to make the group while others are faster.
 const ATTEMPTS: u32 = 8;
@@ -32,6 +32,14 @@ pub(crate) struct Arguments {
     pub(crate) domain: String,
     pub(crate) max_connection_time_seconds: Option<i64>,
     pub(crate) use_web_socket: Option<bool>,
+    pub(crate) secured: Option<bool>,
+    pub(crate) secret: Option<Secret>,
+}
+
+/// A group that was made or found, and the group that its host was in before.
+pub(crate) struct Created {
+    pub(crate) group: Group,
+    pub(crate) former: Option<Former>,
 }
 
 /// Creates the group, or finds the one that the host has.
@@ -41,8 +49,10 @@ pub(crate) async fn create(
     clock: &dyn Clock,
     random: &Random,
     arguments: &Arguments,
-) -> Result<Group, Error> {
+    caller: &str,
+) -> Result<Created, Error> {
     let Arguments { name, host_id, domain, .. } = arguments;
+    let secret = Secret::brought(arguments.secret.as_ref())?;
     check_length("name", name, MAX_NAME_CHARS)?;
     check_length("hostId", host_id, MAX_ID_CHARS)?;
     check_length("domain", domain, MAX_DOMAIN_CHARS)?;
@@ -53,33 +63,47 @@ pub(crate) async fn create(
     if let Some(group_id) = table.group_of_host(&host).await?
         && let Some(group) = living(table, clock, domain, &group_id).await?
     {
-        return enter(table, clock, group).await;
+        return enter(table, clock, arguments, group).await;
     }
     let mut replaced = None;
     let mut pause = FIRST_PAUSE;
     let mut refusal = Error::Conflict;
     for _ in 0..ATTEMPTS {
         let now = clock.now();
-        let group = new_group(settings, arguments, random().simple().to_string(), lifetime, now);
+        let mut group = new_group(settings, arguments, random().simple().to_string(), lifetime, now);
+        group.caller = caller.to_owned();
+        if arguments.secured == Some(true) {
+            // 244 random bits.
+            let fresh = || Secret::new(format!("{}{}", random().simple(), random().simple()));
+            group.host_secret = Some(secret.cloned().unwrap_or_else(fresh));
+        }
         let former = table.group_of_node(domain, host_id).await?;
         // The index lags, so this is a bound for floods, not to the last group.
-        if table.living_groups(domain, now.saturating_sub(settings.longest), now, MAX_GROUPS_PER_DOMAIN).await?
-            >= MAX_GROUPS_PER_DOMAIN
-        {
+        let oldest = now.saturating_sub(settings.longest);
+        let there = table.living_groups(domain, caller, oldest, now, MAX_GROUPS_PER_DOMAIN).await?;
+        if there.of_caller >= settings.groups_per_caller {
+            let most = settings.groups_per_caller;
+            return Err(Error::Quota(format!(
+                "{most} groups of the domain were made from your address, or by your identity, which is the maximum."
+            )));
+        }
+        if there.all >= MAX_GROUPS_PER_DOMAIN {
             let most = format!("The domain already has {MAX_GROUPS_PER_DOMAIN} groups, which is the maximum.");
             return Err(Error::Validation(most));
         }
         let owner = Owner::from(random().simple().to_string().as_str());
-        match table.create_group(&host, &group, former.as_deref(), replaced.as_ref(), owner, now).await? {
+        let host_was = Was { former: former.as_ref(), secret };
+        match table.create_group(&host, &group, &host_was, replaced.as_ref(), owner, now).await? {
             Creation::Made => {
                 metric::GROUPS_CREATED.add(1);
-                return Ok(group);
+                return Ok(Created { group, former });
             }
+            Creation::Unauthorized => return Err(Error::Unauthorized(IN_A_SECURED_GROUP)),
             Creation::Found { group_id, recorded } => {
                 if let Some(group_id) = group_id
                     && let Some(group) = living(table, clock, domain, &group_id).await?
                 {
-                    return enter(table, clock, group).await;
+                    return enter(table, clock, arguments, group).await;
                 }
                 // The group was dissolved, or its host went silent. The record is still there.
                 replaced = Some(recorded);
@@ -115,13 +139,22 @@ async fn living(table: &Table, clock: &dyn Clock, domain: &str, group_id: &str) 
     Ok(table.group(domain, group_id).await?.filter(|group| group.is_alive(clock.now())))
 }
 
-/// Makes the host a member of its group, unless it is one.
-async fn enter(table: &Table, clock: &dyn Clock, group: Group) -> Result<Group, Error> {
-    let former = table.group_of_node(&group.domain, &group.host_id).await?;
-    if former.as_ref() != Some(&group.group_id) {
-        table.enter_group(&group, former.as_deref(), clock.now()).await?;
+/// Makes the host a member of its group, unless it is one. Only the host gets a secured group.
+async fn enter(table: &Table, clock: &dyn Clock, arguments: &Arguments, group: Group) -> Result<Created, Error> {
+    if group.host_secret.is_some() && group.host_secret != arguments.secret {
+        return Err(Error::Unauthorized("The host has a secured group in this domain: pass its hostSecret."));
     }
-    Ok(group)
+    if group.host_secret.is_none() && arguments.secured == Some(true) {
+        let open = "The host has a group in this domain that is not secured. Dissolve it first, or ask for it without secured.";
+        return Err(Error::Validation(open.to_owned()));
+    }
+    let former = table.group_of_node(&group.domain, &group.host_id).await?;
+    if former.as_ref().is_some_and(|former| former.group_id == group.group_id) {
+        return Ok(Created { group, former: None });
+    }
+    let host_was = Was { former: former.as_ref(), secret: arguments.secret.as_ref() };
+    table.enter_group(&group, &host_was, clock.now()).await?;
+    Ok(Created { group, former })
 }
 
 fn new_group(
@@ -140,6 +173,8 @@ fn new_group(
         expires_at: (now + lifetime).as_secs_ceil(),
         host_fresh_until: (now + settings.host_heartbeat * HEARTBEATS_UNTIL_GONE).as_secs_ceil(),
         use_web_socket: arguments.use_web_socket.unwrap_or(true),
+        host_secret: None,
+        caller: String::new(),
     }
 }
 

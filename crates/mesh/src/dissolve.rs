@@ -16,10 +16,10 @@ use ichido::record::Owner;
 use ichido::{Clock, Timestamp};
 use serde::Deserialize;
 
-use crate::group::{Error, MAX_DOMAIN_CHARS, MAX_ID_CHARS, MAX_MESSAGE_ID_CHARS, Random, check_length};
+use crate::group::{Error, MAX_DOMAIN_CHARS, MAX_ID_CHARS, MAX_MESSAGE_ID_CHARS, Random, Secret, check_length};
 use crate::settings::Settings;
 use crate::table::Table;
-use crate::table::dissolve::Publish;
+use crate::table::dissolve::{Ended, Publish};
 
 /// The arguments of `dissolveGroup`.
 #[derive(Debug, Clone, Deserialize)]
@@ -29,6 +29,7 @@ pub(crate) struct Arguments {
     pub(crate) domain: String,
     pub(crate) host_id: String,
     pub(crate) message_id: Option<String>,
+    pub(crate) secret: Option<Secret>,
 }
 
 /// The message that tells the subscribers of the group's end.
@@ -39,6 +40,8 @@ pub(crate) struct Notice {
     pub(crate) at: Timestamp,
     /// An earlier call has sent it: nobody is notified again.
     pub(crate) is_replay: bool,
+    /// The group was a secured one. An earlier call has ended the subscriptions already.
+    pub(crate) is_secured: bool,
 }
 
 /// Dissolves the group.
@@ -49,7 +52,7 @@ pub(crate) async fn dissolve(
     random: &Random,
     arguments: &Arguments,
 ) -> Result<Notice, Error> {
-    let Arguments { group_id, domain, host_id, message_id } = arguments;
+    let Arguments { group_id, domain, host_id, message_id, secret } = arguments;
     check_length("groupId", group_id, MAX_ID_CHARS)?;
     check_length("domain", domain, MAX_DOMAIN_CHARS)?;
     check_length("hostId", host_id, MAX_ID_CHARS)?;
@@ -65,9 +68,10 @@ pub(crate) async fn dissolve(
     {
         return Ok(notice);
     }
-    let sequence = table.end_group(domain, group_id, host_id, clock.now()).await?;
+    let Ended { sequence, is_secured } =
+        table.end_group(domain, group_id, host_id, secret.as_ref(), clock.now()).await?;
     clear(table, clock, arguments).await?;
-    let notice = Notice { sequence, at: clock.now(), is_replay: false };
+    let notice = Notice { sequence, at: clock.now(), is_replay: false, is_secured };
     if let Some(publish) = &publish {
         let owner = Owner::from(random().simple().to_string().as_str());
         table.record_notice(publish, &notice, owner, notice.at + settings.retention).await?;
@@ -83,6 +87,7 @@ async fn clear(table: &Table, clock: &dyn Clock, arguments: &Arguments) -> Resul
         table.expire_node(clock, domain, group_id, &node_id).await?;
         table.delete_status(clock, domain, group_id, &node_id).await?;
         table.delete_membership(clock, domain, group_id, &node_id).await?;
+        table.delete_latest(clock, group_id, &node_id).await?;
         table.delete_node(clock, domain, group_id, &node_id).await?;
     }
     table.delete_messages(clock, domain, group_id).await?;

@@ -4,9 +4,13 @@
 
 use ichido::Clock;
 use serde::Deserialize;
+use telemetry::causes;
 
-use crate::group::{Error, MAX_DOMAIN_CHARS, MAX_ID_CHARS, check_length};
+use crate::group::{Error, MAX_DOMAIN_CHARS, MAX_ID_CHARS, Secret, check_length};
 use crate::table::Table;
+
+/// Why somebody cannot take a node out of its group.
+pub(crate) const NOT_THE_NODE: &str = "The secret is wrong, or it is missing: pass the memberSecret of the node.";
 
 /// The arguments of `leaveGroup`.
 #[derive(Debug, Clone, Deserialize)]
@@ -15,20 +19,34 @@ pub(crate) struct Arguments {
     pub(crate) group_id: String,
     pub(crate) domain: String,
     pub(crate) node_id: String,
+    pub(crate) secret: Option<Secret>,
 }
 
-/// Leaves the group.
-pub(crate) async fn leave(table: &Table, clock: &dyn Clock, arguments: &Arguments) -> Result<(), Error> {
-    let Arguments { group_id, domain, node_id } = arguments;
+/// Leaves the group. Returns whether it was a secured one.
+pub(crate) async fn leave(table: &Table, clock: &dyn Clock, arguments: &Arguments) -> Result<bool, Error> {
+    let Arguments { group_id, domain, node_id, secret } = arguments;
     check_length("groupId", group_id, MAX_ID_CHARS)?;
     check_length("domain", domain, MAX_DOMAIN_CHARS)?;
     check_length("nodeId", node_id, MAX_ID_CHARS)?;
     let now = clock.now();
-    if !table.group(domain, group_id).await?.is_some_and(|group| group.is_alive(now)) {
-        return Err(Error::GroupNotFound);
+    let group = table.group(domain, group_id).await?;
+    if !group.as_ref().is_some_and(|group| group.is_alive(now)) {
+        return Err(Error::no_group(domain, group_id, group.as_ref(), now));
     }
-    if !table.is_member(domain, group_id, node_id, now).await? {
+    let Some(member) = table.member(domain, group_id, node_id, now).await? else {
         return Err(Error::NodeNotFound);
+    };
+    if member.secret.is_some() && member.secret != *secret {
+        return Err(Error::Unauthorized(NOT_THE_NODE));
     }
-    table.leave_group(domain, group_id, node_id).await
+    table.leave_group(domain, group_id, node_id, secret.as_ref()).await?;
+    // The node has left, whatever comes of this: who finds the group by it looks whether the node is a member, and it expires with the group.
+    if let Err(error) = table.delete_latest(clock, group_id, node_id).await {
+        tracing::warn!(
+            group_id,
+            cause = causes(&error),
+            "could not delete what names group {group_id} as a node's last one"
+        );
+    }
+    Ok(member.secret.is_some())
 }

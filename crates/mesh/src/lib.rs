@@ -2,7 +2,7 @@
 //!
 //! A host creates a group; nodes join it, report data and fire events; everybody in the group receives them. Most of
 //! this runs as JavaScript inside AppSync, in `infra/appsync/`, and never comes here. This crate is the Lambda function
-//! `mesh-resolver`, which does the three operations that take more than a few requests to the table.
+//! `mesh-resolver`, which does the operations that take more than a few requests to the table, or a hash.
 //!
 //! # One message
 //!
@@ -25,8 +25,8 @@
 //!
 //! # One call of `mesh-resolver`
 //!
-//! `infra/appsync/resolvers/lambda.js` sends the field and its arguments to `function/resolver.rs`, which calls `create.rs`,
-//! `leave.rs` or `dissolve.rs`. Only `table/` knows the names of the table's attributes.
+//! `infra/appsync/resolvers/lambda.js` sends the field and its arguments to `function/resolver.rs`, which calls `domain.rs`,
+//! `create.rs`, `leave.rs` or `dissolve.rs`. Only `table/` knows the names of the table's attributes.
 //!
 //! # Failures
 //!
@@ -44,6 +44,7 @@
 
 mod create;
 mod dissolve;
+mod domain;
 pub mod function;
 mod group;
 mod leave;
@@ -52,7 +53,7 @@ pub mod table;
 
 use ::function::Definition;
 
-/// `createGroup`, `leaveGroup` and `dissolveGroup`.
+/// `createDomain`, `createGroup`, `leaveGroup` and `dissolveGroup`.
 pub const RESOLVER: Definition = Definition {
     name: "mesh-resolver",
     variables: settings::VARIABLES,

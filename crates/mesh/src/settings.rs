@@ -11,6 +11,7 @@ pub const VARIABLES: &[&str] = &[
     "HOST_HEARTBEAT_SECONDS",
     "POLLING_INTERVAL_SECONDS",
     "MESSAGE_RETENTION_SECONDS",
+    "GROUPS_PER_CALLER",
 ];
 
 /// A group or a membership ends after this many missed heartbeats.
@@ -26,6 +27,8 @@ pub struct Settings {
     pub polling_interval: Duration,
     /// How long messages are kept, and the records by which repeated publishes are recognised.
     pub retention: Duration,
+    /// How many living groups one address or identity may have made in a domain.
+    pub groups_per_caller: usize,
 }
 
 impl Settings {
@@ -42,6 +45,10 @@ impl Settings {
         }
         let polling: u64 = vars.parsed("POLLING_INTERVAL_SECONDS", 2);
         let retention: u64 = vars.parsed("MESSAGE_RETENTION_SECONDS", 120);
+        let groups_per_caller: usize = vars.parsed("GROUPS_PER_CALLER", 50);
+        if groups_per_caller == 0 {
+            vars.invalid("GROUPS_PER_CALLER", "1 or more groups");
+        }
         vars.finish()?;
         Ok(Self {
             table,
@@ -49,6 +56,7 @@ impl Settings {
             host_heartbeat: Duration::from_secs(heartbeat),
             polling_interval: Duration::from_secs(polling),
             retention: Duration::from_secs(retention),
+            groups_per_caller,
         })
     }
 }

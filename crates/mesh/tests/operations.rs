@@ -95,14 +95,14 @@ async fn joining_twice_is_fine_and_joining_elsewhere_leaves_the_first_group() {
     let mesh = Mesh::start().await;
     let (first, second) = (mesh.create_group("host-1").await, mesh.create_group("host-2").await);
     let joined = mesh.ok(JOIN, node(&first, "node-1")).await;
-    assert_eq!(joined["expiresAt"], "2026-01-01T00:01:15.000Z");
+    assert_eq!(joined["expiresAt"], "2026-01-01T00:10:00.000Z", "the end of the group");
     mesh.join(&first, "node-1").await;
     mesh.report(&first, "node-1", "20").await;
-    assert_eq!(mesh.ok(LIST_NODES, of(&first)).await.as_array().unwrap().len(), 2);
+    assert_eq!(mesh.ok(LIST_NODES, of(&first)).await.as_array().unwrap().len(), 1);
     mesh.join(&second, "node-1").await;
     let ids = |nodes: Value| nodes.as_array().unwrap().iter().map(|n| n["id"].clone()).collect::<Vec<_>>();
-    assert_eq!(ids(mesh.ok(LIST_NODES, of(&first)).await), ["host-1"]);
-    assert_eq!(ids(mesh.ok(LIST_NODES, of(&second)).await), ["host-2", "node-1"]);
+    assert_eq!(ids(mesh.ok(LIST_NODES, of(&first)).await), [] as [Value; 0]);
+    assert_eq!(ids(mesh.ok(LIST_NODES, of(&second)).await), ["node-1"]);
     assert_eq!(mesh.ok(GET_STATUS, json!({"nodeId": "node-1", "domain": DOMAIN})).await, Value::Null);
     assert_eq!(mesh.refused(REPORT, report(&first, "node-1", "21")).await.0, "NodeNotFound");
 }
@@ -115,7 +115,7 @@ async fn a_node_of_another_domain_with_the_same_id_is_another_node() {
     mesh.report(&here, "node-1", "20").await;
     let there = mesh.ok(CREATE, json!({"name": "n", "hostId": "h", "domain": "elsewhere"})).await;
     mesh.ok(JOIN, json!({"groupId": there["id"], "domain": "elsewhere", "nodeId": "node-1"})).await;
-    assert_eq!(mesh.ok(LIST_NODES, of(&here)).await.as_array().unwrap().len(), 2);
+    assert_eq!(mesh.ok(LIST_NODES, of(&here)).await.as_array().unwrap().len(), 1);
     assert_eq!(mesh.ok(GET_STATUS, json!({"nodeId": "node-1", "domain": DOMAIN})).await["data"][0]["value"], "20");
 }
 
@@ -157,7 +157,7 @@ async fn members_live_by_their_heartbeats_and_expired_ones_are_invisible_at_once
     assert_eq!(mesh.ok(BEAT, node(&group, "node-1")).await["expiresAt"], "2026-01-01T00:02:15.000Z");
     mesh.clock.advance(Duration::from_secs(15));
     let nodes = mesh.ok(LIST_NODES, of(&group)).await;
-    assert_eq!(nodes.as_array().unwrap().len(), 2, "node-2 is gone: {nodes}");
+    assert_eq!(nodes.as_array().unwrap().len(), 1, "node-2 is gone: {nodes}");
     assert_eq!(mesh.ok(LIST_STATUSES, of(&group)).await, json!([]));
     assert_eq!(mesh.refused(BEAT, node(&group, "node-2")).await.0, "NodeNotFound");
     assert_eq!(mesh.refused(REPORT, report(&group, "node-2", "21")).await.0, "NodeNotFound");
@@ -187,11 +187,9 @@ async fn nothing_works_in_a_group_that_has_ended() {
         (RECORD, events(&group, "node-1", &["a"])),
     ] {
         let (kind, message) = mesh.refused(query, variables).await;
-        assert_eq!(
-            (kind.as_str(), message.as_str()),
-            ("GroupNotFound", "The group does not exist or has ended. Disconnect."),
-            "{query}"
-        );
+        let words = format!("Group not found: {group}@{DOMAIN} (heartbeat expired). ");
+        assert_eq!(kind, "GroupNotFound", "{query}");
+        assert!(message.starts_with(&words) && message.ends_with("Disconnect."), "{query}: {message}");
     }
     assert_eq!(mesh.ok(LIST_GROUPS, json!({"domain": DOMAIN})).await, json!([]));
 }
@@ -348,11 +346,118 @@ async fn dissolving_against_joining_and_publishing_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn the_domain_is_the_callers_address() {
+async fn clients_find_the_words_that_they_look_for_in_every_refusal() {
     let mesh = Mesh::start().await;
+    let group = mesh.create_group("host-1").await;
+    mesh.join(&group, "node-1").await;
+    for (query, variables) in [
+        (LEAVE, node(&group, "stranger")),
+        (BEAT, node(&group, "stranger")),
+        (REPORT, report(&group, "stranger", "1")),
+        (FIRE, events(&group, "stranger", &["a"])),
+        (RECORD, events(&group, "stranger", &["a"])),
+    ] {
+        let (kind, message) = mesh.refused(query, variables).await;
+        assert!(kind == "NodeNotFound" && message.starts_with("Node not found: "), "{query}: {kind}: {message}");
+    }
+    let group_operations = |group: &str| {
+        [
+            (JOIN, node(group, "node-2")),
+            (LEAVE, node(group, "node-1")),
+            (BEAT, node(group, "node-1")),
+            (RENEW, host(group, "host-1")),
+            (DISSOLVE, host(group, "host-1")),
+            (REPORT, report(group, "node-1", "1")),
+            (FIRE, events(group, "node-1", &["a"])),
+            (RECORD, events(group, "node-1", &["a"])),
+        ]
+    };
+    for (query, variables) in group_operations("nothing") {
+        let (kind, message) = mesh.refused(query, variables).await;
+        assert_eq!(kind, "GroupNotFound", "{query}");
+        assert!(message.starts_with(&format!("Group not found: nothing@{DOMAIN}. ")), "{query}: {message}");
+    }
+    // Its time is over, although its host still sends heartbeats.
+    for _ in 0..9 {
+        mesh.clock.advance(Duration::from_secs(60));
+        mesh.ok(RENEW, host(&group, "host-1")).await;
+        mesh.ok(BEAT, node(&group, "node-1")).await;
+    }
+    mesh.clock.advance(Duration::from_secs(60));
+    for (query, variables) in group_operations(&group) {
+        let (kind, message) = mesh.refused(query, variables).await;
+        assert_eq!(kind, "GroupNotFound", "{query}");
+        assert!(message.starts_with(&format!("Group expired: {group}@{DOMAIN}. ")), "{query}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn a_host_is_a_node_once_it_joins_or_reports() {
+    let mesh = Mesh::start().await;
+    let group = mesh.create_group("host-1").await;
+    assert_eq!(mesh.ok(LIST_NODES, of(&group)).await, json!([]), "a new group is empty");
+    mesh.ok(FIRE, events(&group, "host-1", &["a"])).await;
+    assert_eq!(mesh.ok(LIST_NODES, of(&group)).await, json!([]));
+    mesh.report(&group, "host-1", "20").await;
+    assert_eq!(mesh.ok(LIST_NODES, of(&group)).await[0]["id"], "host-1");
+    assert_eq!(mesh.ok(LIST_STATUSES, of(&group)).await[0]["nodeId"], "host-1");
+    let second = mesh.create_group("host-2").await;
+    mesh.join(&second, "host-2").await;
+    assert_eq!(mesh.ok(LIST_NODES, of(&second)).await[0]["id"], "host-2");
+    mesh.report(&second, "host-2", "21").await;
+    assert_eq!(mesh.ok(LIST_NODES, of(&second)).await.as_array().unwrap().len(), 1);
+    mesh.ok(LEAVE, node(&second, "host-2")).await;
+    assert_eq!(mesh.refused(REPORT, report(&second, "host-2", "22")).await.0, "NodeNotFound");
+}
+
+#[tokio::test]
+async fn without_a_domain_the_status_is_that_of_the_group_that_was_joined_last() {
+    let mesh = Mesh::start().await;
+    const ASK: &str = "query ($nodeId: ID!) { getNodeStatus(nodeId: $nodeId) { domain groupId data { value } } }";
+    let ask = || mesh.ok(ASK, json!({"nodeId": "a@b%c"}));
+    assert_eq!(ask().await, Value::Null, "nobody");
+    let here = mesh.create_group("host-1").await;
+    mesh.join(&here, "a@b%c").await;
+    assert_eq!(ask().await, Value::Null, "it has reported nothing");
+    mesh.report(&here, "a@b%c", "20").await;
+    assert_eq!(ask().await, json!({"domain": DOMAIN, "groupId": here, "data": [{"value": "20"}]}));
+    let there = mesh.ok(CREATE, json!({"name": "n", "hostId": "h", "domain": "elsewhere"})).await;
+    mesh.ok(JOIN, json!({"groupId": there["id"], "domain": "elsewhere", "nodeId": "a@b%c"})).await;
+    assert_eq!(ask().await, Value::Null, "it has reported nothing there");
+    let mut said = report(there["id"].as_str().unwrap(), "a@b%c", "30");
+    said["domain"] = json!("elsewhere");
+    mesh.ok(REPORT, said).await;
+    assert_eq!(ask().await["data"][0]["value"], "30");
+    mesh.clock.advance(Duration::from_secs(75));
+    assert_eq!(ask().await, Value::Null, "the group has ended");
+}
+
+#[tokio::test]
+async fn the_domain_is_a_name_for_the_callers_address_that_does_not_tell_it() {
+    let mesh = Mesh::start().await;
+    let ask = |forwarded: &str| {
+        let caller = appsync::Caller::api_key(KEY).header("x-forwarded-for", forwarded);
+        let mesh = &mesh;
+        async move {
+            let response = mesh_execute(mesh, "mutation { createDomain }", &caller).await;
+            response["data"]["createDomain"].as_str().map(str::to_owned)
+        }
+    };
+    let name = ask("203.0.113.9, 10.0.0.1").await.expect("a name");
+    assert!(name.len() == 32 && name.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f')), "{name}");
+    assert_eq!(ask("203.0.113.9, 10.0.0.2").await.as_deref(), Some(name.as_str()), "through another edge");
+    assert_ne!(ask("203.0.113.8, 10.0.0.1").await.as_deref(), Some(name.as_str()));
+    // What the client claims comes before what AppSync adds.
+    assert_eq!(ask("198.51.100.7, 203.0.113.9, 10.0.0.1").await.as_deref(), Some(name.as_str()));
+    assert_eq!(ask("nonsense").await, None);
+    let another = Mesh::seeded(6).await;
     let caller = appsync::Caller::api_key(KEY).header("x-forwarded-for", "203.0.113.9, 10.0.0.1");
-    let response = mesh.api.execute("mutation { createDomain }", json!({}), &caller).await;
-    assert_eq!(response.data()["createDomain"], "203.0.113.9");
+    let elsewhere = mesh_execute(&another, "mutation { createDomain }", &caller).await;
+    assert_ne!(elsewhere["data"]["createDomain"], name, "each deployment has a key of its own");
+}
+
+async fn mesh_execute(mesh: &Mesh, query: &str, caller: &appsync::Caller) -> Value {
+    mesh.api.execute(query, json!({}), caller).await.to_json()
 }
 
 #[tokio::test]

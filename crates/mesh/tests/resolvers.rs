@@ -34,6 +34,10 @@ fn group() -> Value {
     })
 }
 
+fn secured() -> Value {
+    with(group(), json!({"secured": true, "hostSecret": "the secret of the host"}))
+}
+
 fn ended() -> Value {
     let mut group = group();
     group["hostFreshUntil"] = json!(NOW);
@@ -98,20 +102,63 @@ fn steps() -> Vec<Case> {
         (file, "request", "reads the group consistently", json!({"args": args()})),
         (file, "response", "alive", json!({"args": args(), "result": group()})),
         (file, "response", "its host is silent", json!({"args": args(), "result": ended()})),
+        (
+            file,
+            "response",
+            "its time is over",
+            json!({"args": args(), "result": with(group(), json!({"expiresAt": NOW}))}),
+        ),
+        (
+            file,
+            "response",
+            "it is being dissolved",
+            json!({"args": args(), "result": with(group(), json!({"expiresAt": 0, "dissolvedAt": NOW}))}),
+        ),
         (file, "response", "not there", json!({"args": args(), "result": null})),
         (file, "response", "the store fails", json!({"args": args(), "error": failed("InternalServerError")})),
     ];
+    let file = "functions/readGroup.js";
+    cases.extend([
+        (file, "request", "reads the group consistently", json!({"args": args()})),
+        (file, "response", "there", json!({"args": args(), "result": secured()})),
+        (file, "response", "not there", json!({"args": args(), "result": null})),
+        (file, "response", "the store fails", json!({"args": args(), "error": failed("Throttling")})),
+    ]);
+    let file = "functions/checkSecret.js";
+    let asked = |secret: Value, group: Value| json!({"args": with(args(), json!({"secret": secret})), "stash": {"group": group}, "prev": {"result": "before"}});
+    let pupil = "the secret of a pupil";
+    let found = |ttl: u64| {
+        with(asked(json!(pupil), secured()), json!({"result": {"items": [{"nodeId": "node-1", "ttl": ttl}]}}))
+    };
+    cases.extend([
+        (file, "request", "not secured: no query", asked(Value::Null, group())),
+        (file, "request", "no group", json!({"args": args(), "stash": {}, "prev": {"result": null}})),
+        (file, "request", "no secret", asked(Value::Null, secured())),
+        (file, "request", "an empty secret", asked(json!(""), secured())),
+        (file, "request", "the host: no query", asked(json!("the secret of the host"), secured())),
+        (file, "request", "looks for its member", asked(json!(pupil), secured())),
+        (file, "response", "a member", found(NOW + 1)),
+        (file, "response", "an expired one", found(NOW)),
+        (file, "response", "nobody", with(asked(json!(pupil), secured()), json!({"result": {"items": []}}))),
+        (file, "response", "the store fails", json!({"args": args(), "error": failed("Throttling")})),
+    ]);
     let file = "functions/checkStanding.js";
     let tables = |group: Value, node: Value| json!({"data": {"MeshV2Table": [group, node]}});
     let status = with(status_message(), json!({"ttl": NOW + 600}));
-    let stash = json!({ "status": status });
+    let stash = json!({ "status": status, "domain": DOMAIN });
     let node = json!({"nodeId": "node-1", "ttl": NOW + 10});
     let expired = json!({"nodeId": "node-1", "ttl": NOW});
     let no_group = json!({"domain": DOMAIN, "nodeId": "node-1"});
     cases.extend([
         (file, "request", "reads group and node", json!({"args": args(), "stash": stash})),
         (file, "request", "the status says which group", json!({"args": no_group, "stash": stash})),
-        (file, "request", "no status and no group", json!({"args": no_group, "stash": {"status": null}})),
+        (
+            file,
+            "request",
+            "without a domain the last group",
+            json!({"args": {"nodeId": "node-1"}, "stash": with(stash.clone(), json!({"formerGroupId": "g2"}))}),
+        ),
+        (file, "request", "no status and no group", json!({"args": no_group, "stash": {"status": null, "domain": DOMAIN}})),
         (
             file,
             "response",
@@ -153,6 +200,18 @@ fn steps() -> Vec<Case> {
             "not the host",
             json!({"args": with(args(), json!({"hostId": "node-1"})), "stash": {"group": group()}}),
         ),
+        (
+            file,
+            "request",
+            "a secured group, without its secret",
+            json!({"args": args(), "stash": {"group": secured()}}),
+        ),
+        (
+            file,
+            "request",
+            "a secured group",
+            json!({"args": with(args(), json!({"secret": "the secret of the host"})), "stash": {"group": secured()}}),
+        ),
         (file, "response", "extended", json!({"args": args(), "stash": {"group": group()}, "result": group()})),
         (
             file,
@@ -164,8 +223,7 @@ fn steps() -> Vec<Case> {
         (file, "response", "the store fails", json!({"args": args(), "error": failed("InternalServerError")})),
     ]);
     let file = "functions/listMembers.js";
-    let nodes =
-        json!({"items": [{"nodeId": "node-1", "ttl": NOW + 1}, {"nodeId": "node-2", "ttl": NOW}], "nextToken": null});
+    let nodes = json!({"items": [{"nodeId": "node-1", "ttl": NOW + 1}, {"nodeId": "node-2", "ttl": NOW}, {"nodeId": "host-1", "ttl": NOW + 1, "isHidden": true}], "nextToken": null});
     cases.extend([
         (file, "request", "reads the nodes", json!({"args": args()})),
         (file, "response", "the living ones", json!({"args": args(), "result": nodes})),
@@ -184,6 +242,7 @@ fn steps() -> Vec<Case> {
     let file = "functions/putMember.js";
     let stash = |former: Value| json!({"group": group(), "members": [], "formerGroupId": former});
     let full: Vec<_> = (0..100).map(|n| json!({"nodeId": format!("n{n}")})).collect();
+    let many: Vec<_> = (0..80).map(|n| json!({"nodeId": format!("n{n}"), "caller": "203.0.113.9"})).collect();
     let crowded = json!({"group": group(), "members": full, "formerGroupId": null});
     cases.extend([
         (file, "request", "a new node", json!({"args": args(), "stash": stash(Value::Null)})),
@@ -202,6 +261,36 @@ fn steps() -> Vec<Case> {
             json!({"args": with(args(), json!({"nodeId": "a@b%c"})), "stash": stash(Value::Null)}),
         ),
         (file, "request", "a full group", json!({"args": args(), "stash": crowded})),
+        (
+            file,
+            "request",
+            "too many of one caller",
+            json!({"args": args(), "stash": {"group": group(), "members": many, "formerGroupId": null}, "request": {"headers": {"x-forwarded-for": "198.51.100.7, 203.0.113.9, 10.0.0.1"}}}),
+        ),
+        (
+            file,
+            "request",
+            "a secured group, with a secret of its own",
+            json!({"args": with(args(), json!({"secret": "the secret of a pupil"})), "stash": {"group": secured(), "members": [], "formerGroupId": "g0"}}),
+        ),
+        (
+            file,
+            "request",
+            "a secret too short",
+            json!({"args": with(args(), json!({"secret": "short"})), "stash": {"group": secured(), "members": [], "formerGroupId": null}}),
+        ),
+        (
+            file,
+            "request",
+            "as the host, without its secret",
+            json!({"args": with(args(), json!({"nodeId": "host-1"})), "stash": {"group": secured(), "members": [], "formerGroupId": null}}),
+        ),
+        (
+            file,
+            "response",
+            "somebody else is this node",
+            json!({"args": args(), "error": failed("TransactionCanceledException"), "result": cancelled(&["None", "None", "ConditionalCheckFailed"])}),
+        ),
         (file, "response", "a member", json!({"args": args(), "prev": {"result": "before"}, "result": {"keys": []}})),
         (
             file,
@@ -217,6 +306,15 @@ fn steps() -> Vec<Case> {
         ),
         (file, "response", "the store fails", json!({"args": args(), "error": failed("InternalServerError")})),
     ]);
+    let file = "functions/readLatest.js";
+    let anywhere = json!({"nodeId": "a@b%c"});
+    cases.extend([
+        (file, "request", "a domain was asked for", json!({"args": args()})),
+        (file, "request", "reads the last group", json!({"args": anywhere})),
+        (file, "response", "it", json!({"args": anywhere, "result": {"groupId": "g1", "domain": DOMAIN}})),
+        (file, "response", "nobody", json!({"args": anywhere, "result": null})),
+        (file, "response", "the store fails", json!({"args": anywhere, "error": failed("Throttling")})),
+    ]);
     let file = "functions/readMembership.js";
     cases.extend([
         (file, "request", "reads the membership", json!({"args": args()})),
@@ -226,7 +324,12 @@ fn steps() -> Vec<Case> {
     ]);
     let file = "functions/readStatus.js";
     cases.extend([
-        (file, "request", "reads the status", json!({"args": with(args(), json!({"nodeId": "a@b%c"}))})),
+        (
+            file,
+            "request",
+            "reads the status",
+            json!({"args": with(args(), json!({"nodeId": "a@b%c"})), "stash": {"domain": DOMAIN}}),
+        ),
         (file, "response", "there", json!({"args": args(), "result": status_message()})),
         (file, "response", "the store fails", json!({"args": args(), "error": failed("Throttling")})),
     ]);
@@ -248,6 +351,12 @@ fn steps() -> Vec<Case> {
         ),
         (file, "response", "alive", json!({"args": args(), "result": {"ttl": NOW + 75}})),
         (file, "response", "no member", json!({"args": args(), "error": failed("ConditionalCheckFailedException")})),
+        (
+            file,
+            "response",
+            "a wrong secret",
+            json!({"args": args(), "result": {"ttl": NOW + 1, "memberSecret": "s"}, "error": failed("ConditionalCheckFailedException")}),
+        ),
         (file, "response", "a conflict", json!({"args": args(), "error": failed("TransactionConflictException")})),
         (file, "response", "the store fails", json!({"args": args(), "error": failed("InternalServerError")})),
     ]);
@@ -336,13 +445,31 @@ fn message_steps() -> Vec<Case> {
     cases.extend([
         (file, "request", "a report", json!({"args": args(), "stash": {"kind": "status"}})),
         (file, "request", "events", json!({"args": args(), "stash": {"kind": "events"}})),
+        (
+            file,
+            "request",
+            "with a secret",
+            json!({"args": with(args(), json!({"secret": "s"})), "stash": {"kind": "status"}}),
+        ),
+        (
+            file,
+            "response",
+            "a secured group, without a secret",
+            json!({"args": args(), "result": secured(), "error": failed("ConditionalCheckFailedException")}),
+        ),
         (file, "request", "a repeated publish takes none", json!({"args": args(), "stash": {"replay": {}}})),
         (file, "response", "taken", json!({"args": args(), "result": group()})),
         (
             file,
             "response",
             "the group is over",
-            json!({"args": args(), "error": failed("ConditionalCheckFailedException")}),
+            json!({"args": args(), "result": ended(), "error": failed("ConditionalCheckFailedException")}),
+        ),
+        (
+            file,
+            "response",
+            "there is no group",
+            json!({"args": args(), "result": null, "error": failed("ConditionalCheckFailedException")}),
         ),
         (file, "response", "a conflict", json!({"args": args(), "error": failed("TransactionConflictException")})),
         (file, "response", "the store fails", json!({"args": args(), "error": failed("InternalServerError")})),
@@ -353,6 +480,12 @@ fn message_steps() -> Vec<Case> {
     let cancel = |reasons: &[&str]| json!({"args": args(), "prev": {"result": "before"}, "error": failed("TransactionCanceledException"), "result": cancelled(reasons)});
     cases.extend([
         (file, "request", "a report", json!({"args": args(), "stash": status})),
+        (
+            file,
+            "request",
+            "a report of the host shows it as a node",
+            json!({"args": with(args(), json!({"nodeId": "host-1"})), "stash": status}),
+        ),
         (
             file,
             "request",
@@ -372,6 +505,13 @@ fn message_steps() -> Vec<Case> {
         (
             file,
             "response",
+            "a wrong secret",
+            json!({"args": args(), "prev": {"result": "before"}, "error": failed("TransactionCanceledException"),
+                   "result": {"keys": null, "cancellationReasons": [{"type": "ConditionalCheckFailed", "message": "", "item": {"ttl": NOW + 1, "memberSecret": "s"}}]}}),
+        ),
+        (
+            file,
+            "response",
             "the same messageId was faster",
             cancel(&["None", "None", "None", "ConditionalCheckFailed"]),
         ),
@@ -384,7 +524,7 @@ fn message_steps() -> Vec<Case> {
         ),
     ]);
     let file = "functions/declareVoid.js";
-    let stash = json!({"sequence": 8, "failure": {"message": "The node is not a member of the group, or its membership has expired. Join again.", "type": "NodeNotFound"}});
+    let stash = json!({"sequence": 8, "failure": {"message": "Node not found: it is not a member of the group, or its membership has expired. Join again.", "type": "NodeNotFound"}});
     let cancel = |reasons: &[&str]| json!({"args": args(), "stash": stash, "prev": {"result": "before"}, "error": failed("TransactionCanceledException"), "result": cancelled(reasons)});
     cases.extend([
         (file, "request", "nothing went wrong", json!({"args": args(), "stash": {"sequence": 8}})),
@@ -539,22 +679,22 @@ fn queries() -> Vec<Case> {
 }
 
 fn mutations() -> Vec<Case> {
-    let file = "resolvers/createDomain.js";
-    let mut cases = vec![
-        (
-            file,
-            "request",
-            "the first of those who forwarded",
-            json!({"request": {"headers": {"x-forwarded-for": " 203.0.113.9 , 10.0.0.1"}}}),
-        ),
-        (file, "request", "the peer", json!({"identity": {"sourceIp": ["198.51.100.4"]}})),
-        (file, "request", "nobody", json!({})),
-        (file, "response", "it", json!({"result": "203.0.113.9"})),
-    ];
     let file = "resolvers/lambda.js";
+    let from = |forwarded: &str| json!({"args": {}, "info": {"fieldName": "createDomain"}, "request": {"headers": {"x-forwarded-for": forwarded}}});
+    let mut cases = vec![
+        (file, "request", "the address that AppSync saw", from(" 203.0.113.9 , 10.0.0.1")),
+        (file, "request", "what the client claims is not believed", from("198.51.100.7,203.0.113.9, 10.0.0.1")),
+        (file, "request", "only one address", from("203.0.113.9")),
+    ];
     cases.extend([
         (file, "request", "the field and its arguments", json!({"args": args(), "info": {"fieldName": "leaveGroup"}})),
         (file, "response", "a value", json!({"result": {"value": {"id": "g1"}}})),
+        (
+            file,
+            "response",
+            "subscriptions end with it",
+            json!({"result": {"value": {}, "ended": {"groupId": "g1", "domain": DOMAIN, "everybody": true}}}),
+        ),
         (
             file,
             "response",
@@ -568,10 +708,23 @@ fn mutations() -> Vec<Case> {
             json!({"error": {"type": "Lambda:Unhandled", "message": "of no concern to a client"}}),
         ),
     ]);
+    let file = "resolvers/subscribe.js";
+    cases.extend([
+        (file, "request", "has nothing to check", json!({"args": args()})),
+        (file, "response", "secured", json!({"args": args(), "stash": {"group": secured(), "reader": "node-1"}})),
+        (file, "response", "not secured", json!({"args": args(), "stash": {"group": group()}})),
+        (file, "response", "not there", json!({"args": args(), "stash": {}})),
+    ]);
     let file = "resolvers/joinGroup.js";
     cases.extend([
         (file, "request", "has nothing to check", json!({"args": args()})),
-        (file, "response", "the node", json!({"args": args(), "stash": {"group": group(), "ttl": NOW + 75}})),
+        (file, "response", "the node", json!({"args": args(), "stash": {"group": group()}})),
+        (
+            file,
+            "response",
+            "again, in a secured group",
+            json!({"args": args(), "stash": {"group": secured(), "memberSecret": "s", "formerGroupId": "g1", "formerIsSecured": true}}),
+        ),
     ]);
     let file = "resolvers/renewHeartbeat.js";
     cases.extend([
@@ -633,6 +786,14 @@ fn shown(evaluation: &appsync::Evaluation, given: &Value) -> Value {
         Ending::Early { value, to_end } => json!({ "returns early": value, "to the end": to_end }),
         other => json!({ "ends": format!("{other:?}") }),
     };
+    let filters = [("hears", &evaluation.filter), ("ends when", &evaluation.invalidation_filter)];
+    for (name, filter) in filters.into_iter().filter_map(|(name, filter)| Some((name, filter.as_ref()?))) {
+        shown[name] = filter.clone();
+    }
+    if !evaluation.invalidations.is_empty() {
+        let ended = |one: &appsync::engine::Invalidation| json!([one.subscription_field, one.payload]);
+        shown["ends"] = evaluation.invalidations.iter().map(ended).collect();
+    }
     for (name, value) in evaluation.stash.as_object().into_iter().flatten() {
         if given["stash"].get(name) != Some(value) {
             shown["stashes"][name] = value.clone();
@@ -702,8 +863,16 @@ fn no_file_is_without_a_case_for_either_of_its_handlers() {
 #[tokio::test]
 async fn what_a_resolver_refuses_has_a_type_of_the_documentation_and_says_nothing_internal() {
     let mesh = Mesh::start().await;
-    let documented =
-        ["ValidationError", "GroupNotFound", "NodeNotFound", "Unauthorized", "Conflict", "Unavailable"].map(Some);
+    let documented = [
+        "ValidationError",
+        "GroupNotFound",
+        "NodeNotFound",
+        "Unauthorized",
+        "QuotaExceeded",
+        "Conflict",
+        "Unavailable",
+    ]
+    .map(Some);
     let mut refusals = 0;
     for (file, handler, claim, ctx) in cases() {
         let evaluation = mesh.api.evaluate(file, handler, ctx).expect("it ends");

@@ -5,9 +5,9 @@ import { util } from '@aws-appsync/utils';
  * How long ids, names and the domain may be, in characters of any script.
  * @type {Record<string, number>}
  */
-const LONGEST = { groupId: 128, domain: 256, nodeId: 128, nodeName: 128, messageId: 100 };
+const LONGEST = { groupId: 128, domain: 256, nodeId: 128, nodeName: 128, messageId: 100, secret: 128 };
 /** Of these an empty one counts as not given. */
-const OPTIONAL = ['nodeName', 'messageId'];
+const OPTIONAL = ['nodeName', 'messageId', 'secret'];
 /** How large a message may be, in bytes: AppSync delivers at most 240 KB. */
 const MAX_MESSAGE_BYTES = 240000;
 

@@ -23,7 +23,13 @@ export function response(ctx) {
   const group = ctx.result;
   const now = util.time.nowEpochSeconds();
   if (!group || group.expiresAt <= now || group.hostFreshUntil <= now) {
-    util.error('The group does not exist or has ended. Disconnect.', 'GroupNotFound');
+    // Clients look for the words before the full stop.
+    const name = `${ctx.args.groupId}@${ctx.args.domain}`;
+    let words = `Group not found: ${name}`;
+    if (group && !group.dissolvedAt) {
+      words = group.expiresAt <= now ? `Group expired: ${name}` : `Group not found: ${name} (heartbeat expired)`;
+    }
+    util.error(`${words}. The group does not exist or has ended. Disconnect.`, 'GroupNotFound');
   }
   ctx.stash.group = group;
   return group;

@@ -31,13 +31,16 @@ export function request(ctx) {
   return { operation: 'GetItem', key: util.dynamodb.toMapValues(key), consistentRead: true };
 }
 
-/** @param {Ctx<{ ttl: number, ichido_outcome: string } | null>} ctx */
+/** @param {Ctx<{ ttl: number, ichido_outcome: string, memberSecret?: string } | null>} ctx */
 export function response(ctx) {
   if (ctx.error) {
     console.error(`mesh-unavailable: ${ctx.error.type}: ${ctx.error.message}`);
     util.error('The message could not be looked up. Try again.', 'Unavailable');
   }
   if (ctx.result && ctx.result.ttl > util.time.nowEpochSeconds()) {
+    if (ctx.result.memberSecret && ctx.result.memberSecret !== ctx.args.secret) {
+      util.error('The secret is wrong, or it is missing: pass the memberSecret of the node.', 'Unauthorized');
+    }
     const { kind, message } = ctx.stash;
     /** @type {Replay} */
     const replay = JSON.parse(ctx.result[NAMES.outcome]);

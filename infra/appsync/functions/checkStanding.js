@@ -2,13 +2,15 @@ import { runtime, util } from '@aws-appsync/utils';
 /** @import { Ctx, Group, Node } from '../types' */
 
 /**
- * Returns the status only if its group is alive and the node is a member of it. The group is the one that was asked for, or else the status's own.
+ * Leaves the group in the stash, if it is alive. Returns the status only if its group is alive and the node is a member of it. The group is the one that was asked for, or else the status's own.
  * @param {Ctx} ctx
  */
 export function request(ctx) {
-  const { domain, nodeId } = ctx.args;
-  const { status } = ctx.stash;
-  const groupId = ctx.args.groupId ? ctx.args.groupId : status && status.groupId;
+  const { nodeId } = ctx.args;
+  const { domain, status, formerGroupId } = ctx.stash;
+  // Without a domain it is the group that the node joined last.
+  const own = ctx.args.domain ? status && status.groupId : formerGroupId;
+  const groupId = ctx.args.groupId ? ctx.args.groupId : own;
   if (!groupId) {
     runtime.earlyReturn(null);
   }
@@ -42,11 +44,18 @@ export function response(ctx) {
   const [group, node] = ctx.result.data[table];
   const now = util.time.nowEpochSeconds();
   if (!group || group.expiresAt <= now || group.hostFreshUntil <= now) {
-    if (ctx.args.groupId) {
-      util.error('The group does not exist or has ended. Disconnect.', 'GroupNotFound');
+    if (ctx.args.groupId && ctx.args.domain) {
+      // Clients look for the words before the full stop.
+      const name = `${ctx.args.groupId}@${ctx.args.domain}`;
+      let words = `Group not found: ${name}`;
+      if (group && !group.dissolvedAt) {
+        words = group.expiresAt <= now ? `Group expired: ${name}` : `Group not found: ${name} (heartbeat expired)`;
+      }
+      util.error(`${words}. The group does not exist or has ended. Disconnect.`, 'GroupNotFound');
     }
     return null;
   }
+  ctx.stash.group = group;
   const { status } = ctx.stash;
   const isMember = node && node.ttl > now;
   return isMember && status && status.ttl > now && status.groupId === group.groupId ? status : null;

@@ -56,7 +56,7 @@ export function response(ctx) {
     return ctx.prev.result;
   }
   if (refused(reasons[0])) {
-    util.error('The group does not exist or has ended. Disconnect.', 'GroupNotFound');
+    util.error(`Group not found: ${ctx.args.groupId}@${ctx.args.domain}. The group does not exist or has ended. Disconnect.`, 'GroupNotFound');
   }
   if (ctx.error && !reasons.some((reason) => reason && reason.type === 'TransactionConflict')) {
     // The number stays open; after five seconds it counts as lost.

@@ -2,7 +2,7 @@ import { util } from '@aws-appsync/utils';
 /** @import { Ctx, Node, Page } from '../types' */
 
 /**
- * The living members of the group. Leaves them in the stash.
+ * The living members of the group. Leaves them in the stash. A host that has neither joined nor reported yet is not among them.
  * @param {Ctx} ctx
  */
 export function request(ctx) {
@@ -25,6 +25,6 @@ export function response(ctx) {
     util.error('The members could not be read. Try again.', 'Unavailable');
   }
   const now = util.time.nowEpochSeconds();
-  ctx.stash.members = ctx.result.items.filter((node) => node.ttl > now);
+  ctx.stash.members = ctx.result.items.filter((node) => node.ttl > now && !node.isHidden);
   return ctx.stash.members;
 }

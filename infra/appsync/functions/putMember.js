@@ -1,28 +1,50 @@
 import { util } from '@aws-appsync/utils';
+/** @import { AppSyncIdentityIAM } from '@aws-appsync/utils' */
 /** @import { Ctx, Reason, Transacted } from '../types' */
 
 /** How many members a group may have. */
 const MAX_MEMBERS = 100;
+/** How short a secret may be that a node brings along, in characters. */
+const SHORTEST_SECRET = 16;
 
 /**
  * Makes the node a member, in one transaction that checks that the group is alive. A node that was a member of another
- * group of the domain leaves it in the same transaction.
+ * group of the domain leaves it in the same transaction. Who has a secret can be replaced, or taken out of its group, only with it.
  * @param {Ctx} ctx
  */
 export function request(ctx) {
   const { groupId, domain, nodeId, nodeName } = ctx.args;
+  const given = ctx.args.secret ? ctx.args.secret : '';
   const { group, members, formerGroupId } = ctx.stash;
   const others = members.filter((member) => member.nodeId !== nodeId);
   if (others.length >= MAX_MEMBERS) {
     util.error(`The group already has ${MAX_MEMBERS} members, which is the maximum.`, 'ValidationError');
   }
+  // AppSync adds two addresses to what the client sent: the client's own, and that of the edge which it came through.
+  /** @type {string | undefined} */
+  const forwarded = ctx.request.headers['x-forwarded-for'];
+  const addresses = forwarded ? forwarded.split(',') : [''];
+  const identity = /** @type {AppSyncIdentityIAM | null} */ (ctx.identity);
+  const caller = identity && identity.userArn ? identity.userArn : addresses[addresses.length > 1 ? addresses.length - 2 : 0].trim();
+  const most = +ctx.env.NODES_PER_CALLER;
+  if (others.filter((member) => member.caller === caller).length >= most) {
+    util.error(`Nodes from your address, or of your identity, are already ${most} members of the group, which is the maximum.`, 'QuotaExceeded');
+  }
+  const isSecured = group.secured === true;
+  if (isSecured && nodeId === group.hostId && given !== group.hostSecret) {
+    util.error('Only the host can join under its id: pass the hostSecret.', 'Unauthorized');
+  }
+  if (isSecured && given && given.length < SHORTEST_SECRET) {
+    util.error(`secret must have at least ${SHORTEST_SECRET} characters; it has ${given.length}.`, 'ValidationError');
+  }
+  const memberSecret = given ? given : util.autoId();
+  ctx.stash.memberSecret = isSecured ? memberSecret : null;
   const table = ctx.env.TABLE_NAME;
   const now = util.time.nowEpochSeconds();
   const interval = +ctx.env.MEMBER_HEARTBEAT_SECONDS;
   const until = nodeId === group.hostId ? group.expiresAt : now + 5 * interval;
   const ttl = until < group.expiresAt ? until : group.expiresAt;
   const nodeKey = `NODE#${nodeId.split('%').join('%25').split('@').join('%40')}@${domain}`;
-  ctx.stash.ttl = ttl;
   /** @type {object[]} */
   const items = [
     {
@@ -38,7 +60,7 @@ export function request(ctx) {
       table,
       operation: 'PutItem',
       key: util.dynamodb.toMapValues({ pk: nodeKey, sk: 'MEMBERSHIP' }),
-      attributeValues: util.dynamodb.toMapValues({ groupId, domain, nodeId, ttl: group.expiresAt }),
+      attributeValues: util.dynamodb.toMapValues({ groupId, domain, nodeId, ttl: group.expiresAt, ...(isSecured ? { secured: true } : {}) }),
       condition: formerGroupId
         ? {
             expression: 'groupId = :former',
@@ -57,7 +79,18 @@ export function request(ctx) {
         domain,
         heartbeatIntervalSeconds: interval,
         ttl,
+        caller,
+        ...(isSecured ? { memberSecret } : {}),
       }),
+      ...(isSecured
+        ? {
+            condition: {
+              expression: 'attribute_not_exists(pk) OR #ttl <= :now OR memberSecret = :secret',
+              expressionNames: { '#ttl': 'ttl' },
+              expressionValues: util.dynamodb.toMapValues({ ':now': now, ':secret': memberSecret }),
+            },
+          }
+        : {}),
     },
   ];
   if (formerGroupId && formerGroupId !== groupId) {
@@ -65,11 +98,25 @@ export function request(ctx) {
       table,
       operation: 'DeleteItem',
       key: util.dynamodb.toMapValues({ pk: `GROUP#${formerGroupId}@${domain}`, sk: `NODE#${nodeId}` }),
+      condition: {
+        expression: 'attribute_not_exists(memberSecret) OR #ttl <= :now OR memberSecret = :secret',
+        expressionNames: { '#ttl': 'ttl' },
+        expressionValues: util.dynamodb.toMapValues({ ':now': now, ':secret': given }),
+      },
     });
     items.push({
       table,
       operation: 'DeleteItem',
       key: util.dynamodb.toMapValues({ pk: nodeKey, sk: 'STATUS#LATEST' }),
+    });
+  }
+  if (!isSecured) {
+    // By this, getNodeStatus finds the node if it is asked without a domain.
+    items.push({
+      table,
+      operation: 'PutItem',
+      key: util.dynamodb.toMapValues({ pk: `NODE#${nodeId.split('%').join('%25').split('@').join('%40')}`, sk: 'LATEST' }),
+      attributeValues: util.dynamodb.toMapValues({ groupId, domain, nodeId, ttl: group.expiresAt }),
     });
   }
   return { operation: 'TransactWriteItems', transactItems: items };
@@ -83,7 +130,11 @@ export function response(ctx) {
     /** @param {Reason | undefined} reason */
     const refused = (reason) => reason && (reason.type === 'ConditionalCheckFailed' || reason.type === 'ConditionCheckFailed');
     if (refused(reasons[0])) {
-      util.error('The group does not exist or has ended. Disconnect.', 'GroupNotFound');
+      util.error(`Group not found: ${ctx.args.groupId}@${ctx.args.domain}. The group does not exist or has ended. Disconnect.`, 'GroupNotFound');
+    }
+    // The node here, and the node in its former group.
+    if (refused(reasons[2]) || refused(reasons[3])) {
+      util.error('A node of this id is in a secured group of the domain: pass its secret.', 'Unauthorized');
     }
     if (reasons.some((reason) => refused(reason) || reason.type === 'TransactionConflict')) {
       util.error('Another request changed the same data at the same time. Try again.', 'Conflict');

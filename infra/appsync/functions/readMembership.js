@@ -17,12 +17,13 @@ export function request(ctx) {
   };
 }
 
-/** @param {Ctx<{ groupId: string } | null>} ctx */
+/** @param {Ctx<{ groupId: string, secured?: boolean } | null>} ctx */
 export function response(ctx) {
   if (ctx.error) {
     console.error(`mesh-unavailable: ${ctx.error.type}: ${ctx.error.message}`);
     util.error('The membership could not be read. Try again.', 'Unavailable');
   }
   ctx.stash.formerGroupId = ctx.result ? ctx.result.groupId : null;
+  ctx.stash.formerIsSecured = ctx.result ? ctx.result.secured === true : false;
   return ctx.result;
 }

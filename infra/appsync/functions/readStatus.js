@@ -6,7 +6,8 @@ import { util } from '@aws-appsync/utils';
  * @param {Ctx} ctx
  */
 export function request(ctx) {
-  const { nodeId, domain } = ctx.args;
+  const { nodeId } = ctx.args;
+  const { domain } = ctx.stash;
   return {
     operation: 'GetItem',
     key: util.dynamodb.toMapValues({

@@ -6,7 +6,7 @@ import { util } from '@aws-appsync/utils';
  * @param {Ctx} ctx
  */
 export function request(ctx) {
-  const { groupId, domain, nodeId } = ctx.args;
+  const { groupId, domain, nodeId, secret } = ctx.args;
   const { group } = ctx.stash;
   const now = util.time.nowEpochSeconds();
   const until = nodeId === group.hostId ? group.expiresAt : now + 5 * +ctx.env.MEMBER_HEARTBEAT_SECONDS;
@@ -19,18 +19,21 @@ export function request(ctx) {
       expressionValues: util.dynamodb.toMapValues({ ':until': until < group.expiresAt ? until : group.expiresAt }),
     },
     condition: {
-      expression: 'attribute_exists(pk) AND #ttl > :now',
+      expression: 'attribute_exists(pk) AND #ttl > :now AND (attribute_not_exists(memberSecret) OR memberSecret = :secret)',
       expressionNames: { '#ttl': 'ttl' },
-      expressionValues: util.dynamodb.toMapValues({ ':now': now }),
+      expressionValues: util.dynamodb.toMapValues({ ':now': now, ':secret': secret ? secret : '' }),
     },
   };
 }
 
-/** @param {Ctx<Node>} ctx */
+/** @param {Ctx<Node>} ctx If the condition was false, the result is the node as it is. */
 export function response(ctx) {
   if (ctx.error) {
     if (ctx.error.type === 'DynamoDB:ConditionalCheckFailedException') {
-      util.error('The node is not a member of the group, or its membership has expired. Join again.', 'NodeNotFound');
+      if (ctx.result && ctx.result.ttl > util.time.nowEpochSeconds()) {
+        util.error('The secret is wrong, or it is missing: pass the memberSecret of the node.', 'Unauthorized');
+      }
+      util.error('Node not found: it is not a member of the group, or its membership has expired. Join again.', 'NodeNotFound');
     }
     if (ctx.error.type === 'DynamoDB:TransactionConflictException') {
       util.error('Another request changed the same data at the same time. Try again.', 'Conflict');

@@ -5,7 +5,7 @@ import { runtime, util } from '@aws-appsync/utils';
 const LATEST_MS = 4000;
 
 /**
- * Writes the message, in one transaction that checks that the node is a member. With a messageId the transaction also writes the
+ * Writes the message, in one transaction that checks that the node is a member and, in a secured group, that the secret is the node's. With a messageId the transaction also writes the
  * record by which checkMessageId recognises a repeated publish, in the library's format, so that the operator's tool can read it.
  *
  * The check of the node also keeps a dissolved group empty: dissolving expires the nodes before it deletes the messages.
@@ -15,7 +15,7 @@ export function request(ctx) {
   if (ctx.stash.replay) {
     runtime.earlyReturn();
   }
-  const { groupId, domain, nodeId, messageId } = ctx.args;
+  const { groupId, domain, nodeId, messageId, secret } = ctx.args;
   const { message, kind, group, sequence, record } = ctx.stash;
   if (util.time.nowEpochMilliSeconds() - group.sequencedAt > LATEST_MS) {
     console.error(`mesh-unavailable: the number of the message was taken more than ${LATEST_MS} ms ago`);
@@ -26,16 +26,21 @@ export function request(ctx) {
   const now = util.time.nowEpochSeconds();
   const kept = now + +ctx.env.MESSAGE_RETENTION_SECONDS;
   const pk = `GROUP#${groupId}@${domain}`;
+  // Its first report makes the host visible as a node.
+  const shows = kind === 'status' && nodeId === group.hostId;
   /** @type {object[]} */
   const items = [
     {
       table,
-      operation: 'ConditionCheck',
+      operation: shows ? 'UpdateItem' : 'ConditionCheck',
       key: util.dynamodb.toMapValues({ pk, sk: `NODE#${nodeId}` }),
+      ...(shows ? { update: { expression: 'REMOVE isHidden' } } : {}),
       condition: {
-        expression: 'attribute_exists(pk) AND #ttl > :now',
+        expression: 'attribute_exists(pk) AND #ttl > :now AND (attribute_not_exists(memberSecret) OR memberSecret = :secret)',
         expressionNames: { '#ttl': 'ttl' },
-        expressionValues: util.dynamodb.toMapValues({ ':now': now }),
+        expressionValues: util.dynamodb.toMapValues({ ':now': now, ':secret': secret ? secret : '' }),
+        // The node as it is tells a wrong secret from a node that is no member.
+        returnValuesOnConditionCheckFailure: true,
       },
     },
     {
@@ -89,6 +94,8 @@ export function request(ctx) {
         [record.names.updatedAt]: util.time.nowEpochMilliSeconds(),
         [record.names.outcome]: JSON.stringify({ ...message, kind, sequence }),
         ttl: kept,
+        // A repeat has to know it.
+        ...(group.secured ? { memberSecret: secret } : {}),
       }),
       condition: {
         expression: 'attribute_not_exists(pk) OR #ttl <= :now',
@@ -108,8 +115,10 @@ export function response(ctx) {
     // DynamoDB spells it the first way, AppSync's documentation the second.
     /** @param {Reason | undefined} reason */
     const refused = (reason) => reason && (reason.type === 'ConditionalCheckFailed' || reason.type === 'ConditionCheckFailed');
-    if (refused(reasons[0])) {
-      ctx.stash.failure = { message: 'The node is not a member of the group, or its membership has expired. Join again.', type: 'NodeNotFound' };
+    if (refused(reasons[0]) && reasons[0].item && reasons[0].item.ttl > util.time.nowEpochSeconds()) {
+      ctx.stash.failure = { message: 'The secret is wrong, or it is missing: pass the memberSecret of the node.', type: 'Unauthorized' };
+    } else if (refused(reasons[0])) {
+      ctx.stash.failure = { message: 'Node not found: it is not a member of the group, or its membership has expired. Join again.', type: 'NodeNotFound' };
     } else if (reasons.some((reason) => refused(reason) || reason.type === 'TransactionConflict')) {
       ctx.stash.failure = { message: 'Another request changed the same data at the same time. Try again.', type: 'Conflict' };
     } else {

@@ -7,7 +7,7 @@ const MAX_EVENTS = 100;
 const SETTLED_AFTER_MS = 5000;
 
 /**
- * checkBounds, checkGroupExists, readEvents (several times, because there may be many reports between two events). `since` is the cursor
+ * checkBounds, checkGroupExists, checkSecret, readEvents (several times, because there may be many reports between two events). `since` is the cursor
  * (`SEQUENCE:INDEX`) of an event, after which the answer begins, or a time.
  * @param {Ctx} ctx
  */

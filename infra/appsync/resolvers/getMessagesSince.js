@@ -2,7 +2,7 @@ import { util } from '@aws-appsync/utils';
 /** @import { Ctx, Item } from '../types' */
 
 /**
- * checkBounds, checkGroupExists, readMessages.
+ * checkBounds, checkGroupExists, checkSecret, readMessages.
  * @param {Ctx} ctx
  */
 export function request(ctx) {

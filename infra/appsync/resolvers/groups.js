@@ -20,6 +20,7 @@ export function response(ctx) {
     heartbeatIntervalSeconds: +ctx.env.HOST_HEARTBEAT_SECONDS,
     useWebSocket: item.useWebSocket,
     pollingIntervalSeconds: +ctx.env.POLLING_INTERVAL_SECONDS,
+    secured: item.secured === true,
   });
   const { group } = ctx.stash;
   return group ? shown(group) : ctx.prev.result.map(shown);

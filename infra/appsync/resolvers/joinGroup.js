@@ -1,4 +1,4 @@
-import { util } from '@aws-appsync/utils';
+import { extensions, util } from '@aws-appsync/utils';
 /** @import { Ctx } from '../types' */
 
 /** checkBounds, checkGroupExists, readMembership, listMembers, putMember. A node may join again: its membership begins anew. */
@@ -9,15 +9,23 @@ export function request() {
 /** @param {Ctx} ctx */
 export function response(ctx) {
   const { groupId, domain, nodeId, nodeName } = ctx.args;
-  const { group, ttl } = ctx.stash;
+  const { group, formerGroupId, formerIsSecured, memberSecret } = ctx.stash;
+  if (formerGroupId && formerIsSecured) {
+    // What the node heard before, under an older secret or in another group, ends. AppSync takes at most five of these per request.
+    for (const subscriptionField of ['onDataUpdateInGroup', 'onBatchEventInGroup', 'onGroupDissolve', 'onMessageInGroup']) {
+      extensions.invalidateSubscriptions({ subscriptionField, payload: { groupId: formerGroupId, domain, nodeId } });
+    }
+  }
   return {
     id: nodeId,
     name: nodeName ? nodeName : nodeId,
     groupId,
     domain,
-    expiresAt: util.time.epochMilliSecondsToISO8601(ttl * 1000),
+    // The end of the group, as clients expect it here. The end of the membership is in the answers to heartbeats.
+    expiresAt: util.time.epochMilliSecondsToISO8601(group.expiresAt * 1000),
     heartbeatIntervalSeconds: +ctx.env.MEMBER_HEARTBEAT_SECONDS,
     useWebSocket: group.useWebSocket,
     pollingIntervalSeconds: +ctx.env.POLLING_INTERVAL_SECONDS,
+    memberSecret,
   };
 }

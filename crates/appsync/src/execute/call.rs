@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use super::Execution;
 use super::path::Path;
+use crate::engine::Invalidation;
 use crate::input;
+use crate::limits::MAX_INVALIDATIONS;
 use crate::lock::lock;
 use crate::resolve::{self, Call, Resolved, Resolver};
 
@@ -52,8 +54,26 @@ impl<'a> Execution<'a> {
         for raised in errors {
             self.raise(raised, path, first, nodes);
         }
-        lock(&self.invalidations).extend(invalidations);
+        self.invalidate(invalidations, path, first);
         (!failed).then_some(value)
+    }
+
+    /// Collects the subscriptions to end. Beyond [`MAX_INVALIDATIONS`] different ones the request gets an error, and the others are left
+    /// out.
+    fn invalidate(&self, invalidations: Vec<Invalidation>, path: &Path<'_>, field: &Node<Field>) {
+        let mut all = lock(&self.invalidations);
+        for invalidation in invalidations {
+            if all.contains(&invalidation) {
+                continue;
+            }
+            if all.len() >= MAX_INVALIDATIONS {
+                drop(all);
+                let message = format!("The request invalidates subscriptions in more than {MAX_INVALIDATIONS} ways.");
+                self.raise_typed("TooManyInvalidations", message, path, field);
+                return;
+            }
+            all.push(invalidation);
+        }
     }
 
     /// Calls a resolver with a context for this field.

@@ -5,7 +5,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::limits::{MAX_FILTER_GROUPS, MAX_FILTER_VALUES, MAX_FILTERS};
+use crate::limits::{MAX_FILTER_GROUPS, MAX_FILTER_VALUES, MAX_FILTERS, MAX_IN_VALUES};
 use crate::response::{Data, Entry, Object};
 
 /// Why a filter is refused.
@@ -68,7 +68,11 @@ impl Filter {
                 if !OPERATORS.contains(&test.operator.as_str()) {
                     return Err(Error::Operator(test.operator.clone()));
                 }
-                if test.value.as_array().is_some_and(|list| list.len() > MAX_FILTER_VALUES) {
+                let values = test.value.as_array().map_or(0, Vec::len);
+                if values > MAX_IN_VALUES && ["in", "notIn"].contains(&test.operator.as_str()) {
+                    return Err(Error::TooMany("5 values in an `in` or `notIn`"));
+                }
+                if values > MAX_FILTER_VALUES {
                     return Err(Error::TooMany("20 values in a list"));
                 }
             }
@@ -239,5 +243,15 @@ mod tests {
         assert!(matches!(Filter::read(&json!({"filterGroup": 1})), Err(Error::Shape(_))));
         let unknown = json!({"filterGroup": [{"filters": [{"fieldName": "a", "operator": "like", "value": 1}]}]});
         assert_eq!(Filter::read(&unknown).expect_err("unknown"), Error::Operator("like".to_owned()));
+        let many = |operator: &str, count: usize| {
+            let value: Vec<usize> = (0..count).collect();
+            Filter::read(
+                &json!({"filterGroup": [{"filters": [{"fieldName": "a", "operator": operator, "value": value}]}]}),
+            )
+        };
+        assert!(many("in", 5).is_ok() && many("containsAny", 20).is_ok());
+        for (operator, count) in [("in", 6), ("notIn", 6), ("containsAny", 21)] {
+            assert!(matches!(many(operator, count), Err(Error::TooMany(_))), "{operator}");
+        }
     }
 }

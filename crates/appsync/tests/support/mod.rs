@@ -148,6 +148,14 @@ pub fn code(request: &str) -> String {
     )
 }
 
+/// A file whose `response` has the given body and returns null.
+pub fn code_after(response: &str) -> String {
+    format!(
+        "import {{ util, extensions }} from '@aws-appsync/utils'\nexport function request(ctx) {{ return {{}} }}\n\
+         export function response(ctx) {{ {response}; return null }}"
+    )
+}
+
 /// Serves an API on a port of its own.
 pub async fn serve(api: &Api) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");

@@ -17,10 +17,10 @@ use serde_json::json;
 use telemetry::{causes, metric};
 use uuid::Uuid;
 
-use crate::group::{self, Group, Random};
+use crate::group::{self, Group, Random, Secret};
 use crate::settings::Settings;
-use crate::table::Table;
-use crate::{create, dissolve, leave};
+use crate::table::{Former, Table};
+use crate::{create, dissolve, domain, leave};
 
 const SECONDS_PER_DAY: u64 = 86_400;
 /// How many days before the end of the API key somebody has to act. The alarm has the same number.
@@ -28,8 +28,34 @@ const DAYS_TO_RENEW: u64 = 30;
 
 /// What `lambda.js` and the schedule send.
 #[derive(Debug, Deserialize)]
+struct Call {
+    #[serde(flatten)]
+    request: Request,
+    /// The caller's address, as AppSync saw it. The schedule has none.
+    #[serde(default)]
+    address: String,
+    /// The caller's identity, or its address if it has none.
+    #[serde(default)]
+    caller: String,
+}
+
+/// What a call returns: its value, and whose subscriptions end with it.
+struct Answer {
+    value: Value,
+    ended: Value,
+}
+
+impl From<Value> for Answer {
+    fn from(value: Value) -> Self {
+        Self { value, ended: Value::Null }
+    }
+}
+
+#[derive(Debug, Deserialize)]
 #[serde(tag = "field", content = "arguments")]
 enum Request {
+    #[serde(rename = "createDomain")]
+    Domain {},
     #[serde(rename = "createGroup")]
     Create(create::Arguments),
     #[serde(rename = "leaveGroup")]
@@ -68,11 +94,13 @@ pub fn handler(settings: Settings, client: Client, clock: Arc<dyn Clock>, random
 impl Resolver {
     async fn answer(&self, payload: Value) -> Result<Value, Error> {
         let started = self.clock.now();
-        let request: Request = serde_json::from_value(payload).map_err(|error| Error::failed("Event", error))?;
-        let result = self.call(&request).await;
+        let call: Call = serde_json::from_value(payload).map_err(|error| Error::failed("Event", error))?;
+        let result = self.call(&call).await;
+        let Call { request, .. } = call;
         metric::MESH_LATENCY.took(self.clock.now().since(started));
         match result {
-            Ok(value) => Ok(json!({ "value": value })),
+            Ok(Answer { value, ended: Value::Null }) => Ok(json!({ "value": value })),
+            Ok(Answer { value, ended }) => Ok(json!({ "value": value, "ended": ended })),
             Err(group::Error::Unavailable(cause)) => {
                 let what = what(&request);
                 Err(Error::failed("Store", format!("could not carry out {what}: {}", causes(&cause))))
@@ -85,30 +113,48 @@ impl Resolver {
         }
     }
 
-    async fn call(&self, request: &Request) -> Result<Value, group::Error> {
+    async fn call(&self, call: &Call) -> Result<Answer, group::Error> {
+        let Call { request, address, caller } = call;
         let Self { settings, table, clock, random } = self;
         let (clock, random) = (&**clock, &**random);
         match request {
+            Request::Domain {} => Ok(Value::from(domain::name(table, random, address).await?).into()),
             Request::Create(arguments) => {
-                let group = create::create(table, settings, clock, random, arguments).await?;
-                Ok(created(settings, &group))
+                let made = create::create(table, settings, clock, random, arguments, caller).await?;
+                let create::Arguments { domain, host_id, .. } = arguments;
+                let ended = match made.former {
+                    Some(Former { group_id, is_secured: true }) => node_of(&group_id, domain, host_id),
+                    _ => Value::Null,
+                };
+                Ok(Answer { value: created(settings, &made.group), ended })
             }
             Request::Leave(arguments) => {
-                leave::leave(table, clock, arguments).await?;
-                Ok(left(arguments))
+                let is_secured = leave::leave(table, clock, arguments).await?;
+                let leave::Arguments { group_id, domain, node_id, .. } = arguments;
+                let ended = if is_secured { node_of(group_id, domain, node_id) } else { Value::Null };
+                Ok(Answer { value: left(arguments), ended })
             }
             Request::Dissolve(arguments) => {
                 let notice = dissolve::dissolve(table, settings, clock, random, arguments).await?;
-                Ok(dissolved(arguments, &notice))
+                let dissolve::Arguments { group_id, domain, .. } = arguments;
+                let everybody = json!({ "groupId": group_id, "domain": domain, "everybody": true });
+                let ended = if notice.is_secured { everybody } else { Value::Null };
+                Ok(Answer { value: dissolved(arguments, &notice), ended })
             }
-            Request::CheckApiKey { expires } => Ok(check_api_key(*expires, clock.now())),
+            Request::CheckApiKey { expires } => Ok(check_api_key(*expires, clock.now()).into()),
         }
     }
+}
+
+/// Whose subscriptions end, as `infra/appsync/resolvers/subscribe.js` compares it.
+fn node_of(group_id: &str, domain: &str, node_id: &str) -> Value {
+    json!({ "groupId": group_id, "domain": domain, "nodeId": node_id })
 }
 
 /// The field and the group of a request, for log messages. What a user typed is in neither; a group's id was made here.
 fn subject(request: &Request) -> (&'static str, &str) {
     match request {
+        Request::Domain {} => ("createDomain", ""),
         Request::Create(_) => ("createGroup", ""),
         Request::Leave(leave::Arguments { group_id, .. }) => ("leaveGroup", group_id),
         Request::Dissolve(dissolve::Arguments { group_id, .. }) => ("dissolveGroup", group_id),
@@ -141,7 +187,7 @@ fn check_api_key(expires: u64, now: Timestamp) -> Value {
 }
 
 fn created(settings: &Settings, group: &Group) -> Value {
-    let Group { group_id, domain, name, host_id, created_at, expires_at, use_web_socket, .. } = group;
+    let Group { group_id, domain, name, host_id, created_at, expires_at, use_web_socket, host_secret, .. } = group;
     json!({
         "id": group_id,
         "domain": domain,
@@ -153,11 +199,13 @@ fn created(settings: &Settings, group: &Group) -> Value {
         "heartbeatIntervalSeconds": settings.host_heartbeat.as_secs(),
         "useWebSocket": use_web_socket,
         "pollingIntervalSeconds": settings.polling_interval.as_secs(),
+        "secured": host_secret.is_some(),
+        "hostSecret": host_secret.as_ref().map(Secret::expose),
     })
 }
 
 fn left(arguments: &leave::Arguments) -> Value {
-    let leave::Arguments { group_id, domain, node_id } = arguments;
+    let leave::Arguments { group_id, domain, node_id, .. } = arguments;
     json!({ "peerId": node_id, "groupId": group_id, "domain": domain, "message": "The node has left the group." })
 }
 
@@ -186,9 +234,9 @@ mod tests {
     fn nothing_internal_is_in_a_refusal() {
         let refusals = [
             group::check_length("name", "", 128).unwrap_err(),
-            group::Error::GroupNotFound,
+            group::Error::no_group("d", "g", None, Timestamp::from_secs(0)),
             group::Error::NodeNotFound,
-            group::Error::Unauthorized("dissolve the group"),
+            group::Error::Unauthorized("Only the host can dissolve the group."),
             group::Error::Conflict,
             group::Error::Unavailable(store::Error::Transient("DynamoDB throttled the table".into())),
         ];
@@ -200,10 +248,15 @@ mod tests {
 
     #[test]
     fn times_are_shown_with_milliseconds() {
-        let arguments =
-            dissolve::Arguments { group_id: "g".into(), domain: "d".into(), host_id: "h".into(), message_id: None };
+        let arguments = dissolve::Arguments {
+            group_id: "g".into(),
+            domain: "d".into(),
+            host_id: "h".into(),
+            message_id: None,
+            secret: None,
+        };
         let at = Timestamp::from_millis(1_700_000_000_123);
-        let shown = dissolved(&arguments, &dissolve::Notice { sequence: 1, at, is_replay: false });
+        let shown = dissolved(&arguments, &dissolve::Notice { sequence: 1, at, is_replay: false, is_secured: false });
         assert_eq!(shown["timestamp"], "2023-11-14T22:13:20.123Z");
     }
 }

@@ -1,16 +1,16 @@
 //! What `createGroup` asks of the table.
 
-use aws_sdk_dynamodb::types::{ConditionCheck, Select, TransactWriteItem};
-use function::item::{Item, number, text};
+use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, TransactWriteItem};
+use function::item::{Item, get_text, number, text};
 use ichido::dynamodb::{Join, Recorded, Verdict, classify};
 use ichido::record::Owner;
 use ichido::{Key, Timestamp, store};
 
 use super::{
-    ALIVE, Table, domain_partition, group_id_of, group_key, is_conflict, membership_key, node_key, reasons, records,
-    seconds, status_key, write_group,
+    ALIVE, Former, OWN, Table, domain_partition, group_id_of, group_key, is_conflict, membership_key, node_key, own,
+    reasons, records, seconds, status_key, write_group,
 };
-use crate::group::{Error, Group};
+use crate::group::{Error, Group, Secret};
 
 /// What came of an attempt to make a group.
 pub(crate) enum Creation {
@@ -20,20 +20,44 @@ pub(crate) enum Creation {
         group_id: Option<String>,
         recorded: Recorded,
     },
+    /// The host is in a secured group, and its secret was not given.
+    Unauthorized,
     /// Another transaction touched the same items. Nothing was written.
     Conflict,
     /// The group was not made, or it is not known.
     Failed(store::Error),
 }
 
+/// Where the host of a new group was before, and the secret that its caller gave.
+pub(crate) struct Was<'a> {
+    pub(crate) former: Option<&'a Former>,
+    pub(crate) secret: Option<&'a Secret>,
+}
+
+/// How many groups of a domain are alive.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Living {
+    pub(crate) all: usize,
+    pub(crate) of_caller: usize,
+}
+
+/// Why somebody cannot take the host's node out of the group that it is in.
+pub(crate) const IN_A_SECURED_GROUP: &str = "A node of this id is in a secured group of the domain: pass its secret.";
+
+/// Whether the host's node stays in its former group, because it has another secret. `host_at` is the place of the host's items in
+/// the transaction: membership, node, former node.
+fn keeps_its_node(reasons: &[Option<&str>], host_at: usize) -> bool {
+    reasons.get(host_at + 2) == Some(&Some("ConditionalCheckFailed"))
+}
+
 impl Table {
-    /// Makes the group, with the host as its first member and the host's record, in one transaction. `former` is the group that the host
-    /// is a member of now, `replaced` a record of the host whose group is over.
+    /// Makes the group, with the host as its first member and the host's record, in one transaction. `replaced` is a record of
+    /// the host whose group is over.
     pub(crate) async fn create_group(
         &self,
         host: &Key,
         group: &Group,
-        former: Option<&str>,
+        host_was: &Was<'_>,
         replaced: Option<&Recorded>,
         owner: Owner,
         now: Timestamp,
@@ -46,7 +70,8 @@ impl Table {
             join = join.replaces(recorded);
         }
         let mut items = vec![join.item(now)?, self.put(write_group(group), Some("attribute_not_exists(pk)"), None)];
-        items.extend(self.host_as_member(group, former));
+        let host_at = items.len();
+        items.extend(self.host_as_member(group, host_was, now));
         let answer = self.client.transact_write_items().set_transact_items(Some(items)).send().await;
         Ok(match join.verdict(&answer)? {
             Verdict::New => Creation::Made,
@@ -56,6 +81,7 @@ impl Table {
             // Nobody puts a tombstone there, because nobody refuses a group for good. If there is one, no group was made.
             Verdict::Tombstone(recorded) => Creation::Found { group_id: None, recorded },
             Verdict::NotOurs => match answer {
+                Err(error) if keeps_its_node(&reasons(&error), host_at) => Creation::Unauthorized,
                 Err(error) if !is_conflict(&reasons(&error)) => Creation::Failed(classify(error)),
                 _ => Creation::Conflict,
             },
@@ -63,26 +89,28 @@ impl Table {
     }
 
     /// Makes the host a member of its group again, if the group is alive and the host is still where it was.
-    pub(crate) async fn enter_group(&self, group: &Group, former: Option<&str>, now: Timestamp) -> Result<(), Error> {
+    pub(crate) async fn enter_group(&self, group: &Group, host_was: &Was<'_>, now: Timestamp) -> Result<(), Error> {
         let mut items = vec![self.check_alive(group, now)];
-        items.extend(self.host_as_member(group, former));
+        items.extend(self.host_as_member(group, host_was, now));
         match self.client.transact_write_items().set_transact_items(Some(items)).send().await {
             Ok(_) => Ok(()),
+            Err(error) if keeps_its_node(&reasons(&error), 1) => Err(Error::Unauthorized(IN_A_SECURED_GROUP)),
             // The group has ended, or the host has joined another one, this very moment.
             Err(error) if is_conflict(&reasons(&error)) => Err(Error::Conflict),
             Err(error) => Err(classify(error).into()),
         }
     }
 
-    /// How many groups of the domain, made at `oldest` or later, are alive. Stops counting at `most`.
+    /// How many groups of the domain, made at `oldest` or later, are alive, and how many of them `caller` made. Stops counting at `most`.
     pub(crate) async fn living_groups(
         &self,
         domain: &str,
+        caller: &str,
         oldest: Timestamp,
         now: Timestamp,
         most: usize,
-    ) -> Result<usize, store::Error> {
-        let mut living = 0;
+    ) -> Result<Living, store::Error> {
+        let mut living = Living::default();
         let mut from = None;
         loop {
             let query = self
@@ -97,20 +125,24 @@ impl Table {
                 .expression_attribute_values(":from", text(format!("GROUP#{oldest}")))
                 .expression_attribute_values(":to", text("GROUP#~"))
                 .expression_attribute_values(":now", seconds(now))
-                .select(Select::Count)
+                .projection_expression("caller")
                 .set_exclusive_start_key(from);
             let page = query.send().await.map_err(classify)?;
-            living += usize::try_from(page.count).unwrap_or(0);
+            for group in page.items.unwrap_or_default() {
+                living.all += 1;
+                living.of_caller += usize::from(get_text(&group, "caller") == Some(caller));
+            }
             from = page.last_evaluated_key;
-            if from.is_none() || living >= most {
+            if from.is_none() || living.all >= most {
                 return Ok(living);
             }
         }
     }
 
     /// The host as a member, and the end of its membership elsewhere.
-    fn host_as_member(&self, group: &Group, former: Option<&str>) -> Vec<TransactWriteItem> {
-        let Group { group_id, domain, host_id, expires_at, .. } = group;
+    fn host_as_member(&self, group: &Group, host_was: &Was<'_>, now: Timestamp) -> Vec<TransactWriteItem> {
+        let Group { group_id, domain, host_id, expires_at, host_secret, caller, .. } = group;
+        let former = host_was.former.map(|former| &former.group_id);
         let mut node = node_key(domain, group_id, host_id);
         node.extend([
             ("nodeId".into(), text(host_id)),
@@ -119,6 +151,9 @@ impl Table {
             ("domain".into(), text(domain)),
             // The host is a member for as long as the group lives: its own heartbeat keeps the group.
             ("ttl".into(), number(expires_at)),
+            // Until it joins or reports, nobody sees it as a node.
+            ("isHidden".into(), AttributeValue::Bool(true)),
+            ("caller".into(), text(caller)),
         ]);
         let mut membership = membership_key(domain, host_id);
         membership.extend([
@@ -127,13 +162,20 @@ impl Table {
             ("nodeId".into(), text(host_id)),
             ("ttl".into(), number(expires_at)),
         ]);
+        if let Some(secret) = host_secret {
+            node.insert("memberSecret".into(), text(secret.expose()));
+            membership.insert("secured".into(), AttributeValue::Bool(true));
+        }
         let (unchanged, values) = match former {
             Some(former) => ("groupId = :former", Some(Item::from([(":former".to_owned(), text(former))]))),
             None => ("attribute_not_exists(pk)", None),
         };
         let mut items = vec![self.put(membership, Some(unchanged), values), self.put(node, None, None)];
         if let Some(former) = former {
-            items.push(self.delete(node_key(domain, former, host_id), None, None));
+            let mut values = own(host_was.secret);
+            values.insert(":now".to_owned(), seconds(now));
+            let unless_it_is_anothers = format!("{OWN} OR #ttl <= :now");
+            items.push(self.delete_named(node_key(domain, former, host_id), &unless_it_is_anothers, values));
             items.push(self.delete(status_key(domain, host_id), None, None));
         }
         items

@@ -16,11 +16,11 @@ use ichido::{Clock, Timestamp, store};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ALIVE, Table, group_key, group_partition, host_key, membership_key, node_key, publish_key, read_group, records,
-    seconds, status_key,
+    ALIVE, Table, group_key, group_partition, host_key, latest_key, membership_key, node_key, publish_key, read_group,
+    records, seconds, status_key,
 };
 use crate::dissolve::Notice;
-use crate::group::Error;
+use crate::group::{Error, Secret};
 
 /// How many writes DynamoDB takes in one batch.
 const BATCH: usize = 25;
@@ -49,6 +49,13 @@ struct RecordedNotice {
     at: u64,
 }
 
+/// What is known of a group that has just been ended.
+pub(crate) struct Ended {
+    /// The number of the notice.
+    pub(crate) sequence: u64,
+    pub(crate) is_secured: bool,
+}
+
 const KIND: &str = "dissolve";
 
 impl Table {
@@ -65,7 +72,7 @@ impl Table {
         };
         match notice {
             Some(RecordedNotice { kind, sequence, at }) if kind == KIND => {
-                Ok(Some(Notice { sequence, at: Timestamp::from_millis(at), is_replay: true }))
+                Ok(Some(Notice { sequence, at: Timestamp::from_millis(at), is_replay: true, is_secured: false }))
             }
             _ => Err(Error::Validation("This messageId was used before for another message. Use a new one.".into())),
         }
@@ -95,8 +102,9 @@ impl Table {
         domain: &str,
         group_id: &str,
         host_id: &str,
+        secret: Option<&Secret>,
         now: Timestamp,
-    ) -> Result<u64, Error> {
+    ) -> Result<Ended, Error> {
         let update = self
             .client
             .update_item()
@@ -105,29 +113,37 @@ impl Table {
             .update_expression(
                 "SET expiresAt = :ended, dissolvedAt = :now, #sequence = if_not_exists(#sequence, :zero) + :one",
             )
-            .condition_expression(format!("hostId = :host AND (({ALIVE}) OR attribute_exists(dissolvedAt))"))
+            .condition_expression(format!(
+                "hostId = :host AND (attribute_not_exists(hostSecret) OR hostSecret = :secret) \
+                 AND (({ALIVE}) OR attribute_exists(dissolvedAt))"
+            ))
             .expression_attribute_names("#sequence", "sequence")
             .expression_attribute_values(":ended", number(0))
             .expression_attribute_values(":now", seconds(now))
             .expression_attribute_values(":zero", number(0))
             .expression_attribute_values(":one", number(1))
             .expression_attribute_values(":host", text(host_id))
+            .expression_attribute_values(":secret", text(secret.map_or("", Secret::expose)))
             .return_values(ReturnValue::AllNew)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         let error = match update.send().await {
             Ok(output) => {
-                let sequence = output.attributes.and_then(|item| get_number(&item, "sequence"));
-                return Ok(sequence.unwrap_or_default());
+                let item = output.attributes.unwrap_or_default();
+                let sequence = get_number(&item, "sequence").unwrap_or_default();
+                return Ok(Ended { sequence, is_secured: item.contains_key("hostSecret") });
             }
             Err(error) => error,
         };
         match error.as_service_error() {
             Some(UpdateItemError::ConditionalCheckFailedException(refusal)) => {
                 match refusal.item().and_then(read_group) {
-                    Some(group) if group.host_id != host_id && group.is_alive(now) => {
-                        Err(Error::Unauthorized("dissolve the group"))
+                    Some(group) if group.is_alive(now) && group.host_id != host_id => {
+                        Err(Error::Unauthorized("Only the host can dissolve the group."))
                     }
-                    _ => Err(Error::GroupNotFound),
+                    Some(group) if group.host_secret.is_some() && group.host_secret.as_ref() != secret => {
+                        Err(Error::Unauthorized("Only the host can dissolve the group. Pass the hostSecret."))
+                    }
+                    found => Err(Error::no_group(domain, group_id, found.as_ref(), now)),
                 }
             }
             Some(UpdateItemError::TransactionConflictException(_)) => Err(Error::Conflict),
@@ -191,6 +207,11 @@ impl Table {
         node_id: &str,
     ) -> Result<(), Error> {
         self.delete_if_of_group(clock, membership_key(domain, node_id), group_id).await
+    }
+
+    /// Deletes what says that this is the group which a node of this id joined last, unless it joined another one since.
+    pub(crate) async fn delete_latest(&self, clock: &dyn Clock, group_id: &str, node_id: &str) -> Result<(), Error> {
+        self.delete_if_of_group(clock, latest_key(node_id), group_id).await
     }
 
     pub(crate) async fn delete_node(

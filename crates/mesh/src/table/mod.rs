@@ -9,14 +9,17 @@
 //! | a message, or a void number | `GROUP#{groupId}@{domain}` | `MESSAGE#{sequence}` | |
 //! | a publish that can be recognised (the library's record) | `GROUP#{groupId}@{domain}` | `PUBLISHED#{nodeId}#{messageId}` | |
 //! | which group a node is in | `NODE#{nodeId}@{domain}` | `MEMBERSHIP` | |
+//! | which group a node of this id joined last, in any domain | `NODE#{nodeId}` | `LATEST` | |
 //! | a node's last report | `NODE#{nodeId}@{domain}` | `STATUS#LATEST` | `GSI1PK` = the group, `GSI1SK` = `STATUS#{nodeId}` |
 //!
 //! The partition of a node names its domain, so two domains whose nodes chose the same id have two nodes. `%` and `@` in
 //! a node's id are escaped there, so that no two pairs of id and domain have the same key. For the same reason `%` and `#` are
-//! escaped in the key of a publish. The ids of groups are made here and contain none of these characters.
+//! escaped in the key of a publish. `DOMAIN-KEY`, the key with which addresses become the names of domains, is the one item that does not
+//! expire. The ids of groups are made here and contain none of these characters.
 
 pub(crate) mod create;
 pub(crate) mod dissolve;
+mod domain;
 mod leave;
 
 use aws_sdk_dynamodb::Client;
@@ -27,16 +30,31 @@ use function::item::{Item, get_bool, get_number, get_text, number, text};
 use ichido::dynamodb::classify;
 use ichido::{Key, Namespace, Timestamp, key, store};
 
-use crate::group::Group;
+use crate::group::{Group, Secret};
 
 const PK: &str = "pk";
 const SK: &str = "sk";
 /// The condition under which a group is alive. `:now` is [`seconds`].
 const ALIVE: &str = "expiresAt > :now AND hostFreshUntil > :now";
+/// The condition under which a node may be deleted: it has no secret, or this one. The values are [`own`].
+const OWN: &str = "attribute_not_exists(memberSecret) OR memberSecret = :secret";
 
 /// Where the library keeps the records of hosts.
 pub fn records(table_name: &str) -> ichido::dynamodb::Table {
     ichido::dynamodb::Table::new(table_name, PK).sort_key(SK, "METADATA")
+}
+
+/// The group that a node is in, before it changes to another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Former {
+    pub(crate) group_id: String,
+    pub(crate) is_secured: bool,
+}
+
+/// A living member of a group.
+pub(crate) struct Member {
+    /// Only members of secured groups have one.
+    pub(crate) secret: Option<Secret>,
 }
 
 /// The table of the mesh.
@@ -66,21 +84,25 @@ impl Table {
         Ok(self.get(records(&self.name).primary_key(host)).await?.and_then(group_id_of))
     }
 
-    /// The id of the group that a node is in.
-    pub(crate) async fn group_of_node(&self, domain: &str, node_id: &str) -> Result<Option<String>, store::Error> {
-        Ok(self.get(membership_key(domain, node_id)).await?.and_then(group_id_of))
+    /// The group that a node is in.
+    pub(crate) async fn group_of_node(&self, domain: &str, node_id: &str) -> Result<Option<Former>, store::Error> {
+        Ok(self.get(membership_key(domain, node_id)).await?.and_then(|item| {
+            let is_secured = get_bool(&item, "secured").unwrap_or(false);
+            Some(Former { group_id: group_id_of(item)?, is_secured })
+        }))
     }
 
-    /// Is the node a member that has not expired?
-    pub(crate) async fn is_member(
+    /// The node, if it is a member that has not expired.
+    pub(crate) async fn member(
         &self,
         domain: &str,
         group_id: &str,
         node_id: &str,
         now: Timestamp,
-    ) -> Result<bool, store::Error> {
+    ) -> Result<Option<Member>, store::Error> {
         let node = self.get(node_key(domain, group_id, node_id)).await?;
-        Ok(node.and_then(|node| get_number::<u64>(&node, "ttl")).is_some_and(|ttl| ttl > now.as_secs()))
+        let node = node.filter(|node| get_number::<u64>(node, "ttl").is_some_and(|ttl| ttl > now.as_secs()));
+        Ok(node.map(|node| Member { secret: get_text(&node, "memberSecret").map(Secret::new) }))
     }
 
     fn put(&self, item: Item, condition: Option<&str>, values: Option<Item>) -> TransactWriteItem {
@@ -91,6 +113,18 @@ impl Table {
             .set_expression_attribute_values(values);
         #[expect(clippy::expect_used, reason = "table name and item are set above")]
         TransactWriteItem::builder().put(put.build().expect("table name and item are set")).build()
+    }
+
+    /// Deletes under a condition that names `ttl`, which is a word of DynamoDB's own.
+    fn delete_named(&self, key: Item, condition: &str, values: Item) -> TransactWriteItem {
+        let delete = Delete::builder()
+            .table_name(&self.name)
+            .set_key(Some(key))
+            .condition_expression(condition)
+            .expression_attribute_names("#ttl", "ttl")
+            .set_expression_attribute_values(Some(values));
+        #[expect(clippy::expect_used, reason = "table name and key are set above")]
+        TransactWriteItem::builder().delete(delete.build().expect("table name and key are set")).build()
     }
 
     fn delete(&self, key: Item, condition: Option<&str>, values: Option<Item>) -> TransactWriteItem {
@@ -151,7 +185,16 @@ fn publish_key(domain: &str, group_id: &str, node_id: &str, message_id: &str) ->
 }
 
 fn node_partition(domain: &str, node_id: &str) -> String {
-    format!("NODE#{}@{domain}", node_id.replace('%', "%25").replace('@', "%40"))
+    format!("NODE#{}@{domain}", escaped(node_id))
+}
+
+fn escaped(node_id: &str) -> String {
+    node_id.replace('%', "%25").replace('@', "%40")
+}
+
+/// The key of what says which group a node of this id joined last, in any domain.
+fn latest_key(node_id: &str) -> Item {
+    key(format!("NODE#{}", escaped(node_id)), "LATEST")
 }
 
 fn membership_key(domain: &str, node_id: &str) -> Item {
@@ -165,6 +208,11 @@ fn status_key(domain: &str, node_id: &str) -> Item {
 /// A moment as `expiresAt`, `hostFreshUntil` and `ttl` are compared with it.
 fn seconds(now: Timestamp) -> aws_sdk_dynamodb::types::AttributeValue {
     number(now.as_secs())
+}
+
+/// The values of [`OWN`].
+fn own(secret: Option<&Secret>) -> Item {
+    Item::from([(":secret".to_owned(), text(secret.map_or("", Secret::expose)))])
 }
 
 fn group_id_of(item: Item) -> Option<String> {
@@ -183,6 +231,8 @@ fn read_group(item: &Item) -> Option<Group> {
         expires_at: get_number(item, "expiresAt")?,
         host_fresh_until: get_number(item, "hostFreshUntil")?,
         use_web_socket: get_bool(item, "useWebSocket").unwrap_or(true),
+        host_secret: text("hostSecret").map(Secret::new),
+        caller: text("caller").unwrap_or_default(),
     })
 }
 
@@ -199,9 +249,14 @@ fn write_group(group: &Group) -> Item {
         ("expiresAt".into(), number(group.expires_at)),
         ("hostFreshUntil".into(), number(group.host_fresh_until)),
         ("useWebSocket".into(), aws_sdk_dynamodb::types::AttributeValue::Bool(group.use_web_socket)),
+        ("caller".into(), text(&group.caller)),
         ("sequence".into(), number(0)),
         ("ttl".into(), number(group.host_fresh_until.min(group.expires_at))),
     ]);
+    if let Some(secret) = &group.host_secret {
+        item.insert("secured".into(), aws_sdk_dynamodb::types::AttributeValue::Bool(true));
+        item.insert("hostSecret".into(), text(secret.expose()));
+    }
     item
 }
 

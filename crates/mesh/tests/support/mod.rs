@@ -42,8 +42,17 @@ impl Mesh {
         Self::within(Outside::new()).await
     }
 
+    /// A mesh with random ids of its own.
+    pub async fn seeded(seed: u64) -> Self {
+        Self::with(Outside::new(), seed).await
+    }
+
     /// A mesh whose every call to the store goes through `outside`.
     pub async fn within(outside: Outside) -> Self {
+        Self::with(outside, 5).await
+    }
+
+    async fn with(outside: Outside, seed: u64) -> Self {
         let clock = ManualClock::new();
         let db = Dynamo::start(&["infra/templates/mesh.yaml"]).await.with_clock(&clock).with_outside(outside);
         let settings = Settings {
@@ -52,8 +61,10 @@ impl Mesh {
             host_heartbeat: Duration::from_secs(15),
             polling_interval: Duration::from_secs(2),
             retention: Duration::from_secs(120),
+            groups_per_caller: 50,
         };
-        let handler = mesh::function::resolver::handler(settings, db.client(), Arc::new(clock.clone()), random_ids(5));
+        let handler =
+            mesh::function::resolver::handler(settings, db.client(), Arc::new(clock.clone()), random_ids(seed));
         let yaml = std::fs::read_to_string(workspace().join("infra/templates/mesh.yaml")).expect("the template");
         let now = clock.clone();
         let resolver = handler.clone();
@@ -81,6 +92,12 @@ impl Mesh {
 
     pub async fn execute(&self, query: &str, variables: Value) -> Response {
         self.api.execute(query, variables, &Caller::api_key(KEY)).await
+    }
+
+    /// The same from an address of its own.
+    pub async fn execute_from(&self, n: u32, query: &str, variables: Value) -> Response {
+        let caller = Caller::api_key(KEY).header("x-forwarded-for", format!("198.51.100.{n}, 10.0.0.1"));
+        self.api.execute(query, variables, &caller).await
     }
 
     /// The value of the one field of an operation that must succeed.
