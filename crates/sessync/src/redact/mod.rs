@@ -314,8 +314,12 @@ impl<'a> Context<'a> {
 
 /// Whether a name ends with one of these, in any case.
 fn ends(name: &str, with: &[&str]) -> bool {
+    let Some(last) = name.as_bytes().last().map(u8::to_ascii_lowercase) else { return false };
     with.iter().any(|end| {
-        name.len() >= end.len() && name.as_bytes()[name.len() - end.len()..].eq_ignore_ascii_case(end.as_bytes())
+        // Nearly all of them differ in the last letter.
+        end.as_bytes().last() == Some(&last)
+            && name.len() >= end.len()
+            && name.as_bytes()[name.len() - end.len()..].eq_ignore_ascii_case(end.as_bytes())
     })
 }
 

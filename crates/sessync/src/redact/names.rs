@@ -227,13 +227,15 @@ pub(super) fn may_end(text: &[u8]) -> bool {
     matches!(
         &end,
         b"key" | b"ken" | b"ord" | b"ort" | b"swd" | b"pwd" | b"ase" | b"ode" | b"ret" | b"ial" | b"als" | b"eds" | b"red"
-            | b"ass" | b"uth" | b"kie" | b"sig" | b"ure" | b"ion" | b"pat" | b"alt" | b"pin" | b"otp" | b"dsn" | b"ash"
+            | b"ass" | b"uth" | b"kie" | b"sig" | b"ure" | b"pat" | b"alt" | b"pin" | b"otp" | b"dsn" | b"ash"
             | b"psk" | b"nic"
             // several
             | b"eys" | b"ens" | b"rds" | b"ets"
             // `value` of a pair, and the types in `password: string = …`
             | b"lue" | b"ing" | b"str" | b"any"
     ) || &end[1..] == b"pw"
+        // `version` and `description` are in every line of a log.
+        || &end == b"ion" && text.last_chunk::<6>().is_some_and(|last| last.eq_ignore_ascii_case(b"zation"))
         || has_suffix(text, &end)
 }
 

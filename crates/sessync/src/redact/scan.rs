@@ -39,8 +39,6 @@ const MARK: u8 = 2;
 const CAPITAL: u8 = 4;
 /// It can stand in base64.
 const DENSE: u8 = 8;
-/// A space.
-const SPACE: u8 = 16;
 /// A run of base64 of this length is looked at.
 const LONG: usize = 24;
 
@@ -63,9 +61,6 @@ static CLASS: [u8; 256] = {
         if matches!(byte, b'D' | b'N' | b'T' | b'Y') {
             class[at] |= CAPITAL;
         }
-        if byte == b' ' {
-            class[at] |= SPACE;
-        }
         at += 1;
     }
     class
@@ -81,7 +76,6 @@ struct Block {
     mark: u64,
     capital: u64,
     dense: u64,
-    space: u64,
 }
 
 impl Block {
@@ -98,7 +92,7 @@ impl Block {
     }
 
     fn of_bytes(bytes: &[u8; BLOCK]) -> Block {
-        let mut block = Block { word: 0, mark: 0, capital: 0, dense: 0, space: 0 };
+        let mut block = Block { word: 0, mark: 0, capital: 0, dense: 0 };
         for (at, eight) in bytes.as_chunks::<8>().0.iter().enumerate() {
             let classes = u64::from_le_bytes(eight.map(|byte| CLASS[usize::from(byte)]));
             let bits = |class: u8| eight_bits(classes >> class.trailing_zeros()) << (8 * at);
@@ -106,7 +100,6 @@ impl Block {
             block.mark |= bits(MARK);
             block.capital |= bits(CAPITAL);
             block.dense |= bits(DENSE);
-            block.space |= bits(SPACE);
         }
         block
     }
@@ -256,11 +249,11 @@ impl Scanner<'_> {
             let block = Block::of(&text[base..]);
             let mut dense = Dense::new(carry.dense, block.dense);
             let mut begins = block.word & !(block.word << 1 | carry.word);
-            let names = block.space & (block.capital << 1 | carry.capital);
+            let named = !block.word & (block.capital << 1 | carry.capital);
             let mut ahead = u64::MAX;
             let mut long = dense.long();
             let skipped = loop {
-                let bits = (block.mark | begins | names | long) & ahead;
+                let bits = (block.mark | begins | named | long) & ahead;
                 if bits == 0 {
                     break None;
                 }
@@ -268,14 +261,15 @@ impl Scanner<'_> {
                 ahead = u64::MAX.checked_shl(offset as u32 + 1).unwrap_or(0);
                 let (at, is) = (base + offset, |plane: u64| plane >> offset & 1 != 0);
                 let is_family = is(begins) && self.may_begin(at);
-                if !(is_family || is(block.mark | names | long)) {
+                let is_value = is(named) && text.get(at) == Some(&b' ');
+                if !(is_family || is_value || is(block.mark | long)) {
                     continue;
                 }
                 let next = if is(block.mark) {
                     self.mark(at)
                 } else if is_family {
                     self.family(at).or_else(|| self.introduced(at)).unwrap_or(at + 1)
-                } else if is(names) {
+                } else if is_value {
                     self.constant(at)
                 } else {
                     self.long(at)
@@ -1525,7 +1519,7 @@ mod tests {
                     self.mark(at)
                 } else if begins {
                     self.family(at).or_else(|| self.introduced(at)).unwrap_or(at + 1)
-                } else if is(SPACE) && CLASS[usize::from(self.before(at))] & CAPITAL != 0 {
+                } else if text[at] == b' ' && CLASS[usize::from(self.before(at))] & CAPITAL != 0 {
                     self.constant(at)
                 } else if length == LONG {
                     self.long(at)
