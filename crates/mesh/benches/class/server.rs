@@ -29,6 +29,7 @@ pub(crate) async fn api() -> Result<(Api, Dynamo)> {
         host_heartbeat: HEARTBEAT,
         polling_interval: Duration::from_secs(2),
         retention: Duration::from_secs(120),
+        groups_per_caller: 50,
     };
     let handler =
         mesh::function::resolver::handler(settings, db.client(), Arc::new(SystemClock), Arc::new(Uuid::new_v4));
