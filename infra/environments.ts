@@ -3,6 +3,7 @@
 // To deploy your own: set `account` and the parameters that the templates need (Metadata.Needed; `make deploy` names
 // those that are missing). Secrets are not here: `make secrets ENV=…` stores them in SSM.
 import { BUILT_IN, further, type Feed, type Feeds } from './feeds.ts';
+import { sameContentParameters, type SameContent } from './same-content.ts';
 
 export type Name = 'local' | 'dev' | 'staging' | 'prod';
 
@@ -40,6 +41,8 @@ export interface Environment {
   permissionsBoundary?: string;
   /** The feeds that are read. The first two are always there; docs/deployment.md says how to add others. */
   feeds: Feeds;
+  /** Where Slack files with a content that was handled before get a link instead of being handled; nowhere if absent. */
+  sameContent?: SameContent;
   /** Any parameter of any template, by its name; overrides everything above. */
   parameters: Record<string, string | number>;
 }
@@ -122,6 +125,7 @@ export function environment(name: string | undefined): Environment {
     throw new Error(`ENV is one of ${Object.keys(environments).join(', ')}; it is ${name ? `"${name}"` : 'not set'}`);
   }
   further(found); // throws if the list of feeds is wrong
+  sameContentParameters(found);
   return found;
 }
 

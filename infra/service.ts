@@ -14,6 +14,7 @@ import { type Construct, type IConstruct } from 'constructs';
 import { type Environment } from './environments.ts';
 import { listedSecrets, listParameters, schedules } from './feeds.ts';
 import { generated, type Part } from './generated/index.ts';
+import { sameContentParameters } from './same-content.ts';
 import { functionsOf, infra, isProdName, namesSecret, readTemplate, root, SECRETS_MANAGER, type Template } from './template.ts';
 
 const MOST_RESOURCES = 500;
@@ -156,6 +157,7 @@ export function parameters(
     Budgets: environment.budgets ? 'on' : 'off',
     BudgetUsd: environment.budgets?.environment,
     FeedsBudgetUsd: environment.budgets?.feeds,
+    ...sameContentParameters(environment),
     ...listParameters(environment),
     MeshSampling: environment.tracing === 'Active' && environment.name !== 'local' ? 'on' : 'off',
     ...shared,

@@ -24,6 +24,7 @@ run(async () => {
   const owner = await account(env);
   if (env.name === 'local') await seedLocalSecrets(env);
   await refuseUnlessComplete(env);
+  refuseImport(env);
   const fail = rehearsed(env);
 
   const before = await live(env);
@@ -63,6 +64,12 @@ async function refuseUnlessComplete(env: Environment) {
   const found = obstacles(env, await missing(described(env).secrets.map((s) => s.name)), new Date());
   if (found.length === 0) return;
   throw new Refusal(`${env.name} cannot be deployed yet:\n${found.join('\n')}\n\nSet settings in infra/environments.ts (alarms of ${env.name}, all others in its parameters), and secrets with make secrets ENV=${env.name}.`);
+}
+
+/** CloudFormation imports only what its template retains, and would say so after minutes. */
+function refuseImport(env: Environment) {
+  if (process.env.IMPORT !== '1' || env.removal === 'retain') return;
+  throw new Refusal(`IMPORT=1 takes over only what is kept, and the tables of ${env.name} are destroyed with their stack. Set removal: 'retain' for ${env.name} in infra/environments.ts.`);
 }
 
 /** The stack that FAIL names. */

@@ -69,6 +69,16 @@ export interface SlackProps {
    */
   readonly slackApiUrl?: string;
   /**
+   * Ids of channels, separated by commas, in which a content that was handled before gets a link instead; * is all, empty is none
+   * @default ''
+   */
+  readonly slackSameContentChannels?: string;
+  /**
+   * For how long a content is known
+   * @default 24
+   */
+  readonly slackSameContentHours?: number;
+  /**
    * Name of the SecureString with the signing secret (two, separated by a comma, during a rotation)
    * @default '/ichido/local/slack/signing-secret'
    */
@@ -133,6 +143,8 @@ export class Slack extends Construct {
       slackBotId: props.slackBotId ?? 'B00000000',
       slackBotUserId: props.slackBotUserId ?? 'U00000000',
       slackApiUrl: props.slackApiUrl ?? 'https://slack.com/api',
+      slackSameContentChannels: props.slackSameContentChannels ?? '',
+      slackSameContentHours: props.slackSameContentHours ?? 24,
       slackSigningSecretParameter: props.slackSigningSecretParameter ?? '/ichido/local/slack/signing-secret',
       slackBotTokenParameter: props.slackBotTokenParameter ?? '/ichido/local/slack/bot-token',
       slackEventsCodeKey: props.slackEventsCodeKey ?? 'slack-events.zip',
@@ -266,6 +278,8 @@ export class Slack extends Construct {
         variables: {
           'DEDUP_TABLE_NAME': props.processedEventsTableRef!,
           'DEDUP_FALLBACK': props.dedupFallback!,
+          'SAME_CONTENT_CHANNELS': props.slackSameContentChannels!,
+          'SAME_CONTENT_HOURS': `${props.slackSameContentHours!}`,
           'SLACK_API_URL': props.slackApiUrl!,
           'SLACK_BOT_TOKEN_PARAMETER': props.slackBotTokenParameter!,
           'LOG_LEVEL': props.logLevel!,

@@ -5,7 +5,7 @@
 import { after, before, beforeEach } from 'node:test';
 import { world } from './world.ts';
 
-const CHAPTERS = ['deployment', 'doctor', 'privileges', 'pipeline', 'use', 'taking-over', 'operator', 'versions', 'rollout', 'schedules', 'feeds', 'restoring', 'accept', 'end'];
+const CHAPTERS = ['deployment', 'doctor', 'privileges', 'pipeline', 'use', 'taking-over', 'operator', 'versions', 'rollout', 'schedules', 'feeds', 'restoring', 'accept', 'end', 'importing'];
 
 before(() => world.start());
 after(() => world.stop());

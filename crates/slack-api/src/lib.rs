@@ -2,7 +2,7 @@
 //!
 //! Promise: every call ends within the time that it is given. Its error says whether the call may have had its effect
 //! ([`Error::may_have_happened`]); if so, the next attempt asks first. No error contains the token or anything that a user
-//! typed.
+//! typed. Of the content of a file, nothing is kept but its digest.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,20 +10,29 @@ use std::time::Duration;
 use function::secret::Source;
 use futures::future::BoxFuture;
 use http_client::NoAnswer;
-use reqwest::{Client, RequestBuilder, Response, StatusCode};
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 /// The longest time for one call, however much there is.
 const CALL_WITHIN: Duration = Duration::from_secs(10);
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 /// How long to wait if Slack limits the rate and does not say for how long.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
+/// The longest time for the download of one file, however much there is.
+const DOWNLOAD_WITHIN: Duration = Duration::from_secs(20);
+/// Where Slack keeps files.
+const FILES_HOST: &str = "files.slack.com";
 /// How many messages to ask for at once. Slack may return fewer.
 const PAGE_MESSAGES: u32 = 200;
 
 /// Slack's error codes after which, it says, a part of the operation may have succeeded.
 const UNCERTAIN_CODES: [&str; 4] = ["fatal_error", "internal_error", "request_timeout", "service_unavailable"];
+
+/// Slack's error codes for a message that is not there, or that the app may not see.
+const NO_MESSAGE_CODES: [&str; 2] = ["channel_not_found", "message_not_found"];
 
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -128,12 +137,32 @@ pub struct Message {
     pub metadata: Option<Metadata>,
 }
 
+/// What is known of the content of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// Its SHA-256, in hexadecimal.
+    Sha256(String),
+    /// The app has no right to read it.
+    Forbidden,
+    /// It is larger than the caller wants to read, its download takes too long, or it is not kept at Slack.
+    NotRead,
+}
+
 /// What a handler of uploads needs of Slack.
 pub trait Slack: Send + Sync + 'static {
     /// Posts a reply and returns its timestamp.
     fn post<'a>(&'a self, post: &'a Post, within: Duration) -> BoxFuture<'a, Result<String, Error>>;
     /// Reads one page of a thread, with metadata.
     fn thread<'a>(&'a self, look: &'a Look, within: Duration) -> BoxFuture<'a, Result<Page, Error>>;
+    /// Reads the content of a file, if it has at most so many bytes.
+    fn content<'a>(&'a self, file: &'a str, max_bytes: u64, within: Duration) -> BoxFuture<'a, Result<Content, Error>>;
+    /// The address of a message. `None`: there is no such message, or the app may not see it.
+    fn permalink<'a>(
+        &'a self,
+        channel: &'a str,
+        ts: &'a str,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<Option<String>, Error>>;
 }
 
 /// Escapes a text, so that Slack shows it as it is: no mention, no link.
@@ -191,6 +220,43 @@ impl Slack for WebApi {
             Ok(page(&self.call(request, within).await?))
         })
     }
+
+    fn content<'a>(&'a self, file: &'a str, max_bytes: u64, within: Duration) -> BoxFuture<'a, Result<Content, Error>> {
+        Box::pin(async move {
+            let request = self.client.get(self.url("files.info")).query(&[("file", file)]);
+            let info = match self.call(request, within).await {
+                Ok(mut info) => info["file"].take(),
+                Err(Error::Refused { .. }) => return Ok(Content::Forbidden),
+                Err(error) => return Err(error),
+            };
+            let address = info["url_private_download"].as_str().or_else(|| info["url_private"].as_str());
+            let address = address.and_then(|address| self.address_of_a_file(address));
+            let (Some(address), Some(bytes)) = (address, info["size"].as_u64()) else { return Ok(Content::NotRead) };
+            if bytes > max_bytes {
+                return Ok(Content::NotRead);
+            }
+            let kind = info["mimetype"].as_str().unwrap_or_default();
+            let within = within.min(DOWNLOAD_WITHIN);
+            let read = tokio::time::timeout(within, self.download(address, bytes, kind)).await;
+            read.unwrap_or(Ok(Content::NotRead))
+        })
+    }
+
+    fn permalink<'a>(
+        &'a self,
+        channel: &'a str,
+        ts: &'a str,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<Option<String>, Error>> {
+        Box::pin(async move {
+            let query = [("channel", channel), ("message_ts", ts)];
+            match self.call(self.client.get(self.url("chat.getPermalink")).query(&query), within).await {
+                Ok(answer) => Ok(answer["permalink"].as_str().map(str::to_owned)),
+                Err(Error::Refused { code }) if NO_MESSAGE_CODES.contains(&code.as_str()) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
+    }
 }
 
 impl WebApi {
@@ -209,12 +275,43 @@ impl WebApi {
         Ok(page(&self.call(request, within).await?))
     }
 
+    /// The address of a file, if it is one of Slack's. The token goes nowhere else, whatever a file says of itself.
+    fn address_of_a_file(&self, address: &str) -> Option<Url> {
+        let address = Url::parse(address).ok()?;
+        let is_slacks = address.scheme() == "https" && address.host_str() == Some(FILES_HOST);
+        let own = || Url::parse(&self.base).is_ok_and(|base| base.origin() == address.origin());
+        (is_slacks || own()).then_some(address)
+    }
+
+    /// Reads a file of so many bytes piece by piece, and keeps its digest.
+    async fn download(&self, address: Url, bytes: u64, kind: &str) -> Result<Content, Error> {
+        let response = self.send(self.client.get(address), 2 * DOWNLOAD_WITHIN).await?;
+        let status = response.status();
+        if status.is_server_error() {
+            return Err(Error::Unanswered(format!("HTTP {}", status.as_u16())));
+        }
+        // Without the right to read the file, Slack redirects to a page for signing in, or answers 200 with that page.
+        let is_page = response.headers().get(CONTENT_TYPE).is_some_and(|of| of.as_bytes().starts_with(b"text/html"));
+        if !status.is_success() || (is_page && kind != "text/html") {
+            return Ok(Content::Forbidden);
+        }
+        let (mut response, mut digest, mut left) = (response, Sha256::new(), bytes);
+        while let Some(piece) = response.chunk().await.map_err(|error| Error::Unanswered(http_client::reason(error)))? {
+            match left.checked_sub(piece.len() as u64) {
+                Some(less) => left = less,
+                None => return Ok(Content::NotRead), // it is not the file of which Slack told the size
+            }
+            digest.update(&piece);
+        }
+        Ok(if left == 0 { Content::Sha256(hex::encode(digest.finalize())) } else { Content::NotRead })
+    }
+
     fn url(&self, method: &str) -> String {
         format!("{}/{method}", self.base)
     }
 
-    async fn call(&self, request: RequestBuilder, within: Duration) -> Result<Value, Error> {
-        let within = within.min(CALL_WITHIN);
+    /// Sends a request with the token. A rate limit is an error, whatever else the answer says is not.
+    async fn send(&self, request: RequestBuilder, within: Duration) -> Result<Response, Error> {
         let token = tokio::time::timeout(within, self.token.get()).await;
         let token = token.map_err(|_| Error::Token(format!("no answer within {within:?}")))?;
         let token = token.map_err(|error| Error::Token(error.to_string()))?;
@@ -223,10 +320,15 @@ impl WebApi {
             NoAnswer { may_have_arrived: true, reason } => Error::Unanswered(reason),
             NoAnswer { may_have_arrived: false, reason } => Error::Unreachable(reason),
         })?;
-        let status = response.status();
-        if status == StatusCode::TOO_MANY_REQUESTS {
+        if response.status() == StatusCode::TOO_MANY_REQUESTS {
             return Err(Error::RateLimited { after: retry_after(&response) });
         }
+        Ok(response)
+    }
+
+    async fn call(&self, request: RequestBuilder, within: Duration) -> Result<Value, Error> {
+        let response = self.send(request, within.min(CALL_WITHIN)).await?;
+        let status = response.status();
         if status.is_server_error() {
             return Err(Error::Unanswered(format!("HTTP {}", status.as_u16())));
         }

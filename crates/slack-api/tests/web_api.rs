@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use function::Secret;
 use function::secret::Source;
 use serde_json::{Value, json};
-use slack_api::{Error, History, Look, Metadata, Post, Slack, WebApi};
+use slack_api::{Content, Error, History, Look, Metadata, Post, Slack, WebApi};
 use tokio::net::TcpListener;
 
 const WITHIN: Duration = Duration::from_secs(20);
@@ -172,4 +173,147 @@ async fn a_message_in_a_channel_names_no_thread() {
     assert_eq!(posted, "1.000000");
     let body = seen.lock().expect("no panic").remove(0).3;
     assert_eq!((&body["text"], body.get("thread_ts")), (&json!("a &lt;b&gt; &amp; c"), None));
+}
+
+const SHA256_OF_ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+/// A Slack with the file F1, which `info` describes and `download` answers. `ADDRESS` in `info` is the address of the file.
+async fn with_file(info: Value, download: impl Fn() -> Response + Clone + Send + Sync + 'static) -> (WebApi, Requests) {
+    let seen = Requests::default();
+    let note = seen.clone();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let own = format!("http://{}", listener.local_addr().expect("an address"));
+    let info = info.to_string().replace("ADDRESS", &format!("{own}/files-pri/T1-F1/download/a.pdf"));
+    let app = Router::new().fallback(move |request: Request| {
+        let (note, download, info) = (note.clone(), download.clone(), info.clone());
+        async move {
+            let uri = request.uri().to_string();
+            let authorization = request.headers()["authorization"].to_str().expect("text").to_owned();
+            note.lock().expect("no panic").push(("GET".into(), uri.clone(), authorization, Value::Null));
+            if uri == "/api/files.info?file=F1" {
+                return ([("content-type", "application/json")], format!(r#"{{"ok": true, "file": {info}}}"#))
+                    .into_response();
+            }
+            download()
+        }
+    });
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    (WebApi::new(format!("{own}/api"), Source::Fixed(Secret::new("not-a-token"))).expect("a client"), seen)
+}
+
+fn pdf(size: u64) -> Value {
+    json!({"id": "F1", "mimetype": "application/pdf", "size": size, "url_private_download": "ADDRESS"})
+}
+
+fn sent(kind: &'static str, content: &'static str) -> Response {
+    ([("content-type", kind)], content).into_response()
+}
+
+#[tokio::test]
+async fn a_file_is_read_with_the_token_and_known_by_its_digest() {
+    let (api, seen) = with_file(pdf(3), || sent("application/pdf", "abc")).await;
+    assert_eq!(api.content("F1", 3, WITHIN).await, Ok(Content::Sha256(SHA256_OF_ABC.into())));
+    let seen = seen.lock().expect("no panic").clone();
+    assert!(
+        seen.iter().all(|(_, _, authorization, _)| authorization == "Bearer not-a-token") && seen.len() == 2,
+        "{seen:?}"
+    );
+    // In several pieces, and a page that a user has uploaded.
+    let pieces = || {
+        let pieces = futures::stream::iter(["a", "", "bc"].map(Ok::<_, std::io::Error>));
+        ([("content-type", "text/html")], Body::from_stream(pieces)).into_response()
+    };
+    let page = json!({"mimetype": "text/html", "size": 3, "url_private": "ADDRESS"});
+    let (api, _) = with_file(page, pieces).await;
+    assert_eq!(api.content("F1", 3, WITHIN).await, Ok(Content::Sha256(SHA256_OF_ABC.into())));
+}
+
+#[tokio::test]
+async fn no_more_is_read_of_a_file_than_the_caller_wants_and_slack_told() {
+    let (api, seen) = with_file(pdf(4), || sent("application/pdf", "abcd")).await;
+    assert_eq!(api.content("F1", 3, WITHIN).await, Ok(Content::NotRead), "too large");
+    assert_eq!(seen.lock().expect("no panic").len(), 1, "it was not even asked for");
+    for content in ["abcd", "ab"] {
+        let (api, _) = with_file(pdf(3), move || sent("application/pdf", content)).await;
+        assert_eq!(
+            api.content("F1", 100, WITHIN).await,
+            Ok(Content::NotRead),
+            "{content}: not of the size that was told"
+        );
+    }
+    // An endless one ends too.
+    let endless = || Body::from_stream(futures::stream::repeat_with(|| Ok::<_, std::io::Error>("abc"))).into_response();
+    let (api, _) = with_file(pdf(1_000), endless).await;
+    assert_eq!(api.content("F1", 1_000, WITHIN).await, Ok(Content::NotRead));
+}
+
+#[tokio::test]
+async fn without_the_right_to_read_a_file_it_is_forbidden_whatever_slack_answers() {
+    let answers: [fn() -> Response; 4] = [
+        || sent("text/html; charset=utf-8", "<!DOCTYPE html><html>Sign in</html>"),
+        || (StatusCode::FOUND, [("location", "https://acme.slack.com/?redir=x")], "<a>Found</a>.").into_response(),
+        || StatusCode::FORBIDDEN.into_response(),
+        || StatusCode::NOT_FOUND.into_response(),
+    ];
+    for answer in answers {
+        let (api, _) = with_file(pdf(3), answer).await;
+        assert_eq!(api.content("F1", 1_000, WITHIN).await, Ok(Content::Forbidden));
+    }
+    let (api, ..) = serve(|| json_answer(json!({"ok": false, "error": "missing_scope", "needed": "files:read"}))).await;
+    assert_eq!(api.content("F1", 1_000, WITHIN).await, Ok(Content::Forbidden));
+}
+
+#[tokio::test]
+async fn a_download_that_takes_too_long_is_given_up_and_one_that_fails_is_an_error() {
+    let silent = || {
+        let pieces = futures::stream::once(async { Ok::<_, std::io::Error>("a") });
+        Body::from_stream(futures::StreamExt::chain(pieces, futures::stream::pending())).into_response()
+    };
+    let (api, _) = with_file(pdf(3), silent).await;
+    assert_eq!(api.content("F1", 1_000, Duration::from_millis(300)).await, Ok(Content::NotRead));
+    let broken = || {
+        let pieces = futures::stream::iter([Ok("a"), Err(std::io::Error::other("broken"))]);
+        Body::from_stream(pieces).into_response()
+    };
+    let (api, _) = with_file(pdf(3), broken).await;
+    let error = api.content("F1", 1_000, WITHIN).await.expect_err("broken");
+    assert!(matches!(&error, Error::Unanswered(why) if !why.contains("files-pri")), "no address in errors: {error}");
+    let (api, _) = with_file(pdf(3), || StatusCode::BAD_GATEWAY.into_response()).await;
+    assert_eq!(api.content("F1", 1_000, WITHIN).await, Err(Error::Unanswered("HTTP 502".into())));
+    let limited = || (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "7")]).into_response();
+    let (api, _) = with_file(pdf(3), limited).await;
+    assert_eq!(api.content("F1", 1_000, WITHIN).await, Err(Error::RateLimited { after: Duration::from_secs(7) }));
+}
+
+#[tokio::test]
+async fn the_token_goes_to_slack_and_not_where_a_file_says_that_it_is() {
+    for elsewhere in [
+        "http://127.0.0.1:9/F1",
+        "http://files.slack.com/F1",
+        "https://files.slack.com.example.invalid/F1",
+        "https://files.slack.com@example.invalid/F1",
+        "https://docs.example.invalid/F1",
+        "not an address",
+    ] {
+        let info = json!({"size": 3, "is_external": true, "url_private": elsewhere});
+        let (api, seen) = with_file(info, || sent("text/plain", "abc")).await;
+        assert_eq!(api.content("F1", 1_000, WITHIN).await, Ok(Content::NotRead), "{elsewhere}");
+        assert_eq!(seen.lock().expect("no panic").len(), 1, "only files.info was asked");
+    }
+}
+
+#[tokio::test]
+async fn the_address_of_a_message_is_asked_for() {
+    let link = "https://acme.slack.com/archives/C1/p1700000000000100";
+    let (api, seen, _) = serve(move || json_answer(json!({"ok": true, "permalink": link}))).await;
+    assert_eq!(api.permalink("C1", "1700000000.000100", WITHIN).await, Ok(Some(link.to_owned())));
+    assert_eq!(seen.lock().expect("no panic")[0].1, "/api/chat.getPermalink?channel=C1&message_ts=1700000000.000100");
+    for (code, answer) in [
+        ("message_not_found", Ok(None)),
+        ("channel_not_found", Ok(None)),
+        ("invalid_auth", Err(Error::Refused { code: "invalid_auth".into() })),
+    ] {
+        let (api, ..) = serve(move || json_answer(json!({"ok": false, "error": code}))).await;
+        assert_eq!(api.permalink("C1", "1.2", WITHIN).await, answer);
+    }
 }

@@ -32,11 +32,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use ichido::{Claim, Clock, Failure, Probed};
+use ichido::{Claim, Clock, Failure, Probed, Timestamp};
 use serde_json::{Value, json};
 use telemetry::metric;
 
 use crate::event::{File, Upload};
+use crate::table::contents;
 use slack_api::{Look, Metadata, Post, Slack};
 
 /// The type of our replies' metadata.
@@ -67,6 +68,11 @@ pub enum Error {
     ThreadTooLong,
     #[error("too little of the invocation's time is left to call Slack")]
     NoTime,
+    /// It gets a link when the other file is done, or is handled itself.
+    #[error("another file with the same content is being handled; the lease ends at {0}")]
+    SameContent(Timestamp),
+    #[error(transparent)]
+    Contents(#[from] contents::Error),
     /// The error of an effect of your own.
     #[error("{0}")]
     Other(String),

@@ -20,6 +20,7 @@
 //! | Slack cannot say whether the reply is there | nothing is posted. The invocation fails, Lambda retries it, and then keeps it as a dead letter |
 //! | the store is down | `DEDUP_FALLBACK=open`: each instance handles an event at most once and reports it at that moment. `closed`: the event is refused and comes again later |
 //! | an earlier bot handled the event, in the same table | it is acknowledged, and not handled again ([docs/taking-over.md](../../../docs/taking-over.md)) |
+//! | a content is handled while another file with it arrives | where [`same_content`] is on: the other one fails, and Lambda retries it; then it gets a link, or is handled itself |
 //! | an operator sends a dead letter again after days | its record is still there, or the thread is asked |
 //!
 //! Invariant: nothing that a user typed and no secret is in a log line, a metric or an error (`tests/quiet.rs`).
@@ -29,6 +30,7 @@ pub mod event;
 pub mod function;
 pub mod outside;
 pub mod report;
+pub mod same_content;
 pub mod settings;
 pub mod signature;
 pub mod table;

@@ -12,6 +12,7 @@ use function::{Aws, Env, Error, Secret};
 use ichido::Clock;
 
 use crate::event::Own;
+use crate::same_content::Channels;
 use crate::signature;
 
 /// Every variable that `slack-events` reads.
@@ -25,11 +26,20 @@ pub(crate) const EVENTS_VARIABLES: &[&str] = &[
 ];
 
 /// Every variable that `slack-files` reads.
-pub(crate) const FILES_VARIABLES: &[&str] =
-    &["DEDUP_TABLE_NAME", "DEDUP_FALLBACK", "SLACK_API_URL", "SLACK_BOT_TOKEN_PARAMETER"];
+pub(crate) const FILES_VARIABLES: &[&str] = &[
+    "DEDUP_TABLE_NAME",
+    "DEDUP_FALLBACK",
+    "SAME_CONTENT_CHANNELS",
+    "SAME_CONTENT_HOURS",
+    "SLACK_API_URL",
+    "SLACK_BOT_TOKEN_PARAMETER",
+];
 
 /// The Web API unless `SLACK_API_URL` says otherwise.
 const SLACK_API_URL: &str = "https://slack.com/api";
+/// For how long a content is known, unless `SAME_CONTENT_HOURS` says otherwise, and the longest time.
+const SAME_CONTENT_HOURS: u32 = 24;
+const MAX_SAME_CONTENT_HOURS: u32 = 30 * 24;
 /// How long the refresh of a secret may hold up a request.
 const REFRESH_WITHIN: Duration = Duration::from_millis(500);
 
@@ -80,6 +90,8 @@ pub(crate) struct Files {
     /// Without a slash at its end.
     pub(crate) api_url: String,
     pub(crate) bot_token: Source,
+    /// Where a content is handled once, and for how long it is known. `None`: nowhere.
+    pub(crate) same_content: Option<(Channels, Duration)>,
 }
 
 impl Files {
@@ -90,11 +102,12 @@ impl Files {
         if !["https://", "http://"].iter().any(|scheme| api_url.starts_with(scheme)) {
             vars.invalid("SLACK_API_URL", "it is an http or https address");
         }
+        let same_content = same_content(&mut vars);
         let read = secret(&mut vars, "SLACK_BOT_TOKEN_PARAMETER", aws, clock);
         let (bot_token, ()) = futures::join!(read, warm(aws, &table));
         vars.finish()?;
         let (bot_token, _) = bot_token.ok_or_else(not_read)?;
-        Ok(Self { table, fallback, api_url: api_url.trim_end_matches('/').to_owned(), bot_token })
+        Ok(Self { table, fallback, api_url: api_url.trim_end_matches('/').to_owned(), bot_token, same_content })
     }
 }
 
@@ -102,6 +115,20 @@ impl Files {
 fn table(vars: &mut Reader<'_>) -> (String, Fallback) {
     let choices = [("open", Fallback::Open), ("closed", Fallback::Closed)];
     (vars.required("DEDUP_TABLE_NAME"), vars.one_of("DEDUP_FALLBACK", &choices, Fallback::Open))
+}
+
+/// In which channels a content is handled once, and for how long it is known.
+fn same_content(vars: &mut Reader<'_>) -> Option<(Channels, Duration)> {
+    let hours = vars.parsed("SAME_CONTENT_HOURS", SAME_CONTENT_HOURS);
+    if !(1..=MAX_SAME_CONTENT_HOURS).contains(&hours) {
+        vars.invalid("SAME_CONTENT_HOURS", format_args!("it is a number of hours from 1 to {MAX_SAME_CONTENT_HOURS}"));
+    }
+    let channels = vars.optional("SAME_CONTENT_CHANNELS")?;
+    let read = Channels::read(&channels);
+    if read.is_none() {
+        vars.invalid("SAME_CONTENT_CHANNELS", "it is a list of channel ids separated by commas, or *");
+    }
+    Some((read?, Duration::from_secs(u64::from(hours) * 3_600)))
 }
 
 /// Connects to the store while the secret is being read: a cold start takes as long as the slower of the two, not as both.

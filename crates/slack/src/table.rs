@@ -1,5 +1,5 @@
-//! The table of processed events: one record per event and one per file, the [`limits`] of Slack that were met, and the
-//! [`history`].
+//! The table of processed events: one record per event and one per file, the [`limits`] of Slack that were met, the
+//! [`history`], and which file had a [content](contents) first.
 //!
 //! The record of an event has the event's id as its key (`Ev08ABC`). The record of a file has the key
 //! `FILE#team#channel#ts#file`, so that different envelopes of one upload find the same record.
@@ -10,6 +10,7 @@
 //! The claim on an event is completed or released within seconds. A file that was not completed is remembered for longer than the
 //! on-failure queue keeps its event, so that whatever is sent again from there still finds out what was tried.
 
+pub mod contents;
 pub mod history;
 pub mod limits;
 
@@ -38,6 +39,7 @@ const TTL: &str = "ttl";
 /// How the keys of items begin that are not records.
 const LIMIT_PREFIX: &str = "LIMIT#";
 const HISTORY_PREFIX: &str = "HISTORY#";
+const CONTENT_PREFIX: &str = "CONTENT#";
 /// The attribute of a file's record that says which envelope it came in.
 const ENVELOPE: &str = "envelope";
 
@@ -50,9 +52,9 @@ pub fn records(table_name: &str) -> Table {
     Table::new(table_name, PARTITION_KEY).foreign(Foreign::Done)
 }
 
-/// Is the item with this key a record of an event or a file? The limits and the history are none.
+/// Is the item with this key a record of an event or a file? The limits, the history and the contents are none.
 pub fn is_record(key: &str) -> bool {
-    !key.starts_with(LIMIT_PREFIX) && !key.starts_with(HISTORY_PREFIX)
+    ![LIMIT_PREFIX, HISTORY_PREFIX, CONTENT_PREFIX].iter().any(|prefix| key.starts_with(prefix))
 }
 
 /// Whether the outcome of a file was recorded under another event than this one. `first`: the attributes of its record.

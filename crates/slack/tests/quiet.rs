@@ -107,3 +107,26 @@ async fn slack_files_names_files_by_their_ids_only() {
     );
     assert_eq!(world.slack.posts()[0].text, "Received secret-plans.pdf (application/pdf, 1.2 MB).");
 }
+
+#[tokio::test]
+async fn a_content_its_digest_and_the_name_that_stands_for_it_are_in_no_line_and_names_in_no_item() {
+    let world = World::new().await;
+    world.slack.put_content(&["F1", "F2"], "0123456789abcdef");
+    let lines = lines(async {
+        let files = world.slack_files_by_content("*");
+        // F1 and F2 are read. F3 and F4 may not be read.
+        for n in 1..=4 {
+            let mut event = event(&world);
+            event["event_id"] = format!("Ev{n}").into();
+            event["event"]["ts"] = format!("1767225600.00000{n}").into();
+            event["event"]["files"][0]["id"] = format!("F{n}").into();
+            world.invoke(&files, &upload(&event)).await.expect("done");
+        }
+    })
+    .await;
+    assert!(!lines.iter().any(|line| line.to_string().contains("0123456789abcdef")), "{lines:?}");
+    let linked = lines.iter().filter(|line| line["how"] == "linked the first file with the same content").count();
+    assert_eq!(linked, 2);
+    assert!(world.items().keys().any(|key| key.starts_with("CONTENT#")));
+    assert!(!world.items().values().any(|item| item.to_string().contains("secret-plans")));
+}

@@ -57,11 +57,18 @@ async fn slack_events_names_everything_that_is_missing_or_still_a_placeholder() 
 #[tokio::test]
 async fn slack_files_names_everything_that_is_missing_or_invalid() {
     let aws = ssm(&[]).await;
-    let env = env(&[("SLACK_API_URL", "slack.com"), ("SLACK_BOT_TOKEN_PARAMETER", "/slack/token")]);
+    let env = env(&[
+        ("SLACK_API_URL", "slack.com"),
+        ("SLACK_BOT_TOKEN_PARAMETER", "/slack/token"),
+        ("SAME_CONTENT_CHANNELS", "C0123456789, #general"),
+        ("SAME_CONTENT_HOURS", "721"),
+    ]);
     let error = slack::FILES.start(env, aws).await.err().expect("an error").to_string();
     for part in [
         "DEDUP_TABLE_NAME is missing",
         "SLACK_API_URL is invalid",
+        "SAME_CONTENT_CHANNELS is invalid (it is a list of channel ids separated by commas, or *)",
+        "SAME_CONTENT_HOURS is invalid (it is a number of hours from 1 to 720)",
         "SLACK_BOT_TOKEN_PARAMETER is invalid (could not read the secret /slack/token",
     ] {
         assert!(error.contains(part), "{part:?} in {error:?}");
@@ -93,7 +100,11 @@ async fn a_complete_configuration_starts_both_functions() {
         ("SLACK_FILES_FUNCTION", "slack-files"),
         ("SLACK_SIGNING_SECRET_PARAMETER", "/slack/signing"),
     ]);
-    let files = env(&[("DEDUP_TABLE_NAME", "events"), ("SLACK_BOT_TOKEN_PARAMETER", "/slack/token")]);
+    let files = [("DEDUP_TABLE_NAME", "events"), ("SLACK_BOT_TOKEN_PARAMETER", "/slack/token")];
     assert!(slack::EVENTS.start(events, aws.clone()).await.is_ok());
-    assert!(slack::FILES.start(files, aws).await.is_ok());
+    assert!(slack::FILES.start(env(&files), aws.clone()).await.is_ok());
+    for (channels, hours) in [("", ""), ("*", "1"), ("C0123456789, D1,G1", "720")] {
+        let with = [("SAME_CONTENT_CHANNELS", channels), ("SAME_CONTENT_HOURS", hours)];
+        assert!(slack::FILES.start(env(&[files, with].concat()), aws.clone()).await.is_ok(), "{channels}");
+    }
 }

@@ -25,7 +25,15 @@ use slack::event::File;
 /// The function. It reads what `slack-files` reads, and the address of the API.
 pub const FILES: Definition = Definition {
     name: "slack-files",
-    variables: &["CLASSIFIER_URL", "DEDUP_TABLE_NAME", "DEDUP_FALLBACK", "SLACK_API_URL", "SLACK_BOT_TOKEN_PARAMETER"],
+    variables: &[
+        "CLASSIFIER_URL",
+        "DEDUP_TABLE_NAME",
+        "DEDUP_FALLBACK",
+        "SAME_CONTENT_CHANNELS",
+        "SAME_CONTENT_HOURS",
+        "SLACK_API_URL",
+        "SLACK_BOT_TOKEN_PARAMETER",
+    ],
     build: |env, aws| Box::pin(build(env, aws)),
 };
 

@@ -112,7 +112,7 @@ impl World {
         let effect = Arc::new(Classify { classifier, reply: Reply::new(Arc::new(slack), clock.clone()) });
         let history = History::new(&client, table, clock.clone());
         let table = ProcessedEvents::new(&client, table, Fallback::Closed, STORE, clock, telemetry::Watch);
-        SlackFiles { table, history, effect }
+        SlackFiles { table, history, effect, same_content: None }
     }
 
     /// One invocation.

@@ -120,13 +120,19 @@ impl Table {
 
 /// The same client, limited to this many attempts per operation and to this total time.
 ///
-/// It has no protection against stalled streams: the limit ends them too, and the protection costs CPU on every call.
+/// It has no protection against stalled streams: the limit ends them too, and the protection costs CPU on every call. For the
+/// same reason, a limit of the client for one attempt is left out if it is not shorter than the total.
 pub fn bounded(client: &Client, attempts: u32, total: Duration) -> Client {
+    let mut timeouts = TimeoutConfig::builder().operation_timeout(total);
+    let of_attempt = client.config().timeout_config().and_then(TimeoutConfig::operation_attempt_timeout);
+    if of_attempt.is_some_and(|limit| limit >= total) {
+        timeouts = timeouts.disable_operation_attempt_timeout();
+    }
     let config = client
         .config()
         .to_builder()
         .retry_config(RetryConfig::standard().with_max_attempts(attempts))
-        .timeout_config(TimeoutConfig::builder().operation_timeout(total).build())
+        .timeout_config(timeouts.build())
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
     Client::from_conf(config.build())
 }

@@ -1,11 +1,16 @@
-//! Slack's Web API: `chat.postMessage`, `conversations.replies`, `conversations.history`, `files.info`, `auth.test`.
+//! Slack's Web API: `chat.postMessage`, `chat.getPermalink`, `conversations.replies`, `conversations.history`, `files.info`, the
+//! upload of a file (`files.getUploadURLExternal`, `files.completeUploadExternal`) and its download, `auth.test`.
 //!
 //! Statuses, headers and errors are those of Slack. Almost every answer has status 200 and says `ok` in its body; a rate limit
-//! has status 429 and `Retry-After`. A caller gets the metadata of messages only if it asks for it.
+//! has status 429 and `Retry-After`. A caller gets the metadata of messages only if it asks for it. A download without the right
+//! token is no error, but a page for signing in.
+//!
+//! Events name files that nobody has uploaded here. Such a file has a content of its own, made of its id.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
+use bytes::Bytes;
 use function::BoxFuture;
 use serde_json::{Value, json};
 
@@ -16,6 +21,12 @@ use crate::world::outbox::Entry;
 const PAGE: usize = 1_000;
 /// The longest text, in bytes.
 const MAX_TEXT: usize = 40_000;
+
+/// How many uploaded files are kept, and the largest one. They are in memory only.
+const MAX_FILES: usize = 100;
+const MAX_FILE_BYTES: usize = 1_000_000;
+/// The size of a file that nobody has uploaded.
+const MADE_UP_BYTES: usize = 1_024;
 
 /// The stand-in.
 #[derive(Debug)]
@@ -33,6 +44,33 @@ struct State {
     channels: BTreeMap<String, BTreeMap<String, Value>>,
     /// The last timestamp that was given, in microseconds. Timestamps are unique in Slack.
     last_us: u64,
+    /// Uploaded files by their ids.
+    files: BTreeMap<String, File>,
+}
+
+#[derive(Debug, Clone)]
+struct File {
+    name: String,
+    content: Bytes,
+    /// Until then nobody can see it.
+    completed: bool,
+}
+
+impl File {
+    fn made_up(id: &str) -> Self {
+        let content: Vec<u8> = id.bytes().cycle().take(MADE_UP_BYTES).collect();
+        Self { name: format!("{id}.txt"), content: content.into(), completed: true }
+    }
+
+    fn mimetype(&self) -> &'static str {
+        match self.name.rsplit_once('.').map_or("", |(_, end)| end) {
+            "html" => "text/html",
+            "pdf" => "application/pdf",
+            "png" => "image/png",
+            "txt" => "text/plain",
+            _ => "application/octet-stream",
+        }
+    }
 }
 
 impl Slack {
@@ -162,16 +200,114 @@ impl Slack {
         Answer::json(200, body)
     }
 
+    /// The address of a message. Messages of users never came here, so each timestamp of the right form is one.
+    fn permalink(&self, request: &Request) -> Answer {
+        let Some(channel) = request.parameter("channel").filter(|channel| !channel.is_empty()) else {
+            return refused("channel_not_found");
+        };
+        let ts = request.parameter("message_ts").unwrap_or_default();
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if !ts.split_once('.').is_some_and(|(seconds, micros)| is_number(seconds) && is_number(micros)) {
+            return refused("message_not_found");
+        }
+        let mut permalink = format!("https://local.slack.com/archives/{channel}/p{}", ts.replace('.', ""));
+        let state = self.lock();
+        let message = state.channels.get(&channel).and_then(|messages| messages.get(&ts));
+        if let Some(thread) = message.and_then(|message| message["thread_ts"].as_str()) {
+            permalink.push_str(&format!("?thread_ts={thread}&cid={channel}"));
+        }
+        Answer::json(200, json!({"ok": true, "channel": channel, "permalink": permalink}))
+    }
+
+    /// What can be seen of a file.
+    fn visible(&self, id: &str) -> Option<File> {
+        match self.lock().files.get(id) {
+            Some(file) => file.completed.then(|| file.clone()),
+            None => id.starts_with('F').then(|| File::made_up(id)),
+        }
+    }
+
     fn file(&self, request: &Request) -> Answer {
-        match request.parameter("file") {
-            Some(id) if id.starts_with('F') => Answer::json(
-                200,
-                json!({"ok": true, "file": {
-                    "id": id, "name": format!("{id}.txt"), "title": id, "mimetype": "text/plain", "filetype": "text",
-                    "size": 1024, "user": "U0LOCAL", "channels": [],
-                }}),
-            ),
-            _ => refused("file_not_found"),
+        let id = request.parameter("file").unwrap_or_default();
+        let Some(file) = self.visible(&id) else { return refused("file_not_found") };
+        Answer::json(200, json!({"ok": true, "file": about(&id, &file, request)}))
+    }
+
+    /// Begins an upload. Its content is then sent to the address that this returns.
+    fn begin_upload(&self, request: &Request) -> Answer {
+        let length = request.parameter("length").and_then(|length| length.parse::<usize>().ok());
+        let (Some(name), Some(length)) = (request.parameter("filename"), length) else {
+            return refused("invalid_arguments");
+        };
+        if length > MAX_FILE_BYTES {
+            return refused("file_upload_size_restricted");
+        }
+        let id = format!("F{}", &uuid::Uuid::new_v4().simple().to_string().to_uppercase()[..10]);
+        let mut state = self.lock();
+        if state.files.len() >= MAX_FILES {
+            state.files.pop_first();
+        }
+        state.files.insert(id.clone(), File { name, content: Bytes::new(), completed: false });
+        let upload_url = format!("{}/upload/v1/{id}", own_address(request));
+        Answer::json(200, json!({"ok": true, "upload_url": upload_url, "file_id": id}))
+    }
+
+    /// Takes the content of an upload. The address is secret, so it needs no token.
+    fn upload(&self, id: &str, request: &Request) -> Answer {
+        let mut state = self.lock();
+        match state.files.get_mut(id).filter(|file| !file.completed) {
+            Some(file) if request.raw.len() <= MAX_FILE_BYTES => {
+                file.content = request.raw.clone();
+                Answer::of(200, "text/plain", format!("OK - {}", file.content.len()))
+            }
+            Some(_) => Answer::of(413, "text/plain", "too large"),
+            None => Answer::of(404, "text/plain", "there is no such upload"),
+        }
+    }
+
+    fn complete_upload(&self, request: &Request) -> Answer {
+        let files = match &request.body["files"] {
+            // In a form it is JSON in a string.
+            Value::String(text) => serde_json::from_str(text).unwrap_or_default(),
+            other => other.clone(),
+        };
+        let ids: Vec<&str> = files.as_array().into_iter().flatten().filter_map(|file| file["id"].as_str()).collect();
+        if ids.is_empty() {
+            return refused("invalid_arguments");
+        }
+        let mut state = self.lock();
+        if !ids.iter().all(|id| state.files.contains_key(*id)) {
+            return refused("file_not_found");
+        }
+        for id in &ids {
+            if let Some(file) = state.files.get_mut(*id) {
+                file.completed = true;
+            }
+        }
+        let files: Vec<Value> = ids.iter().map(|id| about(id, &state.files[*id], request)).collect();
+        Answer::json(200, json!({"ok": true, "files": files}))
+    }
+
+    /// `T0LOCAL-F1/download/report.pdf`. Whoever may not read it gets a page.
+    fn download(&self, path: &str, request: &Request) -> Answer {
+        match request.bearer() {
+            None => {
+                return Answer::of(302, "text/html", "<a href=\"/\">Found</a>.")
+                    .header("location", "https://local.slack.com/");
+            }
+            Some(token) if token != self.token => {
+                return Answer::of(
+                    200,
+                    "text/html; charset=utf-8",
+                    "<!DOCTYPE html><html><body>Sign in to Slack</body></html>",
+                );
+            }
+            Some(_) => {}
+        }
+        let id = path.split('/').next().and_then(|of| of.strip_prefix("T0LOCAL-")).unwrap_or_default();
+        match self.visible(id) {
+            Some(file) => Answer::of(200, file.mimetype(), file.content),
+            None => Answer::of(404, "text/html", "<html>not found</html>"),
         }
     }
 }
@@ -187,15 +323,24 @@ impl StandIn for Slack {
 
     fn answer(&self, request: Request) -> BoxFuture<'_, Answer> {
         Box::pin(async move {
+            if let Some(path) = request.path.strip_prefix("/files-pri/") {
+                return self.download(path, &request);
+            }
+            if let Some(id) = request.path.strip_prefix("/upload/v1/") {
+                return self.upload(id, &request);
+            }
             let token = request.bearer().map(str::to_owned).or_else(|| request.parameter("token"));
             let answer = match token {
                 None => refused("not_authed"),
                 Some(token) if token != self.token => refused("invalid_auth"),
                 Some(_) => match request.path.as_str() {
                     "/api/chat.postMessage" => self.post(&request),
+                    "/api/chat.getPermalink" => self.permalink(&request),
                     "/api/conversations.replies" => self.replies(&request),
                     "/api/conversations.history" => self.history(&request),
                     "/api/files.info" => self.file(&request),
+                    "/api/files.getUploadURLExternal" => self.begin_upload(&request),
+                    "/api/files.completeUploadExternal" => self.complete_upload(&request),
                     "/api/auth.test" => Answer::json(
                         200,
                         json!({"ok": true, "team_id": "T0LOCAL", "user_id": self.bot_user, "bot_id": self.bot_id}),
@@ -226,6 +371,22 @@ impl StandIn for Slack {
             }
         }
     }
+}
+
+/// Where this stand-in is, as its caller knows it.
+fn own_address(request: &Request) -> String {
+    format!("http://{}/standins/slack", request.header("host").unwrap_or("127.0.0.1"))
+}
+
+/// A file as `files.info` describes it.
+fn about(id: &str, file: &File, request: &Request) -> Value {
+    let name: String = url::form_urlencoded::byte_serialize(file.name.as_bytes()).collect();
+    let address = format!("{}/files-pri/T0LOCAL-{id}", own_address(request));
+    json!({
+        "id": id, "name": file.name, "title": file.name, "mimetype": file.mimetype(), "size": file.content.len(),
+        "mode": "hosted", "is_external": false, "user": "U0LOCAL", "channels": [],
+        "url_private": format!("{address}/{name}"), "url_private_download": format!("{address}/download/{name}"),
+    })
 }
 
 /// An error of Slack: status 200, with the error in the body.
@@ -306,6 +467,15 @@ mod tests {
             ("/api/chat.postMessage", json!({"text": "x"}), "channel_not_found"),
             ("/api/chat.postMessage", json!({"channel": "C1"}), "no_text"),
             ("/api/files.info", json!({"file": "nothing"}), "file_not_found"),
+            ("/api/files.getUploadURLExternal", json!({"filename": "a.txt"}), "invalid_arguments"),
+            (
+                "/api/files.getUploadURLExternal",
+                json!({"filename": "a", "length": 2_000_000}),
+                "file_upload_size_restricted",
+            ),
+            ("/api/files.completeUploadExternal", json!({"files": [{"id": "F0"}]}), "file_not_found"),
+            ("/api/chat.getPermalink", json!({"message_ts": "1.000001"}), "channel_not_found"),
+            ("/api/chat.getPermalink", json!({"channel": "C1", "message_ts": "soon"}), "message_not_found"),
             ("/api/nonsense", json!({}), "unknown_method"),
         ] {
             let (answer, body) = ask(&slack, path, body).await;
@@ -315,6 +485,62 @@ mod tests {
         foreign.headers.insert("authorization", "Bearer other".parse().expect("a header"));
         let answer = slack.answer(foreign).await;
         assert!(String::from_utf8_lossy(&answer.body).contains("invalid_auth"));
+    }
+
+    fn download_path(info: &Value) -> String {
+        let address = info["url_private_download"].as_str().expect("an address");
+        address.split_once("/standins/slack").expect("an address of this stand-in").1.to_owned()
+    }
+
+    #[tokio::test]
+    async fn a_file_is_uploaded_as_to_slack_and_read_only_with_the_token() {
+        let slack = slack();
+        let asked = json!({"filename": "a b.pdf", "length": 3});
+        let (_, begun) = ask(&slack, "/api/files.getUploadURLExternal", asked).await;
+        let id = begun["file_id"].as_str().expect("an id");
+        let mut content = request(&format!("/upload/v1/{id}"), Value::Null);
+        content.raw = "abc".into();
+        assert_eq!(slack.answer(content.clone()).await.status, 200);
+        let (_, hidden) = ask(&slack, "/api/files.info", json!({"file": id})).await;
+        assert_eq!(hidden["error"], "file_not_found", "until it is completed");
+        ask(&slack, "/api/files.completeUploadExternal", json!({"files": [{"id": id, "title": "a"}]})).await;
+        assert_eq!(slack.answer(content).await.status, 404, "completed once");
+        let (_, info) = ask(&slack, "/api/files.info", json!({"file": id})).await;
+        assert_eq!((&info["file"]["size"], &info["file"]["mimetype"]), (&json!(3), &json!("application/pdf")));
+        let mut download = request(&download_path(&info["file"]), Value::Null);
+        let answer = slack.answer(download.clone()).await;
+        assert_eq!((answer.status, answer.content_type, &answer.body[..]), (200, "application/pdf", &b"abc"[..]));
+        download.headers.insert("authorization", "Bearer other".parse().expect("a header"));
+        let page = slack.answer(download.clone()).await;
+        assert_eq!((page.status, page.content_type), (200, "text/html; charset=utf-8"));
+        download.headers.remove("authorization");
+        assert_eq!(slack.answer(download).await.status, 302);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_nobody_uploaded_has_the_size_that_is_told_and_a_content_of_its_own() {
+        let slack = slack();
+        let mut contents = Vec::new();
+        for id in ["F1", "F2"] {
+            let (_, info) = ask(&slack, "/api/files.info", json!({"file": id})).await;
+            let content = slack.answer(request(&download_path(&info["file"]), Value::Null)).await.body;
+            assert_eq!(info["file"]["size"], content.len());
+            contents.push(content);
+        }
+        assert_ne!(contents[0], contents[1]);
+    }
+
+    #[tokio::test]
+    async fn a_message_has_an_address_and_one_in_a_thread_names_the_thread() {
+        let slack = slack();
+        let asked = json!({"channel": "C1", "message_ts": "1700000000.000100"});
+        let (_, answer) = ask(&slack, "/api/chat.getPermalink", asked).await;
+        assert_eq!(answer["permalink"], "https://local.slack.com/archives/C1/p1700000000000100");
+        let post = json!({"channel": "C1", "text": "t", "thread_ts": "1.000001"});
+        let (_, posted) = ask(&slack, "/api/chat.postMessage", post).await;
+        let (_, answer) =
+            ask(&slack, "/api/chat.getPermalink", json!({"channel": "C1", "message_ts": posted["ts"]})).await;
+        assert!(answer["permalink"].as_str().is_some_and(|address| address.ends_with("?thread_ts=1.000001&cid=C1")));
     }
 
     #[tokio::test]

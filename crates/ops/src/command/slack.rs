@@ -94,12 +94,15 @@ fn show(context: &mut Context<'_>, table: &str, report: &Report) -> Result<(), E
     }
 }
 
-fn head(first: &'static str) -> [&'static str; 10] {
-    [first, "HANDLED", "FOUND", "FAILED", "REFUSED", "RETRY", "AT ONCE", "ENVELOPE", "OUTAGE", "EARLIER"]
+/// A name, and a counter per [`What`].
+const COLUMNS: usize = 1 + What::ALL.len();
+
+fn head(first: &'static str) -> [&'static str; COLUMNS] {
+    [first, "HANDLED", "FOUND", "FAILED", "REFUSED", "RETRY", "AT ONCE", "ENVELOPE", "OUTAGE", "EARLIER", "SAME"]
 }
 
-fn row(name: &str, tally: &Tally) -> [String; 10] {
-    let mut row: [String; 10] = Default::default();
+fn row(name: &str, tally: &Tally) -> [String; COLUMNS] {
+    let mut row: [String; COLUMNS] = Default::default();
     row[0] = name.to_owned();
     for (column, what) in row[1..].iter_mut().zip(What::ALL) {
         *column = tally.get(what).to_string();

@@ -39,9 +39,9 @@ async fn a_report_tells_what_happened_and_which_duplicates_came_why() {
     let said = ctl(&local, &["slack", "report", "--days", "1"]);
     let lines: Vec<&str> = said.out.lines().skip(3).collect();
     assert_snapshot!(crate::support::ctl::tidy(&lines.join("\n")), @r"
-    CHANNEL  HANDLED  FOUND  FAILED  REFUSED  RETRY  AT ONCE  ENVELOPE  OUTAGE  EARLIER
-    C1  1  0  0  0  0  2  0  0  0
-    all  1  0  0  0  0  2  0  0  0
+    CHANNEL  HANDLED  FOUND  FAILED  REFUSED  RETRY  AT ONCE  ENVELOPE  OUTAGE  EARLIER  SAME
+    C1  1  0  0  0  0  2  0  0  0  0
+    all  1  0  0  0  0  2  0  0  0  0
 
     nothing is judged yet: 0 weeks before this report are known, and 3 are needed
     ");

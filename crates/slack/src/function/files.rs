@@ -4,22 +4,25 @@
 //! Lambda gives up on is in the on-failure queue, and sending it again uses the same keys. If an earlier attempt may have
 //! replied to a file, its thread is asked first. If the thread cannot be read, nothing is posted.
 //!
+//! Where [`same_content`](crate::same_content) is on, a file whose content was handled before gets a link instead of its effect.
+//!
 //! Files are handled one after another, because Slack takes about one message per second and channel. A file that fails
 //! does not keep the others from their replies.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use function::{Aws, Context, Env, Handler};
-use ichido::{Claim, Clock, Failure, How, Probed, SystemClock, Timestamp};
+use ichido::{Claim, Clock, Failure, How, OrFailure as _, Probed, SystemClock, Timestamp};
 use serde_json::{Value, json};
 use telemetry::{causes, metric};
 
 use crate::effect::{self, Effect, Reply, UploadedFile};
 use crate::event::Upload;
 use crate::outside::paced::Paced;
+use crate::same_content::SameContent;
 use crate::settings;
+use crate::table::contents::Contents;
 use crate::table::history::{History, Tally, What};
 use crate::table::limits::Limits;
 use crate::table::{self, Bound, ProcessedEvents};
@@ -40,14 +43,20 @@ pub async fn build_with(
     effect: impl FnOnce(Arc<dyn Slack>, Arc<dyn Clock>) -> Arc<dyn Effect>,
 ) -> Result<Handler, function::Error> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let settings::Files { table, fallback, api_url, bot_token } = settings::Files::read(&env, &aws, &clock).await?;
+    let settings::Files { table, fallback, api_url, bot_token, same_content } =
+        settings::Files::read(&env, &aws, &clock).await?;
     let dynamodb = aws.dynamodb();
     let slack = WebApi::new(api_url, bot_token).map_err(|error| function::Error::failed("Slack", error))?;
-    let slack = Paced::new(Arc::new(slack), Limits::new(&dynamodb, &table, clock.clone()), clock.clone());
+    let limits = Limits::new(&dynamodb, &table, clock.clone());
+    let slack: Arc<dyn Slack> = Arc::new(Paced::new(Arc::new(slack), limits, clock.clone()));
+    let same_content = same_content.map(|(channels, window)| {
+        let contents = Contents::new(&dynamodb, &table, window, STORE, clock.clone());
+        SameContent { channels, contents, slack: slack.clone(), reply: Reply::new(slack.clone(), clock.clone()) }
+    });
     let history = History::new(&dynamodb, &table, clock.clone());
     let table = ProcessedEvents::new(&dynamodb, &table, fallback, STORE, clock.clone(), telemetry::Watch);
-    let effect = effect(Arc::new(slack), clock);
-    Ok(handler(Arc::new(SlackFiles { table, history, effect })))
+    let effect = effect(slack, clock);
+    Ok(handler(Arc::new(SlackFiles { table, history, effect, same_content })))
 }
 
 /// The function's handler: an [`Upload`] in, what was done with its files out.
@@ -70,6 +79,17 @@ pub struct SlackFiles {
     pub table: ProcessedEvents,
     pub history: History,
     pub effect: Arc<dyn Effect>,
+    /// `None`: every file is handled, whatever it contains.
+    pub same_content: Option<SameContent>,
+}
+
+/// What a work did instead of its effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Instead {
+    /// It found the effect: without the store it asks the thread, not the probe.
+    Found,
+    /// It linked the first file with the same content.
+    Linked,
 }
 
 impl SlackFiles {
@@ -82,7 +102,9 @@ impl SlackFiles {
             match self.handle_file(UploadedFile { upload, file }, context, &mut tally).await {
                 Ok(handled) => done.push(handled),
                 // Nothing happened to it here. Whoever works on it counts it.
-                Err(error @ Error::InFlight(_)) => unfinished.push((file.id.clone(), error)),
+                Err(error @ (Error::InFlight(_) | Error::Effect(effect::Error::SameContent(_)))) => {
+                    unfinished.push((file.id.clone(), error))
+                }
                 Err(error) => {
                     tally.add(What::Failed, 1);
                     unfinished.push((file.id.clone(), error));
@@ -105,20 +127,24 @@ impl SlackFiles {
         let UploadedFile { upload, file } = uploaded;
         let run = self.table.file(upload, file, &context.request_id);
         let run = run.map_err(|error| Error::Failed(error.to_string()))?;
-        // Set if the work itself found the reply: without the store it asks the thread, not the probe.
-        let found = AtomicBool::new(false);
-        let found = &found;
+        let instead = OnceLock::new();
+        let instead = &instead;
         let done = run
             .lease_until(function::deadline(context).unwrap_or_default())
             .probe(|claim| async move { self.find(uploaded, &claim).await })
-            .work(|claim| async move { self.perform(uploaded, &claim, found).await })
+            .work(|claim| async move { self.perform(uploaded, &claim, context, instead).await })
             .await;
         match done {
             Ok(done) => {
                 let (how, what) = match done.how {
-                    // Only without the table.
-                    How::Fresh if found.load(Ordering::Relaxed) => ("found in its thread", Some(What::Outage)),
-                    How::Fresh => ("replied", Some(What::Handled)),
+                    How::Fresh => match instead.get() {
+                        None => ("replied", Some(What::Handled)),
+                        // Only without the table.
+                        Some(Instead::Found) => ("found in its thread", Some(What::Outage)),
+                        Some(Instead::Linked) => {
+                            ("linked the first file with the same content", Some(What::SameContent))
+                        }
+                    },
                     How::Replayed if done.first.is_empty() => ("done before", Some(What::Outage)),
                     How::Replayed if table::is_other_envelope(&done.first, upload) => {
                         ("done before", Some(What::Envelope))
@@ -146,7 +172,11 @@ impl SlackFiles {
     }
 
     async fn find(&self, uploaded: UploadedFile<'_>, claim: &Claim) -> Result<Probed<Value>, effect::Error> {
-        let found = self.effect.find(uploaded, claim).await;
+        let found = match (self.effect.find(uploaded, claim).await, self.same_content(uploaded)) {
+            // It may have got a link.
+            (Ok(Probed::NotDone), Some(same)) => same.reply.find(uploaded, claim).await,
+            (found, _) => found,
+        };
         if found.is_err() {
             metric::SLACK_PROBE_FAILURES.add(1);
         }
@@ -157,17 +187,136 @@ impl SlackFiles {
         &self,
         uploaded: UploadedFile<'_>,
         claim: &Claim,
-        found: &AtomicBool,
+        context: &Context,
+        instead: &OnceLock<Instead>,
     ) -> Result<Value, Failure<effect::Error>> {
-        // A claim without the store (its fence is 0) says nothing about other instances; the thread does.
-        if claim.fence() == 0
-            && let Probed::Done(outcome) = self.find(uploaded, claim).await.map_err(Failure::Retry)?
+        if claim.fence() == 0 {
+            // A claim without the store says nothing about other instances; the thread does.
+            if let Probed::Done(outcome) = self.find(uploaded, claim).await.map_err(Failure::Retry)? {
+                let _ = instead.set(Instead::Found);
+                return Ok(outcome);
+            }
+        } else if let Some(same) = self.same_content(uploaded)
+            && let Some(content) = same.identify(uploaded, claim).await?
+            // In a box: it has a run of its own, which would double the size of this one.
+            && let Some(address) = Box::pin(self.handled_before(same, &content, uploaded, claim, context)).await?
         {
-            found.store(true, Ordering::Relaxed);
-            return Ok(outcome);
+            let _ = instead.set(Instead::Linked);
+            return same.reply.say(uploaded, &format!("The same content was handled before: {address}"), claim).await;
         }
         self.effect.perform(uploaded, claim).await
     }
+
+    /// What recognises contents, if that is on in the channel of an upload.
+    fn same_content(&self, uploaded: UploadedFile<'_>) -> Option<&SameContent> {
+        self.same_content.as_ref().filter(|same| same.channels.contains(&uploaded.upload.channel))
+    }
+
+    /// The address of the message whose file was handled with this content. `None`: there is none, and this file is now the first
+    /// one with it.
+    async fn handled_before(
+        &self,
+        same: &SameContent,
+        content: &str,
+        uploaded: UploadedFile<'_>,
+        claim: &Claim,
+        context: &Context,
+    ) -> Result<Option<String>, Failure<effect::Error>> {
+        let first = same.contents.first(content, uploaded).await.or_retry()?;
+        let Some(first) = first else { return Ok(None) };
+        match Box::pin(self.look_at_first(same, content, &first, uploaded, claim, context))
+            .await
+            .map_err(Failure::Retry)?
+        {
+            First::Done => match same.address(&first, claim).await? {
+                Some(address) => Ok(Some(address)),
+                None => take_place(same, content, &first, uploaded, claim).await.map(|()| None),
+            },
+            First::Failed => take_place(same, content, &first, uploaded, claim).await.map(|()| None),
+            First::Replaced => Ok(None),
+        }
+    }
+
+    /// Finds out what became of the first file with a content, by a run under the key of that file. If nothing became of it, the
+    /// run gives its place to `uploaded`: as long as it holds the claim, nobody else handles the first file.
+    async fn look_at_first(
+        &self,
+        same: &SameContent,
+        content: &str,
+        first: &Upload,
+        uploaded: UploadedFile<'_>,
+        claim: &Claim,
+        context: &Context,
+    ) -> Result<First, effect::Error> {
+        let Some(file) = first.files.first() else { return Ok(First::Failed) };
+        let run = self.table.file(first, file, &context.request_id);
+        let run = run.map_err(|error| effect::Error::Other(error.to_string()))?;
+        let looked = run
+            .lease_until(claim.deadline())
+            .probe(|claim| async move {
+                self.find(UploadedFile { upload: first, file }, &claim).await.map_err(NotDone::Unknown)
+            })
+            .work(|_| async move {
+                let replaced = same.contents.replace(content, first, uploaded).await;
+                Err::<Value, _>(Failure::Retry(match replaced {
+                    Ok(true) => NotDone::Replaced,
+                    Ok(false) => NotDone::Unknown(effect::Error::SameContent(claim.deadline())),
+                    Err(error) => NotDone::Unknown(error.into()),
+                }))
+            })
+            .await;
+        match looked {
+            Ok(_) | Err(ichido::Error::DoneWithoutValue(_)) => Ok(First::Done),
+            Err(ichido::Error::Failed { .. }) => Ok(First::Failed),
+            Err(ichido::Error::Work(NotDone::Replaced)) => Ok(First::Replaced),
+            Err(ichido::Error::InFlight { until }) => Err(effect::Error::SameContent(until)),
+            Err(ichido::Error::Probe(NotDone::Unknown(error))) if is_gone(&error) => Ok(First::Failed),
+            Err(ichido::Error::Work(NotDone::Unknown(error)) | ichido::Error::Probe(NotDone::Unknown(error))) => {
+                Err(error)
+            }
+            Err(error) => {
+                Err(effect::Error::Other(format!("could not look at the first file with the same content: {error}")))
+            }
+        }
+    }
+}
+
+/// What became of the first file with a content.
+enum First {
+    /// It was handled.
+    Done,
+    /// It was not handled and never will be.
+    Failed,
+    /// It was not handled, and another file is the first one now.
+    Replaced,
+}
+
+/// Why a run under the key of the first file has no outcome.
+#[derive(Debug, thiserror::Error)]
+enum NotDone {
+    #[error("another file with the same content takes its place")]
+    Replaced,
+    #[error(transparent)]
+    Unknown(effect::Error),
+}
+
+/// Makes a file the first one with its content in the place of one that is never handled again.
+async fn take_place(
+    same: &SameContent,
+    content: &str,
+    first: &Upload,
+    uploaded: UploadedFile<'_>,
+    claim: &Claim,
+) -> Result<(), Failure<effect::Error>> {
+    if same.contents.replace(content, first, uploaded).await.or_retry()? {
+        return Ok(());
+    }
+    Err(Failure::Retry(effect::Error::SameContent(claim.deadline())))
+}
+
+/// Was the message deleted, together with its thread?
+fn is_gone(error: &effect::Error) -> bool {
+    matches!(error, effect::Error::Slack(slack_api::Error::Refused { code }) if code == "thread_not_found")
 }
 
 impl std::fmt::Debug for SlackFiles {
@@ -195,7 +344,7 @@ impl Error {
     /// What Lambda reports as `errorType`.
     fn kind(&self) -> &'static str {
         match self {
-            Self::InFlight(_) => "InFlight",
+            Self::InFlight(_) | Self::Effect(effect::Error::SameContent(_)) => "InFlight",
             Self::Failed(_) => "Failed",
             Self::Effect(_) => "Slack",
             Self::Probe(_) => "Probe",

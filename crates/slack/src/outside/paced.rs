@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use ichido::Clock;
-use slack_api::{Error, Look, Page, Post, Slack};
+use slack_api::{Content, Error, Look, Page, Post, Slack};
 
 use crate::table::limits::{Limit, Limits};
 
@@ -18,6 +18,10 @@ use crate::table::limits::{Limit, Limits};
 const POST_INTERVAL: Duration = Duration::from_secs(1);
 /// `conversations.replies` is in tier 3: at least 50 calls per minute.
 const REPLIES_INTERVAL: Duration = Duration::from_millis(1_200);
+/// `files.info` is in tier 4: at least 100 calls per minute. It stands for the download too.
+const INFO_INTERVAL: Duration = Duration::from_millis(600);
+/// `chat.getPermalink` has a tier of its own: hundreds of calls per minute.
+const PERMALINK_INTERVAL: Duration = Duration::from_millis(300);
 /// The time that a call needs after its turn has come.
 const CALL: Duration = Duration::from_millis(500);
 
@@ -72,6 +76,27 @@ impl Slack for Paced {
             let limit = Limit { name: "conversations.replies".to_owned(), interval: REPLIES_INTERVAL };
             let within = self.wait(&limit, within).await?;
             self.told(&limit, self.slack.thread(look, within).await).await
+        })
+    }
+
+    fn content<'a>(&'a self, file: &'a str, max_bytes: u64, within: Duration) -> BoxFuture<'a, Result<Content, Error>> {
+        Box::pin(async move {
+            let limit = Limit { name: "files.info".to_owned(), interval: INFO_INTERVAL };
+            let within = self.wait(&limit, within).await?;
+            self.told(&limit, self.slack.content(file, max_bytes, within).await).await
+        })
+    }
+
+    fn permalink<'a>(
+        &'a self,
+        channel: &'a str,
+        ts: &'a str,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<Option<String>, Error>> {
+        Box::pin(async move {
+            let limit = Limit { name: "chat.getPermalink".to_owned(), interval: PERMALINK_INTERVAL };
+            let within = self.wait(&limit, within).await?;
+            self.told(&limit, self.slack.permalink(channel, ts, within).await).await
         })
     }
 }

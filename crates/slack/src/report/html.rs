@@ -23,7 +23,7 @@ td:first-child, th:first-child { text-align: left; } .soft { color: var(--soft);
 ";
 
 /// What a reader sees, with its colour.
-const SHOWN: [(What, &str, &str); 9] = [
+const SHOWN: [(What, &str, &str); 10] = [
     (What::Handled, "handled", "#2563eb"),
     (What::Found, "found at its destination", "#60a5fa"),
     (What::Retry, "Slack's retry", "#f59e0b"),
@@ -31,11 +31,12 @@ const SHOWN: [(What, &str, &str); 9] = [
     (What::Envelope, "another envelope", "#a855f7"),
     (What::Outage, "after an outage", "#ef4444"),
     (What::Earlier, "the bot before", "#9ca3af"),
+    (What::SameContent, "same content", "#14b8a6"),
     (What::Failed, "failed attempts", "#7f1d1d"),
     (What::Refused, "refused deliveries", "#be123c"),
 ];
 /// Those that the bars show: what arrived.
-const IN_BARS: usize = 7;
+const IN_BARS: usize = 8;
 
 /// The page. `place` says whose history it is: `prod`.
 pub fn page(report: &Report, place: &str) -> String {

@@ -59,10 +59,12 @@ pub enum What {
     Outage,
     /// A duplicate of what the bot before this one has handled.
     Earlier,
+    /// A file got a link to the first one with the same content.
+    SameContent,
 }
 
 impl What {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Handled,
         Self::Found,
         Self::Failed,
@@ -72,6 +74,7 @@ impl What {
         Self::Envelope,
         Self::Outage,
         Self::Earlier,
+        Self::SameContent,
     ];
     /// The duplicates, by their causes.
     pub const DUPLICATES: [Self; 5] = [Self::Retry, Self::AtOnce, Self::Envelope, Self::Outage, Self::Earlier];
@@ -88,6 +91,7 @@ impl What {
             Self::Envelope => "anotherEnvelope",
             Self::Outage => "afterOutage",
             Self::Earlier => "earlierBot",
+            Self::SameContent => "sameContent",
         }
     }
 }
@@ -124,7 +128,7 @@ impl Tally {
 
     /// Files that were done, and duplicates.
     pub fn arrived(&self) -> u64 {
-        self.get(What::Handled) + self.get(What::Found) + self.duplicates()
+        self.get(What::Handled) + self.get(What::Found) + self.get(What::SameContent) + self.duplicates()
     }
 
     pub fn is_empty(&self) -> bool {

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,12 +19,14 @@ use slack::function::events::{self, SlackEvents};
 use slack::function::files::{self, SlackFiles};
 use slack::outside::hand_over::{self, HandOver};
 use slack::outside::paced::Paced;
+use slack::same_content::{Channels, SameContent};
 use slack::settings::Fallback;
 use slack::signature::{self, SIGNATURE_HEADER, TIMESTAMP_HEADER};
+use slack::table::contents::Contents;
 use slack::table::history::History;
 use slack::table::limits::Limits;
 use slack::table::{Bound, ProcessedEvents};
-use slack_api::{Look, Message, Page, Post, Slack};
+use slack_api::{Content, Look, Message, Page, Post, Slack};
 use telemetry::lock;
 use testkit::outside::Cut;
 use testkit::{Dynamo, ManualClock, Outside};
@@ -34,6 +36,8 @@ pub const TEMPLATE: &str = "infra/templates/slack.yaml";
 /// The timeouts of the template.
 pub const EVENTS_TIMEOUT: Duration = Duration::from_secs(3);
 pub const FILES_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a content is known.
+pub const WINDOW: Duration = Duration::from_secs(24 * 3_600);
 
 pub fn own() -> Own {
     Own { bot_id: "B0OURS".into(), user_id: "U0OURS".into() }
@@ -87,8 +91,23 @@ impl World {
 
     /// A new instance of `slack-files`.
     pub fn slack_files(&self) -> Arc<SlackFiles> {
+        Arc::new(self.slack_files_with(None))
+    }
+
+    /// A new instance of `slack-files` that handles a content once in these channels.
+    pub fn slack_files_by_content(&self, channels: &str) -> Arc<SlackFiles> {
+        let clock = Arc::new(self.clock.clone());
+        Arc::new(self.slack_files_with(Some(SameContent {
+            channels: Channels::read(channels).expect("channels"),
+            contents: Contents::new(&self.dynamo.client(), self.table(), WINDOW, files::STORE, clock.clone()),
+            slack: self.paced(),
+            reply: Reply::new(self.paced(), clock),
+        })))
+    }
+
+    fn slack_files_with(&self, same_content: Option<SameContent>) -> SlackFiles {
         let effect = Arc::new(Reply::new(self.paced(), Arc::new(self.clock.clone())));
-        Arc::new(SlackFiles { table: self.processed_events(files::STORE), history: self.history(), effect })
+        SlackFiles { table: self.processed_events(files::STORE), history: self.history(), effect, same_content }
     }
 
     fn history(&self) -> History {
@@ -191,6 +210,8 @@ pub enum Trouble {
     RateLimit(Duration),
     /// It performs the call, and the answer is lost.
     Lose,
+    /// The call is lost. Nobody can tell that from a lost answer.
+    LoseBefore,
 }
 
 /// Slack: threads of messages.
@@ -209,6 +230,10 @@ struct SlackState {
     /// When `chat.postMessage` was called.
     tried_at: Vec<Timestamp>,
     looks: usize,
+    /// What is known of files by their ids.
+    contents: BTreeMap<String, Result<Content, Trouble>>,
+    /// Deleted messages.
+    deleted: BTreeSet<String>,
     page_size: usize,
 }
 
@@ -228,6 +253,21 @@ impl FakeSlack {
 
     pub fn posts(&self) -> Vec<Post> {
         lock(&self.state).posts.iter().map(|(_, post)| post.clone()).collect()
+    }
+
+    /// These files have this content.
+    pub fn put_content(&self, files: &[&str], content: &str) {
+        self.put_contents(files, Ok(Content::Sha256(content.to_owned())));
+    }
+
+    /// What reading these files gives.
+    pub fn put_contents(&self, files: &[&str], content: Result<Content, Trouble>) {
+        let mut state = lock(&self.state);
+        state.contents.extend(files.iter().map(|file| ((*file).to_owned(), content.clone())));
+    }
+
+    pub fn delete_message(&self, ts: &str) {
+        lock(&self.state).deleted.insert(ts.to_owned());
     }
 
     /// How often a thread was looked at.
@@ -272,8 +312,13 @@ fn error(trouble: Trouble) -> slack_api::Error {
     match trouble {
         Trouble::Refuse(code) => slack_api::Error::Refused { code: code.into() },
         Trouble::RateLimit(after) => slack_api::Error::RateLimited { after },
-        Trouble::Lose => slack_api::Error::Unanswered("the connection was reset".into()),
+        Trouble::Lose | Trouble::LoseBefore => slack_api::Error::Unanswered("the connection was reset".into()),
     }
+}
+
+/// The address of a message.
+pub fn permalink(channel: &str, ts: &str) -> String {
+    format!("https://acme.slack.com/archives/{channel}/p{}", ts.replace('.', ""))
 }
 
 fn cut_off(cut: Cut) -> slack_api::Error {
@@ -304,6 +349,9 @@ impl Slack for FakeSlack {
             if let Some(trouble) = state.thread_troubles.pop_front() {
                 return Err(error(trouble));
             }
+            if state.deleted.contains(&look.thread_ts) {
+                return Err(error(Trouble::Refuse("thread_not_found")));
+            }
             let from: usize = look.cursor.as_deref().map_or(0, |cursor| cursor.parse().expect("our own cursor"));
             let thread: Vec<Message> = state
                 .posts
@@ -316,6 +364,29 @@ impl Slack for FakeSlack {
             Ok(Page { messages: thread[from..to].to_vec(), next })
         };
         Box::pin(async { self.outside.request("conversations.replies", answer).await.map_err(cut_off)? })
+    }
+
+    fn content<'a>(
+        &'a self,
+        file: &'a str,
+        _max_bytes: u64,
+        _within: Duration,
+    ) -> BoxFuture<'a, Result<Content, slack_api::Error>> {
+        let answer = async move {
+            let known = lock(&self.state).contents.get(file).cloned();
+            known.unwrap_or(Ok(Content::Forbidden)).map_err(error)
+        };
+        Box::pin(async { self.outside.request("files.info", answer).await.map_err(cut_off)? })
+    }
+
+    fn permalink<'a>(
+        &'a self,
+        channel: &'a str,
+        ts: &'a str,
+        _within: Duration,
+    ) -> BoxFuture<'a, Result<Option<String>, slack_api::Error>> {
+        let answer = async move { (!lock(&self.state).deleted.contains(ts)).then(|| permalink(channel, ts)) };
+        Box::pin(async { self.outside.request("chat.getPermalink", answer).await.map_err(cut_off) })
     }
 }
 

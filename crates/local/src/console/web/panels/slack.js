@@ -29,13 +29,19 @@ export function mount(root, kit) {
   const store = faultSwitch('The store', 'slack-store', 'dynamodb', STORE, attempt);
   const slack = faultSwitch('Slack', 'slack-api', 'slack', SLACK, attempt);
 
+  const COUNTED = [['found', 'found'], ['sameContent', 'same content'], ['failedAttempts', 'failed attempts'], ['refused', 'refused']];
   const CAUSES = [['slackRetry', "Slack's retry"], ['atOnce', 'at once'], ['anotherEnvelope', 'another envelope'], ['afterOutage', 'after an outage'], ['earlierBot', 'the bot before']];
+  const causes = (duplicates) => {
+    const counted = CAUSES.filter(([name]) => duplicates[name] > 0).map(([name, text]) => `${duplicates[name]} ${text}`);
+    return counted.length === 0 ? 'none' : counted.join(', ');
+  };
   const history = el('tbody', { id: 'slack-history' });
   const unusual = el('ul', { class: 'plain', id: 'slack-unusual' });
   async function showHistory() {
     const report = await get('/_local/slack/report?days=7');
-    history.replaceChildren(...[...report.byDay].reverse().map(({ day, handled, failedAttempts, duplicates }) => el('tr', {},
-      el('th', { scope: 'row' }, day), [handled, failedAttempts, ...CAUSES.map(([name]) => duplicates[name])].map((n) => el('td', { class: 'number' }, String(n))))));
+    history.replaceChildren(...[...report.byDay].reverse().map((counted) => el('tr', {},
+      el('th', { scope: 'row', class: 'whole' }, counted.day), el('td', { class: 'number' }, String(counted.handled)), el('td', {}, causes(counted.duplicates)),
+      COUNTED.map(([name]) => el('td', { class: 'number' }, String(counted[name]))))));
     unusual.replaceChildren(...report.anomalies.map(({ why }) => el('li', {}, el('span', { class: 'badge bad' }, 'unusual'), ` ${why}`)));
   }
 
@@ -61,10 +67,10 @@ export function mount(root, kit) {
         el('thead', {}, el('tr', {}, ['event', 'deliveries', 'answers', 'replies', ''].map((name) => el('th', { scope: 'col', class: name === 'deliveries' ? 'number' : '' }, name)))), table))),
     el('section', { class: 'card', 'aria-labelledby': 'slack-history-title' },
       el('h2', { id: 'slack-history-title' }, 'History'),
-      el('p', { class: 'soft' }, 'Kept for 90 days, by hour and channel. ', el('a', { href: '/_local/slack/report.html?days=30', target: '_blank', rel: 'noopener' }, 'Open the report'), ', or run ', el('code', {}, 'ichidoctl slack report'), '.'),
+      el('p', { class: 'soft' }, 'Kept for 90 days, by hour and channel. ', el('a', { href: '/_local/slack/report.html?days=30', target: '_blank', rel: 'noopener' }, 'Open the report'), ', or run ', el('code', {}, 'ichidoctl slack report'), '. The last duplicates of a burst are counted with the next event.'),
       unusual,
       el('div', { class: 'scroll' }, el('table', {},
-        el('thead', {}, el('tr', {}, ['day', 'handled', 'failed attempts', ...CAUSES.map(([, text]) => text)].map((name) => el('th', { scope: 'col', class: name === 'day' ? '' : 'number' }, name)))), history))));
+        el('thead', {}, el('tr', {}, el('th', { scope: 'col' }, 'day'), el('th', { scope: 'col', class: 'number' }, 'handled'), el('th', { scope: 'col' }, 'duplicates'), COUNTED.map(([, text]) => el('th', { scope: 'col', class: 'number' }, text)))), history))));
   attempt(showHistory);
 
   function newEvent() {
