@@ -213,6 +213,26 @@ pub(crate) fn put_earlier(put: PutItemFluentBuilder, mut item: Item, now: Timest
         .expression_attribute_values(":released", text(StateKind::Released.name()))
 }
 
+/// The same for a key that was used. A record of the same transfer that an import wrote and that ends earlier is replaced too.
+pub(crate) fn put_used(put: PutItemFluentBuilder, item: Item, now: Timestamp) -> PutItemFluentBuilder {
+    let (id, until) = (item.get(TRANSACTION_ID).cloned(), item.get(TTL).cloned());
+    let ends_earlier = if until.is_some() { "#ttl < :until" } else { "attribute_exists(#ttl)" };
+    let same = format!("attribute_exists({IMPORTED_AT}) AND {TRANSACTION_ID} = :id AND {ends_earlier}");
+    let put = put_earlier(put, item, now);
+    let condition = put.get_condition_expression().clone().unwrap_or_default();
+    let mut values = put.get_expression_attribute_values().clone().unwrap_or_default();
+    values.extend(id.map(|id| (":id".to_owned(), id)));
+    values.extend(until.map(|until| (":until".to_owned(), until)));
+    put.condition_expression(format!("{condition} OR ({same})")).set_expression_attribute_values(Some(values))
+}
+
+/// Whether an import wrote this record, with an end before the given one. `None`: it shall never end.
+pub(crate) fn ends_too_early(item: &Item, expires_at: Option<Timestamp>) -> bool {
+    let ends = get_number::<u64>(item, TTL);
+    item.contains_key(IMPORTED_AT)
+        && ends.is_some_and(|ends| expires_at.is_none_or(|expires_at| ends < expires_at.as_secs_ceil()))
+}
+
 /// Whether nothing counts any more where this record is: it has expired, or is a tombstone.
 pub(crate) fn is_over(item: &Item, now: Timestamp) -> bool {
     let expired = get_number::<u64>(item, TTL).is_some_and(|ttl| ttl <= now.as_secs());

@@ -207,13 +207,16 @@ async fn what_the_table_has_already_is_not_overwritten() {
         ("did,balance\ndid:key:carol,1\ndid:key:alice,101\n", "imported before, with 100"),
         ("did,balance\ndid:key:carol,1\ndid:key:bob,5\n", "that no import has opened"),
         (
-            &format!("{{\"did\": \"did:key:carol\", \"balance\": \"1\"}}\n{}", used("did:key:bob", "k", "1", "1")),
+            &format!(
+                "{{\"did\": \"did:key:carol\", \"balance\": \"1\"}}\n{}",
+                used("did:key:bob", "k", "1", &lately(&world))
+            ),
             "made here",
         ),
         (
             &format!(
                 "{{\"did\": \"did:key:carol\", \"balance\": \"1\"}}\n{}",
-                used("did:key:alice", "order-7", "2", "1")
+                used("did:key:alice", "order-7", "2", &lately(&world))
             ),
             "another transfer",
         ),
@@ -270,12 +273,54 @@ async fn a_used_key_is_remembered_as_long_as_if_it_had_been_used_here() {
     assert!(world.send("alice", "bob", "12.5", "order#7").await.unwrap().replayed);
 
     // For ever, if the service remembers for ever.
-    let file = file(&used("did:key:alice", "ancient", "1", "1"));
+    let file = file(&used("did:key:alice", "ancient", "1", "2011-01-01T00:00:00Z"));
     let import = Import { window: Window::Never, ..import(&world, &file) };
     let findings = import.check(&mut |_, _| {}).await.unwrap();
     assert_eq!(import.carry_out(&findings, &mut |_, _| {}).await.unwrap().keys, 1);
     world.clock.advance(Duration::from_secs(100 * 365 * 24 * 60 * 60));
     assert!(world.send("alice", "bob", "1", "ancient").await.unwrap().replayed);
+}
+
+#[tokio::test]
+async fn a_key_that_was_imported_for_too_short_a_time_is_remembered_for_longer() {
+    let world = world().await;
+    let file = file(&used("did:key:alice", "order-7", "1", &lately(&world)));
+    let day = Duration::from_secs(24 * 60 * 60);
+    let carry_out = async |window| {
+        let import = Import { window, ..import(&world, &file) };
+        let findings = import.check(&mut |_, _| {}).await.unwrap();
+        let missing = findings.missing().keys;
+        let done = import.carry_out(&findings, &mut |_, _| {}).await.unwrap();
+        (missing, done.keys, done.keys_proved)
+    };
+    assert_eq!(carry_out(WEEK).await, (1, 1, 1));
+    assert_eq!(carry_out(Window::For(day * 30)).await, (1, 1, 1));
+    assert_eq!(carry_out(WEEK).await, (0, 0, 1), "a shorter time takes nothing away");
+    world.open(&["alice", "bob"]).await;
+    world.clock.advance(day * 10);
+    assert!(world.send("alice", "bob", "1", "order-7").await.unwrap().replayed);
+    assert_eq!(carry_out(Window::Never).await, (1, 1, 1));
+    world.clock.advance(day * 1000);
+    assert!(world.send("alice", "bob", "1", "order-7").await.unwrap().replayed);
+}
+
+#[tokio::test]
+async fn a_time_at_which_no_transfer_was_made_is_a_problem() {
+    let world = world().await;
+    for created_at in ["1767225599", "20260131090000", "0"] {
+        let found = problems(&world, &used("did:key:alice", "order-7", "1", created_at)).await;
+        assert!(found.len() == 1 && found[0].0 == Some(1) && found[0].1.contains("milliseconds"), "{found:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_account_that_was_deleted_by_hand_is_not_taken_for_imported() {
+    let world = world().await;
+    run(&world, "did,balance\ndid:key:alice,100\n").await.unwrap();
+    let key = json!({ "PK": { "S": "ACCOUNT#did:key:alice" }, "SK": { "S": "BALANCE" } });
+    world.db.must("DeleteItem", &json!({ "TableName": world.table(), "Key": key }));
+    let found = problems(&world, "did,balance\ndid:key:alice,100\n").await;
+    assert!(found.len() == 1 && found[0].1.contains("the account is not"), "{found:?}");
 }
 
 #[tokio::test]
@@ -402,6 +447,7 @@ async fn a_file_that_changes_during_the_import_is_noticed() {
     file.write_all(b"did:key:bob,100\n").unwrap();
     let changed = import(&world, &file).carry_out(&findings, &mut |_, _| {}).await;
     assert!(matches!(changed, Err(Error::Changed)), "{changed:?}");
+    assert_eq!(all(&world), Vec::<Value>::new(), "nothing of a file that was not checked is written");
     let missing = Import { file: std::path::Path::new("/nowhere/accounts.csv"), ..import(&world, &file) };
     assert!(matches!(missing.check(&mut |_, _| {}).await, Err(Error::File(_))));
 }

@@ -18,6 +18,7 @@ mod seen;
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use futures::future::try_join_all;
 use ichido::Timestamp;
@@ -36,6 +37,12 @@ const BATCH: usize = 50;
 /// Writes that are on their way at the same time.
 const TOGETHER: usize = 16;
 
+/// Before this time, no service had idempotency keys: 2010.
+const EARLIEST: Timestamp = Timestamp::from_millis(1_262_304_000_000);
+
+/// How far the clock of the other service may be ahead.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(3600);
+
 /// Problems that are kept. Whoever has more has one kind of them.
 const MOST_PROBLEMS: usize = 50;
 
@@ -46,7 +53,10 @@ pub enum Error {
     File(#[source] io::Error),
     #[error("the file has more than {MAX_LINES} lines; split it, and import its parts one after another")]
     TooManyLines,
-    #[error("the file was changed while it was imported; run the import again with a file that does not change")]
+    #[error(
+        "the file was changed while it was imported; what was imported so far stays; run the import again with a file that does \
+         not change"
+    )]
     Changed,
     #[error("line {line}: {what}; what was imported before this line stays, and the import can be run again")]
     InTheWay { line: u64, what: String },
@@ -196,6 +206,7 @@ impl Import<'_> {
     /// Writes what `findings` say is missing, and proves that it is there.
     pub async fn carry_out(&self, findings: &Findings, watch: Watch<'_>) -> Result<Done, Error> {
         let mut done = Done::default();
+        self.read_unchanged(findings)?;
         self.rewrite(&mut done).await?;
         let mut lines = self.open()?;
         while let Some(batch) = self.next_batch(&mut lines, findings)? {
@@ -219,6 +230,13 @@ impl Import<'_> {
         while let Some((number, line)) = lines.next().map_err(Error::File)? {
             match line {
                 Ok(_) if index.lines() == MAX_LINES => return Err(Error::TooManyLines),
+                Ok(Line::Used(used)) if !is_plausible(used.created_at, findings.now) => findings.problem(
+                    Some(number),
+                    format!(
+                        "createdAt is {}, when no transfer was made; a number counts the milliseconds since 1970",
+                        used.created_at
+                    ),
+                ),
                 Ok(line) => index.add(number, &line),
                 Err(what) => findings.problem(Some(number), what),
             }
@@ -254,7 +272,7 @@ impl Import<'_> {
                     Looked::InTheWay(what) => findings.problem(Some(*number), what),
                 }
             }
-            let looked = self.ledger.look_at_used(&batch.used).await?;
+            let looked = self.ledger.look_at_used(&batch.used, self.window).await?;
             for ((looked, used), number) in looked.into_iter().zip(&batch.used).zip(&batch.used_lines) {
                 match looked {
                     Looked::Done => findings.keys_done += 1,
@@ -337,7 +355,7 @@ impl Import<'_> {
                 }
             }
         }
-        let looked = self.ledger.look_at_used(&batch.used).await?;
+        let looked = self.ledger.look_at_used(&batch.used, self.window).await?;
         let mut missing = Vec::new();
         for ((used, line), looked) in batch.used.iter().zip(batch.used_lines).zip(looked) {
             match looked {
@@ -371,7 +389,7 @@ impl Import<'_> {
             return Ok(true);
         }
         // Somebody was faster. Was it this key?
-        match self.ledger.look_at_used(std::slice::from_ref(used)).await?.pop() {
+        match self.ledger.look_at_used(std::slice::from_ref(used), self.window).await?.pop() {
             Some(Looked::InTheWay(what)) => Err(Error::InTheWay { line, what }),
             _ => Ok(false),
         }
@@ -385,7 +403,8 @@ impl Import<'_> {
                 done.accounts_proved += u64::from(looked == Looked::Done);
                 done.balances_proved += Delta::credit(granted);
             }
-            for (looked, used) in self.ledger.look_at_used(&batch.used).await?.into_iter().zip(&batch.used) {
+            for (looked, used) in self.ledger.look_at_used(&batch.used, self.window).await?.into_iter().zip(&batch.used)
+            {
                 // A key that has expired since the import began was remembered as long as it should be.
                 let expired = self.is_over_at(used, self.ledger.now()) && !self.is_too_old(used, findings);
                 done.keys_proved += u64::from(looked == Looked::Done || (looked == Looked::Absent && expired));
@@ -432,6 +451,13 @@ impl Import<'_> {
         Ok(Some(batch).filter(|batch| !batch.openings.is_empty() || !batch.used.is_empty()))
     }
 
+    /// Reads the file before anything is written: it may have been changed since the check, while somebody thought about it.
+    fn read_unchanged(&self, findings: &Findings) -> Result<(), Error> {
+        let mut lines = self.open()?;
+        while lines.next().map_err(Error::File)?.is_some() {}
+        self.unchanged(lines, findings)
+    }
+
     fn unchanged(&self, lines: Lines<'_>, findings: &Findings) -> Result<(), Error> {
         if lines.digest() == findings.digest { Ok(()) } else { Err(Error::Changed) }
     }
@@ -445,6 +471,11 @@ impl Import<'_> {
     fn is_over_at(&self, used: &Used, now: Timestamp) -> bool {
         used.expires_at(self.window).is_some_and(|expires_at| expires_at <= now)
     }
+}
+
+/// Whether a transfer can have been made at this time. Seconds instead of milliseconds are in January of 1970.
+fn is_plausible(created_at: Timestamp, now: Timestamp) -> bool {
+    (EARLIEST..=now + CLOCKS_DIFFER).contains(&created_at)
 }
 
 fn at(line: u64, error: ledger::Error) -> Error {

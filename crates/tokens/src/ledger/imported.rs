@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 use ichido::Timestamp;
 use ichido::dynamodb::{Join, Verdict};
@@ -163,18 +164,21 @@ impl Ledger {
     /// Remembers a key that was used. `false`: there is a record already.
     pub(crate) async fn import_used(&self, used: &Used, window: Window) -> Result<bool, Error> {
         let item = table::earlier_record(used, used.expires_at(window))?;
-        self.put_earlier(item).await
+        self.put(table::put_used(self.new_put(), item, self.now())).await
     }
 
     /// Writes a record of the first design under the name that is read. `false`: there is a record already.
     pub(crate) async fn import_misplaced(&self, (name, item): &(Name, Item)) -> Result<bool, Error> {
-        self.put_earlier(table::renamed(item.clone(), name)).await
+        self.put(table::put_earlier(self.new_put(), table::renamed(item.clone(), name), self.now())).await
+    }
+
+    fn new_put(&self) -> PutItemFluentBuilder {
+        self.0.reader.put_item().table_name(self.table_name())
     }
 
     /// Writing the same record twice changes nothing, so the SDK may repeat it.
-    async fn put_earlier(&self, item: Item) -> Result<bool, Error> {
-        let put = self.0.reader.put_item().table_name(self.table_name());
-        match table::put_earlier(put, item, self.now()).send().await {
+    async fn put(&self, put: PutItemFluentBuilder) -> Result<bool, Error> {
+        match put.send().await {
             Ok(_) => Ok(true),
             Err(error)
                 if error.as_service_error().is_some_and(|error| error.is_conditional_check_failed_exception()) =>
@@ -201,6 +205,10 @@ impl Ledger {
         let looked = openings.iter().zip(&names).map(|(opening, (account, grant))| -> Result<_, Error> {
             let granted = items.get(grant).map(table::read_granted).transpose()?.flatten();
             Ok(match granted {
+                Some(_) if !items.contains_key(account) => {
+                    let what = "the record of its opening is there, but the account is not; delete the record too";
+                    (Looked::InTheWay(what.into()), Amount::ZERO)
+                }
                 Some((amount, why)) if amount == opening.balance && why == reason => (Looked::Done, amount),
                 Some((amount, why)) => {
                     (Looked::InTheWay(format!("it was imported before, with {amount} and the reason {why:?}")), amount)
@@ -214,8 +222,8 @@ impl Ledger {
         looked.collect()
     }
 
-    /// What the table has of these keys.
-    pub(crate) async fn look_at_used(&self, used: &[Used]) -> Result<Vec<Looked>, Error> {
+    /// What the table has of these keys. One that was imported to be forgotten earlier is absent.
+    pub(crate) async fn look_at_used(&self, used: &[Used], window: Window) -> Result<Vec<Looked>, Error> {
         let names: Vec<Name> =
             used.iter().map(|used| table::used_name(&used.sender, &used.key)).collect::<Result<_, _>>()?;
         let items = self.items(&names).await?;
@@ -225,7 +233,10 @@ impl Ledger {
             };
             Ok(match table::read_earlier(item)? {
                 None => Looked::InTheWay("a transfer was made here under this sender and key".into()),
-                Some(earlier) if used.is(&earlier) => Looked::Done,
+                Some(earlier) if used.is(&earlier) => match table::ends_too_early(item, used.expires_at(window)) {
+                    true => Looked::Absent,
+                    false => Looked::Done,
+                },
                 Some(earlier) => Looked::InTheWay(format!(
                     "the table has another transfer under this sender and key: {}, of {} to {}",
                     earlier.transaction_id, earlier.amount, earlier.recipient
