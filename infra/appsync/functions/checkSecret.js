@@ -42,6 +42,10 @@ export function response(ctx) {
   }
   const now = util.time.nowEpochSeconds();
   const [member] = ctx.result.items.filter((node) => node.ttl > now);
+  if (!member && ctx.result.nextToken) {
+    // Nodes that have expired are still there and fill the page. A client that hears Unauthorized would give up its place.
+    util.error('Not all members could be read. Try again.', 'Unavailable');
+  }
   if (!member) {
     util.error('The secret is wrong, or its node is no longer a member. Join again.', 'Unauthorized');
   }
