@@ -30,6 +30,16 @@ fn nothing_goes_wrong_on_any_path_with_one_fault() {
 }
 
 #[test]
+fn a_choice_that_a_path_does_not_have_is_told() {
+    let scenario: Scenario = "2-apart-closed-probe".parse().unwrap();
+    assert_eq!(explore::replay(&scenario, 2, &[]).misfit, None);
+    assert_eq!(explore::replay(&scenario, 2, &[0, 0]).misfit, None);
+    assert_eq!(explore::replay(&scenario, 2, &[0, 9999]).misfit, Some(1));
+    let mut long = explore::replay(&scenario, 0, &[0; 500]);
+    assert!(long.misfit.take().is_some_and(|at| at < 500), "there are not so many choices");
+}
+
+#[test]
 fn a_path_is_replayed_exactly() {
     let scenario: Scenario = "2-together-open-probe".parse().unwrap();
     let once = explore::replay(&scenario, 2, &[0, 1, 2, 3, 1, 4, 2]);

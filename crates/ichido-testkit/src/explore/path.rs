@@ -318,7 +318,7 @@ impl Path {
             let gate = self.lock().gates.iter().find(|(_, waiting)| open(waiting)).map(|(id, _)| *id);
             match (gate, self.clock.next_due_ms()) {
                 (Some(gate), _) => self.go(gate, 0),
-                (None, Some(due)) => self.clock.set_ms(due),
+                (None, Some(due)) => self.pass(due),
                 (None, None) => return Err(self.waits_for_ever()),
             }
         }
@@ -473,13 +473,17 @@ impl Path {
                 if matches!(step, Step::Wake { early: true, .. }) {
                     self.lock().early_wakes += 1;
                 }
-                let passed = until.saturating_sub(self.clock.now_ms());
-                if self.traced {
-                    self.lock().history.push((None, format!("{passed} ms pass")));
-                }
-                self.clock.set_ms(until);
+                self.pass(until);
             }
         }
+    }
+
+    fn pass(&self, until: u64) {
+        let passed = until.saturating_sub(self.clock.now_ms());
+        if self.traced {
+            self.lock().history.push((None, format!("{passed} ms pass")));
+        }
+        self.clock.set_ms(until);
     }
 
     fn go(&self, gate: u64, choice: usize) {

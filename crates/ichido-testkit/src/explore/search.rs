@@ -70,6 +70,8 @@ pub struct Replayed {
     pub violation: Option<String>,
     /// The path ends before its end, because what follows is explored in another order. The rules of the end were not checked.
     pub cut: bool,
+    /// The first of the given choices that there is not on the path, counted from 0. Then it is not the path that was meant.
+    pub misfit: Option<usize>,
     /// What happened, one column per lane.
     pub history: Lanes,
 }
@@ -147,7 +149,9 @@ pub fn replay<M: Model>(model: &M, faults: u32, choices: &[u16]) -> Replayed {
         Ended::Whole(Err(message)) => Some(message),
         _ => None,
     };
-    Replayed { violation, cut, history }
+    let unknown = choices.iter().zip(&script.taken).position(|(given, (_, of))| given >= of);
+    let misfit = unknown.or((choices.len() > script.taken.len()).then_some(script.taken.len()));
+    Replayed { violation, cut, misfit, history }
 }
 
 /// How many attempts are made to make a violation shorter.

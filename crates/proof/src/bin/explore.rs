@@ -1,7 +1,8 @@
 //! `make explore`: the library in every interleaving of its calls, within a bound.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
+#![expect(clippy::print_stderr, reason = "a program for the terminal")]
 
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,8 +28,12 @@ Usage: explore [OPTIONS]
   --list            print the scenarios
   --help            print this text
 
-It ends with the line `explored N states, P paths: V violations`. A violation is printed as a table with one column per
-worker, and the program exits with 1.";
+It ends with the line `explored N states, P paths: V violations`; after --minutes the line may say that these are not all paths.
+A violation is printed as a table with one column per worker, and the program exits with 1. It exits with 2 if it cannot do
+what was asked, and if a replayed path ends before its end. Ctrl-C prints nothing; use --minutes.";
+
+/// The most faults of a path.
+const MOST_FAULTS: u32 = 6;
 
 #[derive(Clone)]
 struct Options {
@@ -41,9 +46,13 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    let options = match options(std::env::args().skip(1)) {
-        Ok(Some(options)) => options,
-        Ok(None) => return ExitCode::SUCCESS,
+    let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    let options = match options(arguments) {
+        Ok(Command::Explore(options)) => options,
+        Ok(Command::Print(text)) => {
+            say(text);
+            return ExitCode::SUCCESS;
+        }
         Err(message) => {
             eprintln!("explore: {message}\nexplore: --help says what there is");
             return ExitCode::from(2);
@@ -59,38 +68,66 @@ fn main() -> ExitCode {
     })
 }
 
-/// `None` if there is nothing more to do.
-fn options(mut arguments: impl Iterator<Item = String>) -> Result<Option<Options>, String> {
+/// Writes a line. If nobody reads it any more, there is nothing left to do.
+fn say(text: impl std::fmt::Display) {
+    if let Err(error) = writeln!(io::stdout(), "{text}") {
+        if error.kind() != io::ErrorKind::BrokenPipe {
+            eprintln!("explore: could not write: {error}");
+        }
+        std::process::exit(2);
+    }
+}
+
+/// What is wanted.
+enum Command {
+    Explore(Options),
+    Print(String),
+}
+
+fn options(mut arguments: impl Iterator<Item = String>) -> Result<Command, String> {
     let mut options =
         Options { workers: 2, faults: 2, scenarios: Vec::new(), minutes: None, first: false, replay: None };
+    let (mut list, mut seen) = (false, Vec::new());
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
-        let number = |text: String, most: u64| match text.parse::<u64>() {
-            Ok(n) if n <= most => Ok(n),
-            _ => Err(format!("{argument} {text}: it must be a number of at most {most}")),
+        let number = |text: String, least: u64, most: u64| match text.parse::<u64>() {
+            Ok(n) if (least..=most).contains(&n) => Ok(n),
+            _ => Err(format!("{argument} {text:?}: it must be a whole number from {least} to {most}")),
         };
         match argument.as_str() {
-            "--workers" => match number(value()?, 4)? {
-                0 => return Err("--workers 0: there must be at least one".to_owned()),
-                workers => options.workers = workers as usize,
-            },
-            "--faults" => options.faults = number(value()?, 6)? as u32,
-            "--scenario" => options.scenarios.push(value()?.parse()?),
-            "--minutes" => options.minutes = Some(number(value()?, 24 * 60)?),
+            "--workers" => options.workers = number(value()?, 1, 4)? as usize,
+            "--faults" => options.faults = number(value()?, 0, MOST_FAULTS.into())? as u32,
+            "--scenario" => {
+                let scenario: Scenario = value()?.parse()?;
+                if options.scenarios.contains(&scenario) {
+                    return Err(format!("--scenario {scenario} is given twice"));
+                }
+                options.scenarios.push(scenario);
+            }
+            "--minutes" => options.minutes = Some(number(value()?, 0, 24 * 60)?),
             "--first" => options.first = true,
             "--replay" => options.replay = Some(value()?),
-            "--list" => {
-                Scenario::all(options.workers).iter().for_each(|scenario| println!("{scenario}"));
-                return Ok(None);
-            }
-            "--help" | "-h" => {
-                println!("{HELP}");
-                return Ok(None);
-            }
+            "--list" => list = true,
+            "--help" | "-h" => return Ok(Command::Print(HELP.to_owned())),
             _ => return Err(format!("there is no option {argument:?}")),
         }
+        if argument != "--scenario" && seen.contains(&argument) {
+            return Err(format!("{argument} is given twice"));
+        }
+        seen.push(argument);
     }
-    Ok(Some(options))
+    let has = |name: &str| seen.iter().any(|argument| argument == name);
+    if has("--workers") && (has("--scenario") || has("--replay")) {
+        return Err("the scenario says how many workers there are: leave --workers out".to_owned());
+    }
+    if options.replay.is_some() && seen.len() > 1 {
+        return Err("--replay takes no other option: its line says everything".to_owned());
+    }
+    if list {
+        let names: Vec<String> = Scenario::all(options.workers).iter().map(Scenario::to_string).collect();
+        return Ok(Command::Print(names.join("\n")));
+    }
+    Ok(Command::Explore(options))
 }
 
 /// Plays the path of a line `SCENARIO:FAULTS:CHOICE.CHOICE…`.
@@ -98,24 +135,31 @@ fn replay(line: &str) -> Result<ExitCode, String> {
     let wrong = || format!("--replay {line:?}: it must be SCENARIO:FAULTS:CHOICE.CHOICE…, as a violation prints it");
     let [scenario, faults, choices] = line.split(':').collect::<Vec<_>>()[..] else { return Err(wrong()) };
     let scenario: Scenario = scenario.parse()?;
-    let faults: u32 = faults.parse().map_err(|_| wrong())?;
-    let choices = choices.split('.').filter(|text| !text.is_empty()).map(str::parse);
-    let choices: Vec<u16> = choices.collect::<Result<_, _>>().map_err(|_| wrong())?;
+    let faults: u32 = faults.parse().ok().filter(|faults| *faults <= MOST_FAULTS).ok_or_else(wrong)?;
+    let choices: Vec<u16> = match choices {
+        "" => Vec::new(),
+        choices => choices.split('.').map(str::parse).collect::<Result<_, _>>().map_err(|_| wrong())?,
+    };
     let replayed = explore::replay(&scenario, faults, &choices);
-    println!("{}", replayed.history);
+    say(&replayed.history);
+    if let Some(at) = replayed.misfit {
+        let number = at + 1;
+        return Err(format!(
+            "--replay: there is no such choice as number {number} of the line on this path; the line is of another version or \
+             scenario, and what is printed above is another path"
+        ));
+    }
     Ok(match replayed.violation {
         Some(violation) => {
-            println!("VIOLATION {violation}");
+            say(format_args!("VIOLATION {violation}"));
             ExitCode::FAILURE
         }
         None if replayed.cut => {
-            println!(
-                "the path ends here: what follows is explored in another order; the rules of the end were not checked"
-            );
+            say("the path ends here: what follows is explored in another order; the rules of the end were not checked");
             ExitCode::from(2)
         }
         None => {
-            println!("all rules hold on this path");
+            say("all rules hold on this path");
             ExitCode::SUCCESS
         }
     })
@@ -124,18 +168,18 @@ fn replay(line: &str) -> Result<ExitCode, String> {
 fn explore(options: &Options) -> ExitCode {
     // All scenarios with few faults come before any with many, if the first violation is all that is wanted.
     let fewer = if options.first { 0..options.faults } else { 0..0 };
+    let until = options.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
     for faults in fewer {
-        explore_all(&Options { faults, ..options.clone() });
+        explore_all(&Options { faults, ..options.clone() }, until);
     }
-    explore_all(options)
+    explore_all(options, until)
 }
 
-fn explore_all(options: &Options) -> ExitCode {
+fn explore_all(options: &Options, until: Option<Instant>) -> ExitCode {
     let scenarios = match &options.scenarios[..] {
         [] => Scenario::all(options.workers),
         some => some.to_vec(),
     };
-    let until = options.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
     let next = AtomicUsize::new(0);
     let reports: Mutex<Vec<(Scenario, Report)>> = Mutex::default();
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(scenarios.len()));
@@ -152,7 +196,7 @@ fn explore_all(options: &Options) -> ExitCode {
                     }
                     let begun = Instant::now();
                     let report = explore::explore(scenario, &bound);
-                    println!("{}", line(*scenario, &report, begun.elapsed()));
+                    say(line(*scenario, &report, begun.elapsed()));
                     let Ok(mut reports) = reports.lock() else { return };
                     if let Some(violation) = report.violation.as_ref().filter(|_| options.first) {
                         explain(*scenario, violation);
@@ -179,7 +223,8 @@ fn explore_all(options: &Options) -> ExitCode {
         eprintln!("explore: only {paths} paths, and there were at least {LEAST_PATHS}: the explorer looks at less");
         return ExitCode::FAILURE;
     }
-    println!("explored {states} states, {paths} paths: {violations} violations");
+    let all = if whole { "" } else { ", but not all paths" };
+    say(format_args!("explored {states} states, {paths} paths: {violations} violations{all}"));
     if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -187,7 +232,8 @@ fn line(scenario: Scenario, report: &Report, took: Duration) -> String {
     let Report { states, paths, frontier, .. } = report;
     let far = match frontier {
         Some((faults, choices)) => {
-            format!(", not all: of the paths with {faults} faults it came to {}", dotted(choices))
+            let faults = if *faults == 1 { "1 fault".to_owned() } else { format!("{faults} faults") };
+            format!(", not all: of the paths with {faults} it came to {}", dotted(choices))
         }
         None => String::new(),
     };
@@ -196,9 +242,9 @@ fn line(scenario: Scenario, report: &Report, took: Duration) -> String {
 
 fn explain(scenario: Scenario, violation: &Violation) {
     let Violation { message, choices, faults, .. } = violation;
-    println!("\nVIOLATION in {scenario}: {message}\n");
-    println!("{}", explore::replay(&scenario, *faults, choices).history);
-    println!("replay: make explore ARGS=\"--replay {scenario}:{faults}:{}\"\n", dotted(choices));
+    say(format_args!("\nVIOLATION in {scenario}: {message}\n"));
+    say(explore::replay(&scenario, *faults, choices).history);
+    say(format_args!("replay: make explore ARGS=\"--replay {scenario}:{faults}:{}\"\n", dotted(choices)));
 }
 
 fn dotted(choices: &[u16]) -> String {

@@ -144,7 +144,10 @@ impl FromStr for Scenario {
     fn from_str(text: &str) -> Result<Self, String> {
         (1..=4).flat_map(Self::all).find(|scenario| scenario.to_string() == text).ok_or_else(|| {
             let known: Vec<String> = Self::all(2).iter().map(Self::to_string).collect();
-            format!("there is no scenario {text:?}; with two workers there are {}", known.join(", "))
+            format!(
+                "there is no scenario {text:?}; there may be one to four workers, and with two there are {}",
+                known.join(", ")
+            )
         })
     }
 }

@@ -21,9 +21,10 @@ const REQUEST: &[Choice] = &[
     Choice::fault("is under way for LONG, an error"),
 ];
 const LATE: &[Choice] = &[Choice::normal("arrives")];
-/// A release or a failure that arrives twice is refused the second time, like a completion. A read changes nothing, so it makes
-/// no difference how often it arrives.
-const ONCE: &[Choice] = &[ARRIVES, Choice::fault("does not arrive, an error")];
+/// A release or a failure that arrives twice is refused the second time, like a completion.
+const ENDING: &[Choice] = &[REQUEST[0], REQUEST[1], REQUEST[4]];
+/// A read changes nothing, so it makes no difference how often or when it arrives.
+const READ: &[Choice] = &[REQUEST[0], REQUEST[1]];
 const ANSWER: &[Choice] = &[Choice::normal("arrives"), Choice::fault("is LOST, an error")];
 
 /// The bits of what a step touches: the keys, then the instances.
@@ -84,6 +85,8 @@ impl Rough {
             path.note(lane, || "… but there is an outage".to_owned());
             return Err(away("no connection"));
         }
+        // The numbers below are those of all choices.
+        let chosen = REQUEST.iter().position(|choice| *choice == choices[chosen]).unwrap_or(chosen);
         let times = match chosen {
             0 => 1,
             2 => 2,
@@ -161,8 +164,8 @@ impl Store for Rough {
     async fn settle(&self, request: &Settle<'_>) -> Result<Settled, Error> {
         let (what, choices) = match request.to {
             Transition::Complete { .. } => ("complete", REQUEST),
-            Transition::Fail { .. } => ("fail", ONCE),
-            Transition::Release { .. } => ("release", ONCE),
+            Transition::Fail { .. } => ("fail", ENDING),
+            Transition::Release { .. } => ("release", ENDING),
             Transition::Renew { .. } => ("renew", REQUEST),
         };
         let perform = || async {
@@ -193,7 +196,7 @@ impl Store for Rough {
         let told = |answer: &Option<Record>| {
             answer.as_ref().map_or("no record".to_owned(), |record| record.state.name().to_owned())
         };
-        let call = Call { what: "read", choices: ONCE, after_effect: false };
+        let call = Call { what: "read", choices: READ, after_effect: false };
         self.call(call, key, || self.world.store.read(key), || Box::pin(async {}), told).await
     }
 }
