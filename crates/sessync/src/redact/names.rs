@@ -243,7 +243,19 @@ pub(super) fn may_end(text: &[u8]) -> bool {
 fn has_suffix(text: &[u8], end: &[u8; 3]) -> bool {
     let may = matches!(
         end,
-        b"rod" | b"dev" | b"stg" | b"est" | b"cal" | b"ive" | b"new" | b"old" | b"ary" | b"kup" | b"ult" | b"ain"
+        b"rod"
+            | b"dev"
+            | b"stg"
+            | b"est"
+            | b"cal"
+            | b"ive"
+            | b"new"
+            | b"old"
+            | b"ary"
+            | b"kup"
+            | b"ult"
+            | b"ain"
+            | b"ion"
     ) || &end[1..] == b"qa";
     may && SUFFIXES.iter().any(|suffix| {
         let Some(start) = text.len().checked_sub(suffix.len() + 1) else { return false };
