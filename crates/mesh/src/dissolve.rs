@@ -10,7 +10,8 @@
 //!    repeated call learns from it what is left to do.
 //!
 //! With a `messageId`, one record stays for as long as messages are kept. By it a repeated call is recognised and
-//! notifies nobody again. It is written last, so that a call that died before is repeated in full and does notify.
+//! notifies nobody again. It is written last, so that a call that died before it deleted the group is repeated in full and does
+//! notify. If a call dies between the two, or its answer is lost, nobody is notified: members learn it from their next call.
 
 use ichido::record::Owner;
 use ichido::{Clock, Timestamp};
@@ -40,7 +41,7 @@ pub(crate) struct Notice {
     pub(crate) at: Timestamp,
     /// An earlier call has sent it: nobody is notified again.
     pub(crate) is_replay: bool,
-    /// The group was a secured one. An earlier call has ended the subscriptions already.
+    /// The group was a secured one, and its subscriptions have to be ended. Not of a replay: an earlier call has asked for that.
     pub(crate) is_secured: bool,
 }
 

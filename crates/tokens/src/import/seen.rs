@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 use super::line::Line;
 use crate::amount::Delta;
 
-/// The most lines of a file. With [`Seen`], this bounds the memory of an import to 200 MB.
+/// The most lines of a file. Of so many, 200 MB are kept ([`Seen`]), in a vector that may take twice as much while it grows.
 pub(super) const MAX_LINES: usize = 5_000_000;
 
 /// What is kept of a line.
