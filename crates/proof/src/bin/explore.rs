@@ -117,7 +117,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Command, Strin
         seen.push(argument);
     }
     let has = |name: &str| seen.iter().any(|argument| argument == name);
-    if has("--workers") && (has("--scenario") || has("--replay")) {
+    if has("--workers") && has("--scenario") {
         return Err("the scenario says how many workers there are: leave --workers out".to_owned());
     }
     if options.replay.is_some() && seen.len() > 1 {
@@ -145,8 +145,8 @@ fn replay(line: &str) -> Result<ExitCode, String> {
     if let Some(at) = replayed.misfit {
         let number = at + 1;
         return Err(format!(
-            "--replay: there is no such choice as number {number} of the line on this path; the line is of another version or \
-             scenario, and what is printed above is another path"
+            "--replay: the path has no choice {number} of the line. The line is of another version or scenario, and the table above \
+             shows another path"
         ));
     }
     Ok(match replayed.violation {

@@ -132,6 +132,7 @@ impl Dense {
 
     /// Where in the block a run reaches the length that is looked at.
     fn long(self) -> u64 {
+        const { assert!(LONG == 24, "three times eight") };
         let Dense(one) = self;
         let two = one & one >> 1;
         let four = two & two >> 2;
