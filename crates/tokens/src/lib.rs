@@ -19,6 +19,7 @@
 //! |---|---|
 //! | the answer to the transaction is lost | the same attempt is sent again; the record in the table shows whether an earlier one was committed |
 //! | two transactions meet (a conflict), or DynamoDB throttles | the same attempt is sent again after a short random pause |
+//! | two transactions meet at the account that both pay | the money goes to another shard of the account; the record allows only one of the attempts |
 //! | a condition fails: no account, a frozen account, too little money, a limit | a tombstone is written where the record would be, so that no late attempt can be committed; then the client gets the refusal |
 //! | nothing is known after 8 seconds | the client gets 503 with the key and `Retry-After`, never a refusal |
 //! | the key was used for another request | the client gets 422 with the fields that differ |
@@ -29,7 +30,8 @@
 //! # What always holds
 //!
 //! The sum of all balances changes only by grants, and no balance is ever negative (`tests/simulation.rs`). No read comes
-//! before the transaction of a transfer between two people, and no write after it (`tests/ledger.rs`). No amount is ever a
+//! before the transaction of a transfer between two people, and no write after it (`tests/ledger.rs`), unless the money of the sender
+//! is in several shards (`tests/shards.rs`). No amount is ever a
 //! float (`tests/mistakes.rs`).
 
 pub mod amount;

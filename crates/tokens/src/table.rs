@@ -7,25 +7,30 @@
 //! | reversal record | `REVERSAL#{transaction}` | `METADATA` |
 //! | grant record | `GRANTED#{key}` | `METADATA` |
 //! | account | `ACCOUNT#{did}` | `BALANCE` |
+//! | shard of an account, from 1 on | `ACCOUNT#{did}` | `BALANCE#{shard}` |
 //! | shard of the treasury | `TREASURY#{shard}` | `BALANCE` |
 //! | sent on a day | `LIMIT#{did}#{day}` | `SPENT` |
 //! | ledger entry | `SENT#{sender}`, or `GRANT#{recipient}` | `TX#{transaction}` |
+//! | what an operator did by hand | `OPERATION#{month}` | `OPERATION#{time}#…` |
+//!
+//! The shards of an account are in its partition, so that one query reads them all. The account itself is shard 0.
 //!
 //! Entries are also in the index `GSI1` under `RECEIVED#{recipient}`. Each history has a partition of its own, so no
 //! partition has all transactions and grows hot. The library's keys escape a separator inside a part, so two different
 //! lists of parts never share a `PK`. An item that cannot be read is an [`Error`] that names the item.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::operation::scan::builders::ScanFluentBuilder;
-use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::builders::{PutBuilder, UpdateBuilder};
 use aws_sdk_dynamodb::types::{AttributeValue, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update};
 pub(crate) use function::item::Item;
 use function::item::{get_map, get_number, get_text, number, text};
+use function::operation::{self, Operations};
 use ichido::dynamodb::item::attr;
 use ichido::dynamodb::{Foreign, Join, Table};
 use ichido::record::StateKind;
@@ -36,7 +41,7 @@ use crate::amount::{Amount, Delta};
 use crate::api::idempotency::IdempotencyKey;
 use crate::identity::did::Did;
 use crate::ledger::{
-    Account, Entry, History, Kind, MAX_SHARDS, Opened, Postings, Status, TransactionId, Transfer, Used,
+    ACCOUNT_SHARDS, Account, Entry, History, Kind, MAX_SHARDS, Opened, Postings, Status, TransactionId, Transfer, Used,
 };
 use crate::settings::Window;
 
@@ -49,18 +54,32 @@ const INDEX_SK: &str = "GSI1SK";
 
 const RECORD_SK: &str = "METADATA";
 const BALANCE_SK: &str = "BALANCE";
+/// Before the number of a shard.
+const SHARD_PREFIX: &str = "BALANCE#";
 const SPENT_SK: &str = "SPENT";
 const ENTRY_PREFIX: &str = "TX#";
 
 const BALANCE: &str = "balance";
 /// How many entries have changed a balance. It tells `verify` that no entry is missing and none came in between.
 const ENTRIES: &str = "entries";
+/// How many of them were debits. A reader who sees the same number twice knows that nothing was taken in between.
+const DEBITS: &str = "debits";
+/// How often the shards of an account were folded. The account and its shards have the same number, because a fold writes all of
+/// them. A reader who sees two numbers read in the middle of a fold. An account that was never folded has none, which is 0.
+const FOLDS: &str = "folds";
 const STATUS: &str = "status";
 const SPENT: &str = "spent";
+const POSTINGS: &str = "postings";
+/// By how much each shard changed, if others than the account itself did.
+const PARTS: &str = "parts";
 const TRANSACTION_ID: &str = "transactionId";
 /// On a record of the first design that an import has put under the key that is read. A name alone does not tell: escaped
 /// once more, it would be the name of another key.
 const IMPORTED_AT: &str = "importedAt";
+
+/// How many items one page of a scan reads. A full page of DynamoDB's is a megabyte, which a slow store does not return within the
+/// time of one attempt.
+pub(crate) const PAGE: i32 = 1_000;
 
 /// How long the counter of a day is kept after the day: long enough to answer a question about it.
 const COUNTER_KEPT: Duration = Duration::from_secs(8 * 24 * 60 * 60);
@@ -81,6 +100,11 @@ pub struct Error {
 /// Where the library keeps its records. A record of the first design, in a table that was taken over, counts as done.
 pub fn records(table_name: &str) -> Table {
     Table::new(table_name, PK).sort_key(SK, RECORD_SK).ttl(TTL).foreign(Foreign::Done)
+}
+
+/// What operators did by hand. It stays, as entries do.
+pub fn operations(table_name: &str) -> Operations {
+    Operations::new(table_name, PK).sort_key(SK).forever()
 }
 
 /// The records of transfers.
@@ -261,6 +285,16 @@ pub(crate) fn earlier_owner(name: &Name) -> Option<(Did, IdempotencyKey)> {
     Some((sender.parse().ok()?, key.parse().ok()?))
 }
 
+/// Where a record of the first design would have to be to be read, if it is elsewhere and still counts.
+pub(crate) fn read_under(item: &Item, now: Timestamp) -> Option<Name> {
+    if item.contains_key(IMPORTED_AT) || is_over(item, now) {
+        return None;
+    }
+    let found = Name::of(item);
+    let (sender, key) = earlier_owner(&found)?;
+    used_name(&sender, &key).ok().filter(|name| *name != found)
+}
+
 /// The same record under another name.
 pub(crate) fn renamed(mut item: Item, name: &Name) -> Item {
     item.extend(name.key());
@@ -285,17 +319,33 @@ fn plain(number: &str) -> Option<String> {
 
 // Accounts
 
-/// An account, or a shard of the treasury, as it is in the table.
+/// An account, or a shard of it or of the treasury, as it is in the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Balance {
     pub(crate) account: Account,
     pub(crate) balance: Delta,
     pub(crate) entries: u64,
+    pub(crate) debits: u64,
+    pub(crate) folds: u64,
     pub(crate) status: Status,
 }
 
 pub(crate) fn account_key(account: &Account) -> Result<Item, key::Error> {
-    Ok(primary_key(account_pk(account)?, BALANCE_SK))
+    let (pk, sk) = match account {
+        Account::Of(did) => (account_pk(did)?, BALANCE_SK.to_owned()),
+        Account::Shard(did, shard) => (account_pk(did)?, format!("{SHARD_PREFIX}{shard}")),
+        Account::Treasury(shard) => (treasury_pk(*shard)?, BALANCE_SK.to_owned()),
+    };
+    Ok(primary_key(pk, &sk))
+}
+
+/// Asks for an account and all its shards.
+pub(crate) fn balances(query: QueryFluentBuilder, did: &Did) -> Result<QueryFluentBuilder, key::Error> {
+    Ok(query
+        .consistent_read(true)
+        .key_condition_expression("PK = :pk AND begins_with(SK, :balance)")
+        .expression_attribute_values(":pk", text(account_pk(did)?))
+        .expression_attribute_values(":balance", text(BALANCE_SK)))
 }
 
 /// The keys of every shard that there can be.
@@ -330,11 +380,13 @@ pub(crate) fn read_opened(item: &Item) -> Result<Opened, Error> {
 }
 
 pub(crate) fn read_balance(item: &Item) -> Result<Balance, Error> {
-    let account = get_text(item, PK).and_then(read_account_pk).ok_or_else(|| broken(item, PK))?;
+    let account = account_of(&Name::of(item)).ok_or_else(|| broken(item, PK))?;
     Ok(Balance {
         account,
         balance: Delta(int(item, BALANCE)?),
         entries: get_number(item, ENTRIES).ok_or_else(|| broken(item, ENTRIES))?,
+        debits: get_number(item, DEBITS).unwrap_or(0),
+        folds: get_number(item, FOLDS).unwrap_or(0),
         status: status(item),
     })
 }
@@ -343,11 +395,11 @@ pub(crate) fn read_balance(item: &Item) -> Result<Balance, Error> {
 pub(crate) fn read_shard(item: &Item) -> Result<Option<(u8, Amount)>, Error> {
     match read_balance(item)?.account {
         Account::Treasury(shard) => Ok(Some((shard, units(item, BALANCE)?))),
-        Account::Of(_) => Ok(None),
+        Account::Of(_) | Account::Shard(..) => Ok(None),
     }
 }
 
-/// Whether an item is an account that is frozen. Shards and counters have no status.
+/// Whether an item is an account, or a shard of one, that is frozen. The treasury and counters have no status.
 pub(crate) fn status(item: &Item) -> Status {
     match get_text(item, STATUS) {
         Some(status) if status == Status::Frozen.as_str() => Status::Frozen,
@@ -363,9 +415,9 @@ pub(crate) fn debit(
     unfrozen: bool,
 ) -> Result<TransactWriteItem, key::Error> {
     let update = balance_update(table, account, amount)?;
-    let update = update.update_expression("SET balance = balance - :amount ADD entries :one");
+    let update = update.update_expression("SET balance = balance - :amount ADD entries :one, debits :one");
     // The treasury has no status, because it cannot be frozen.
-    let unfrozen = unfrozen && matches!(account, Account::Of(_));
+    let unfrozen = unfrozen && account.owner().is_some();
     Ok(update_item(with_condition(update, "balance >= :amount", unfrozen)))
 }
 
@@ -380,11 +432,56 @@ pub(crate) fn credit(
     let update = balance_update(table, account, amount)?;
     Ok(update_item(match account {
         Account::Treasury(_) => update.update_expression("ADD balance :amount, entries :one"),
-        Account::Of(_) => {
+        Account::Of(_) | Account::Shard(..) => {
             let update = update.update_expression("SET balance = balance + :amount ADD entries :one");
             with_condition(update, "attribute_exists(PK)", unfrozen)
         }
     }))
+}
+
+/// Changes an account, or a shard of it, by `delta` in a fold of them all, the one after `folds` others. Conditions: what is taken is in
+/// it, there was no other fold and, if `unfrozen` is asked, the account is open.
+pub(crate) fn fold(
+    table: &str,
+    account: &Account,
+    delta: Delta,
+    folds: u64,
+    unfrozen: bool,
+) -> Result<TransactWriteItem, key::Error> {
+    let taken = Delta(-delta.0.min(0));
+    let update = Update::builder()
+        .table_name(table)
+        .set_key(Some(account_key(account)?))
+        .update_expression("SET balance = balance + :delta, folds = :folds ADD entries :entries, debits :one")
+        .expression_attribute_values(":delta", number(delta.0))
+        .expression_attribute_values(":taken", number(taken.0))
+        .expression_attribute_values(":before", number(folds))
+        .expression_attribute_values(":folds", number(folds + 1))
+        // An entry that does not change a balance is not among its entries.
+        .expression_attribute_values(":entries", number(u8::from(delta.0 != 0)))
+        .expression_attribute_values(":one", number(1))
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+    let condition = match account {
+        Account::Of(_) if folds == 0 => "balance >= :taken AND (attribute_not_exists(folds) OR folds = :before)",
+        _ => "balance >= :taken AND folds = :before",
+    };
+    Ok(update_item(with_condition(update, condition, unfrozen)))
+}
+
+/// Makes the shards of an account that is open, all of them empty. Condition: there are none. They are not made together with a
+/// write of the account itself, because that one is always in use when shards are needed. So [`set_status`] writes all of them.
+pub(crate) fn new_shards(table: &str, did: &Did) -> Result<Vec<TransactWriteItem>, key::Error> {
+    let shard = |shard| {
+        let mut item = account_key(&Account::Shard(did.clone(), shard))?;
+        item.extend([
+            (BALANCE.into(), number(0)),
+            (ENTRIES.into(), number(0)),
+            (FOLDS.into(), number(0)),
+            (STATUS.into(), text(Status::Open.as_str())),
+        ]);
+        Ok(put_item(new_item(table, item)))
+    };
+    (1..=ACCOUNT_SHARDS).map(shard).collect()
 }
 
 /// Counts `amount` as sent by `sender` on the UTC day of `at`. Condition: the day's sum stays within `limit`.
@@ -411,22 +508,37 @@ pub(crate) fn count_as_sent(
     Ok(update_item(update))
 }
 
-/// Sets an account's status. Condition: the account exists.
+/// Sets the status of an account and of all its shards. Condition: the account exists. Shards that do not exist are made: somebody who saw
+/// that the account was open might otherwise make open ones afterwards.
 pub(crate) fn set_status(
-    update: UpdateItemFluentBuilder,
+    table: &str,
     did: &Did,
     status: Status,
     at: Timestamp,
     by: &str,
-) -> Result<UpdateItemFluentBuilder, key::Error> {
-    Ok(update
-        .set_key(Some(account_key(&Account::Of(did.clone()))?))
+) -> Result<Vec<TransactWriteItem>, key::Error> {
+    let update = |account: Account| {
+        Ok::<_, key::Error>(
+            Update::builder()
+                .table_name(table)
+                .set_key(Some(account_key(&account)?))
+                .expression_attribute_names("#status", STATUS)
+                .expression_attribute_values(":status", text(status.as_str())),
+        )
+    };
+    let account = update(Account::Of(did.clone()))?
         .update_expression("SET #status = :status, statusAt = :at, statusBy = :by")
         .condition_expression("attribute_exists(PK)")
-        .expression_attribute_names("#status", STATUS)
-        .expression_attribute_values(":status", text(status.as_str()))
         .expression_attribute_values(":at", text(at.to_string()))
-        .expression_attribute_values(":by", text(by)))
+        .expression_attribute_values(":by", text(by));
+    let mut items = vec![update_item(account)];
+    for shard in 1..=ACCOUNT_SHARDS {
+        let shard = update(Account::Shard(did.clone(), shard))?
+            .update_expression("SET #status = :status ADD balance :none, entries :none, folds :none")
+            .expression_attribute_values(":none", number(0));
+        items.push(update_item(shard));
+    }
+    Ok(items)
 }
 
 // Entries
@@ -480,8 +592,57 @@ pub(crate) fn whole_history(
         .set_exclusive_start_key(start))
 }
 
+/// The postings per account, and per shard for the accounts of which a shard was changed. A reader who does not know of shards
+/// still sees by how much each account changed.
+fn posted(postings: &Postings) -> Result<(Item, Item), key::Error> {
+    let mut of_accounts: BTreeMap<String, Delta> = BTreeMap::new();
+    let mut parts = Item::new();
+    for (account, delta) in postings {
+        let pk = match account {
+            Account::Of(did) | Account::Shard(did, _) => account_pk(did)?,
+            Account::Treasury(shard) => treasury_pk(*shard)?,
+        };
+        let in_parts = |other: &Account| matches!(other, Account::Shard(..)) && other.owner() == account.owner();
+        if postings.keys().any(in_parts) {
+            let shard = if let Account::Shard(_, shard) = account { *shard } else { 0 };
+            parts.insert(format!("{pk}#{shard}"), number(delta.0));
+        }
+        *of_accounts.entry(pk).or_default() += *delta;
+    }
+    Ok((of_accounts.into_iter().map(|(pk, delta)| (pk, number(delta.0))).collect(), parts))
+}
+
+/// What [`posted`] wrote. `None`: it is malformed, or the parts of an account are not what the account changed by.
+fn read_postings(item: &Item) -> Option<Postings> {
+    let map = get_map(item, POSTINGS)?;
+    let mut postings = Postings::new();
+    for pk in map.keys() {
+        postings.insert(read_account_pk(pk)?, Delta(get_number(map, pk)?));
+    }
+    if !item.contains_key(PARTS) {
+        return Some(postings);
+    }
+    let map = get_map(item, PARTS)?;
+    let mut parts = Postings::new();
+    let mut sums: BTreeMap<Account, Delta> = BTreeMap::new();
+    for name in map.keys() {
+        let (pk, shard) = name.rsplit_once('#')?;
+        let account = read_account_pk(pk)?;
+        let delta = Delta(get_number(map, name)?);
+        *sums.entry(account.clone()).or_default() += delta;
+        parts.insert(Account::shard(account.owner()?, shard.parse().ok()?), delta);
+    }
+    for (account, sum) in sums {
+        if postings.remove(&account)? != sum {
+            return None;
+        }
+    }
+    postings.extend(parts);
+    Some(postings)
+}
+
 fn entry_item(entry: &Entry) -> Result<Item, key::Error> {
-    let postings = entry.postings.iter().map(|(account, delta)| Ok((account_pk(account)?, number(delta.0))));
+    let (postings, parts) = posted(&entry.postings)?;
     let pk = match &entry.sender {
         Some(sender) => sent_pk(sender)?,
         None => granted_pk(&entry.recipient)?,
@@ -498,8 +659,11 @@ fn entry_item(entry: &Entry) -> Result<Item, key::Error> {
         ("message".into(), text(&entry.message)),
         (STATUS.into(), text("completed")),
         ("createdAt".into(), text(entry.created_at().to_string())),
-        ("postings".into(), AttributeValue::M(postings.collect::<Result<_, key::Error>>()?)),
+        (POSTINGS.into(), AttributeValue::M(postings)),
     ]);
+    if !parts.is_empty() {
+        item.insert(PARTS.into(), AttributeValue::M(parts));
+    }
     if let Some(sender) = &entry.sender {
         item.insert("senderDid".into(), text(sender.as_str()));
     }
@@ -511,13 +675,7 @@ fn entry_item(entry: &Entry) -> Result<Item, key::Error> {
 
 pub(crate) fn read_entry(item: &Item) -> Result<Entry, Error> {
     let kind = Kind::parse(string(item, "kind")?).ok_or_else(|| broken(item, "kind"))?;
-    let map = get_map(item, "postings").ok_or_else(|| broken(item, "postings"))?;
-    let mut postings = Postings::new();
-    for pk in map.keys() {
-        let account = read_account_pk(pk).ok_or_else(|| broken(item, "postings"))?;
-        let delta = get_number(map, pk).ok_or_else(|| broken(item, "postings"))?;
-        postings.insert(account, Delta(delta));
-    }
+    let postings = read_postings(item).ok_or_else(|| broken(item, POSTINGS))?;
     Ok(Entry {
         id: parsed(item, TRANSACTION_ID)?,
         kind,
@@ -564,9 +722,14 @@ pub(crate) fn account_name(did: &Did) -> Result<Name, key::Error> {
     Ok(Name::of(&account_key(&Account::Of(did.clone()))?))
 }
 
-/// The account under this name.
+/// The account, or the shard of one, under this name.
 pub(crate) fn account_of(name: &Name) -> Option<Account> {
-    read_account_pk(&name.0)
+    let account = read_account_pk(&name.0)?;
+    if name.1 == BALANCE_SK {
+        return Some(account);
+    }
+    let shard: u8 = name.1.strip_prefix(SHARD_PREFIX)?.parse().ok().filter(|shard| *shard > 0)?;
+    Some(Account::shard(account.owner()?, shard))
 }
 
 /// The record that the reversal of a transfer must have.
@@ -590,13 +753,15 @@ pub(crate) enum Row {
     Tombstone,
     /// What somebody has sent on one day.
     Spent,
+    /// What an operator did by hand.
+    Operation,
 }
 
 pub(crate) fn read(item: &Item) -> Result<Row, Error> {
     let key = |name| get_text(item, name).unwrap_or_default();
     match key(SK) {
         sk if sk.starts_with(ENTRY_PREFIX) => read_entry(item).map(Row::Entry),
-        BALANCE_SK => read_balance(item).map(Row::Balance),
+        sk if sk == BALANCE_SK || sk.starts_with(SHARD_PREFIX) => read_balance(item).map(Row::Balance),
         RECORD_SK if is_tombstone(item) => Ok(Row::Tombstone),
         RECORD_SK if !item.contains_key(attr::FORMAT) => read_earlier(item).map(|_| Row::Earlier),
         RECORD_SK => {
@@ -604,6 +769,10 @@ pub(crate) fn read(item: &Item) -> Result<Row, Error> {
             Ok(Row::Record { entry: entry_of_record(item, &transaction_id)?, transaction_id })
         }
         SPENT_SK => int(item, SPENT).map(|_| Row::Spent),
+        // The name of the table does not matter here.
+        _ if operations("").has(item) => {
+            operation::read(item).map(|_| Row::Operation).ok_or_else(|| broken(item, "an attribute of the operation"))
+        }
         _ => Err(broken(item, SK)),
     }
 }
@@ -638,11 +807,12 @@ fn stored<const N: usize>(namespace: &str, parts: [&str; N]) -> Result<String, k
     Ok(Namespace::new(namespace).key(parts)?.as_str().to_owned())
 }
 
-fn account_pk(account: &Account) -> Result<String, key::Error> {
-    match account {
-        Account::Of(did) => stored("ACCOUNT", [did.as_str()]),
-        Account::Treasury(shard) => stored("TREASURY", [shard.to_string().as_str()]),
-    }
+fn account_pk(did: &Did) -> Result<String, key::Error> {
+    stored("ACCOUNT", [did.as_str()])
+}
+
+fn treasury_pk(shard: u8) -> Result<String, key::Error> {
+    stored("TREASURY", [shard.to_string().as_str()])
 }
 
 fn read_account_pk(pk: &str) -> Option<Account> {
@@ -744,11 +914,14 @@ fn broken(item: &Item, attribute: &'static str) -> Error {
 pub(crate) mod sample {
     use super::*;
 
-    pub(crate) fn balance(account: &Account, balance: i128, entries: u64) -> Item {
+    pub(crate) fn balance(account: &Account, balance: i128, entries: u64, folds: u64) -> Item {
         let mut item = account_key(account).unwrap();
         item.extend([(BALANCE.into(), number(balance)), (ENTRIES.into(), number(entries))]);
-        if matches!(account, Account::Of(_)) {
+        if account.owner().is_some() {
             item.insert(STATUS.into(), text(Status::Open.as_str()));
+        }
+        if folds > 0 || matches!(account, Account::Shard(..)) {
+            item.insert(FOLDS.into(), number(folds));
         }
         item
     }
@@ -801,6 +974,58 @@ mod tests {
             assert_eq!(plain(number).as_deref(), Some(expected), "{number}");
         }
         assert_eq!(plain("1e999"), None);
+    }
+
+    #[test]
+    fn an_entry_survives_the_table_whichever_shards_it_changed() {
+        let [alice, bob]: [Did; 2] = ["did:key:alice", "did:web:localhost%3A8443"].map(|did| did.parse().unwrap());
+        let id = TransactionId::new(Timestamp::from_millis(1), [1; 10]);
+        let entry = |postings: Postings| Entry {
+            id,
+            kind: Kind::Transfer,
+            sender: Some(alice.clone()),
+            recipient: bob.clone(),
+            amount: Amount::from_units(5),
+            fee: Amount::ZERO,
+            message: String::new(),
+            reverses: None,
+            postings,
+        };
+        let of = Account::shard;
+        for (postings, parts) in [
+            (vec![(of(&alice, 0), -5), (of(&bob, 0), 5)], 0),
+            (vec![(of(&alice, 0), -5), (of(&bob, 12), 5)], 1),
+            (vec![(of(&alice, 0), 2), (of(&alice, 3), -7), (of(&bob, 0), 5)], 2),
+            (vec![(of(&alice, 3), -4), (of(&alice, 4), -1), (of(&bob, 1), 3), (Account::Treasury(1), 2)], 3),
+        ] {
+            let entry = entry(postings.into_iter().map(|(account, delta)| (account, Delta(delta))).collect());
+            let mut item = entry_item(&entry).unwrap();
+            assert_eq!(read_entry(&item).unwrap(), entry);
+            assert_eq!(get_map(&item, PARTS).map_or(0, Item::len), parts);
+            // What a version that knows nothing of shards reads.
+            let whole = get_map(&item, POSTINGS).unwrap();
+            assert_eq!(get_number::<i128>(whole, "ACCOUNT#did:key:alice"), Some(-5));
+            if parts > 0 {
+                item.insert(POSTINGS.into(), AttributeValue::M(Item::from([("TREASURY#0".into(), number(1))])));
+                assert!(read_entry(&item).is_err(), "parts without their account");
+            }
+        }
+    }
+
+    #[test]
+    fn a_shard_and_its_account_have_names_of_their_own() {
+        let did: Did = "did:web:localhost%3A8443".parse().unwrap();
+        for account in
+            [Account::shard(&did, 0), Account::shard(&did, 1), Account::shard(&did, 15), Account::Treasury(3)]
+        {
+            let name = Name::of(&account_key(&account).unwrap());
+            assert_eq!(account_of(&name), Some(account), "{name:?}");
+        }
+        for (pk, sk) in
+            [("ACCOUNT#did:key:a", "BALANCE#0"), ("ACCOUNT#did:key:a", "BALANCES"), ("TREASURY#1", "BALANCE#1")]
+        {
+            assert_eq!(account_of(&Name(pk.into(), sk.into())), None, "{pk} {sk}");
+        }
     }
 
     #[test]

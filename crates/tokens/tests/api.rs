@@ -233,6 +233,10 @@ async fn a_request_that_is_not_valid_touches_no_store() {
     }
     assert_eq!(raw(b"{\"amount\":\"\xff\"}", Some("application/json")).await, expected(Code::InvalidRequest));
     assert_eq!(raw(&vec![b' '; MAX_BODY_BYTES + 1], Some("application/json")).await, expected(Code::PayloadTooLarge));
+    let mut large = request("POST", "/tokens/transfer", "");
+    large.body = vec![b' '; MAX_BODY_BYTES + 1];
+    let refused = world.api.handle(&large, None).await;
+    assert_eq!(code(&refused), expected(Code::PayloadTooLarge), "before anybody looks for a token");
     assert_eq!(raw(b"amount=1", Some("application/x-www-form-urlencoded")).await, expected(Code::UnsupportedMediaType));
     assert_eq!(world.db.calls().total(), 0);
 }
@@ -385,6 +389,37 @@ async fn a_caller_sees_only_its_own_unless_it_is_an_operator() {
     let body = json!({ "recipientDid": "did:key:bob", "amount": "1" });
     assert_eq!(code(&world.call("POST", "/tokens/transfer", &treasury, Some(body)).await), expected(Code::Forbidden));
     assert_eq!(code(&world.call("POST", "/tokens/accounts", &treasury, None).await), expected(Code::Forbidden));
+}
+
+#[tokio::test]
+async fn what_an_operator_asks_for_is_kept_and_does_not_happen_otherwise() {
+    let world = world().await;
+    world.open(&["alice", "bob"]).await;
+    let made = transfer_as(&world, "alice", json!({ "recipientDid": "did:key:bob", "amount": "1" })).await;
+    let reversal =
+        json!({ "senderDid": "did:key:alice", "transactionId": json(&made)["transactionId"], "reason": "a mistake" });
+    let freeze = "/tokens/accounts/did:key:bob/freeze";
+    world.db.faults().only(Rule::new(Fault::Denied).on("PutItem"));
+    for (path, body) in [(freeze, None), ("/tokens/reversals", Some(reversal.clone()))] {
+        assert_eq!(world.call("POST", path, &world.operator(), body).await.status, 500, "{path}");
+    }
+    world.db.faults().heal();
+    assert_eq!((world.balance("alice").await.as_str(), world.items("OPERATION#").len()), ("999", 0));
+    let bob = world.call("GET", "/tokens/balance/did:key:bob", &world.token("bob"), None).await;
+    assert_eq!(json(&bob)["status"], "open");
+
+    for (path, body) in [(freeze, None), ("/tokens/reversals", Some(reversal))] {
+        assert_eq!(world.call("POST", path, &world.operator(), body).await.status, 200, "{path}");
+    }
+    let mut kept: Vec<[String; 4]> = world
+        .items("OPERATION#")
+        .iter()
+        .map(|item| ["operation", "by", "reason", "outcome"].map(|name| item[name]["S"].as_str().unwrap().to_owned()))
+        .collect();
+    kept.sort();
+    assert_eq!(kept[0], ["freeze", "did:key:operator", "no reason given", "the account is frozen"]);
+    assert_eq!(kept[1], ["reverse", "did:key:operator", "a mistake", "reversed"]);
+    world.assert_sound().await;
 }
 
 #[tokio::test]

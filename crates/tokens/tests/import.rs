@@ -167,7 +167,8 @@ async fn whatever_is_wrong_is_named_with_its_line_and_nothing_is_written() {
     };
     let account = "{\"did\": \"did:key:alice\", \"balance\": \"1\"}\n";
     named(problems(&world, "").await, &[None], "no account and no key");
-    named(problems(&world, "did,balance\r\n\r\n").await, &[None], "no account and no key");
+    named(problems(&world, "\r\n\r\n").await, &[None], "no account and no key");
+    assert_eq!(problems(&world, "did,balance\r\n\r\n").await, [], "it says that there is nothing but the table itself");
     named(
         problems(&world, "name,balance\nalice,1\n").await,
         &[Some(1)],
@@ -342,6 +343,7 @@ async fn records_of_the_first_design_are_copied_to_the_key_that_is_read() {
     earlier(&world, "IDEMPOTENCY#did:key:alice#a b", &json!({}));
     earlier(&world, "IDEMPOTENCY#did:key:alice#a#expired", &json!({ "ttl": { "N": "1" } }));
     let old = all(&world);
+    assert_eq!(world.verify().await.never_read, 2, "verify tells it");
     let text = "did,balance\ndid:key:alice,100\ndid:key:bob,0\ndid:web:localhost%3A8443,50\n";
     let findings = check(&world, text).await;
     assert_eq!((findings.earlier_records, findings.misplaced, findings.unreachable), (4, 2, 1));
@@ -361,7 +363,16 @@ async fn records_of_the_first_design_are_copied_to_the_key_that_is_read() {
     );
     assert_eq!(check(&world, text).await.missing(), Missing::default());
     assert_eq!(run(&world, text).await.unwrap().rewritten, 0);
+    assert_eq!(world.verify().await.never_read, 0);
     assert_eq!(world.assert_sound().await, "150");
+}
+
+#[tokio::test]
+async fn a_header_alone_rewrites_the_records_of_the_table() {
+    let world = world().await;
+    earlier(&world, "IDEMPOTENCY#did:key:alice#a#b", &json!({}));
+    assert_eq!(run(&world, "did,balance\n").await.unwrap().rewritten, 1);
+    assert_eq!(world.verify().await.never_read, 0);
 }
 
 #[tokio::test]

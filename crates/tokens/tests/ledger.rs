@@ -239,16 +239,20 @@ async fn each_refusal_has_its_reason_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_two_round_trips_and_the_next_try_of_its_key_two_more() {
+async fn a_refusal_is_three_round_trips_and_the_next_try_of_its_key_two_more() {
     let world = world().await;
     world.open(&["alice", "bob"]).await;
     world.db.reset_calls();
     assert_eq!(refusal(world.send("alice", "bob", "1001", "k").await), Obstacle::InsufficientBalance);
     assert_eq!(
         (world.db.calls().of("TransactWriteItems"), world.db.calls().of("PutItem"), world.db.calls().total()),
-        (1, 1, 2),
+        (1, 1, 3),
         "the tombstone is also the look at the record"
     );
+    assert_eq!(world.db.calls().of("Query"), 1, "there might be shards");
+    world.db.reset_calls();
+    assert_eq!(refusal(world.send("alice", "nobody", "1", "k2").await), Obstacle::RecipientNotFound);
+    assert_eq!(world.db.calls().total(), 2, "which is read only if the balance is too low");
     world.db.reset_calls();
     world.send("alice", "bob", "1000", "k").await.unwrap();
     assert_eq!((world.db.calls().of("TransactWriteItems"), world.db.calls().total()), (2, 2));

@@ -83,11 +83,18 @@ async fn check(seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let world = World::new(Rules::default(), seed).await;
     world.open(&NAMES).await;
+    // Some worlds begin with shards. In others with conflicts they come into being.
+    if seed.is_multiple_of(4) {
+        for (from, to) in [("alice", "bob"), ("bob", "carol"), ("carol", "alice")] {
+            world.give_shards(from, to).await;
+        }
+    }
     for (fault, rate) in [
         (Fault::Slow(Duration::from_millis(9)), 0.3),
         (Fault::Late(Duration::from_millis(13)), 0.3),
         (Fault::LoseAnswer, 0.1),
         (Fault::Conflict, 0.1),
+        (Fault::ConflictOn("ACCOUNT#"), if seed.is_multiple_of(2) { 0.3 } else { 0.0 }),
         (Fault::Down, 0.05),
     ] {
         world.db.faults().put(Rule::new(fault).rate(rate));

@@ -2,7 +2,7 @@
 //!
 //! The store is the embedded engine with the delays and the conflicts of AWS ([`aws`]). Each client sends one transfer after
 //! another. Three questions: what a transfer costs in calls and time if transfers do not meet, what happens if all pay one
-//! recipient, and how much CPU the handler itself takes.
+//! recipient, beside the former, and how much CPU the handler itself takes.
 
 mod aws;
 mod first_design;
@@ -32,6 +32,7 @@ use first_design::FirstDesign;
 
 /// How long each case runs, unless `--seconds` says otherwise.
 const SECONDS: u64 = 4;
+const SENDERS: [usize; 3] = [1, 10, 100];
 const HANDLER_CALLS: u32 = 2_000;
 
 #[derive(Clone, Copy)]
@@ -91,17 +92,36 @@ async fn main() {
         "{:<14}{:>8}  {:<14}{:>10}{:>10}{:>10}{:>12}{:>11}{:>9}",
         "shape", "senders", "design", "made/s", "p50 ms", "p99 ms", "calls each", "conflicts", "gave up"
     ));
+    let mut beside = Vec::new();
     for shape in [Shape::Disjoint, Shape::OneRecipient] {
-        for senders in [1, 10, 100] {
+        for senders in SENDERS {
             for ours in [true, false] {
-                case(shape, senders, ours, Duration::from_secs(seconds)).await;
+                let measured = case(shape, senders, ours, Duration::from_secs(seconds)).await;
+                if ours {
+                    beside.push(measured);
+                }
             }
         }
+    }
+    say(format_args!("\none recipient beside disjoint accounts, both with one write"));
+    say(format_args!("{:>8}{:>18}{:>18}{:>24}", "senders", "made/s", "p99 ms", "p99 / p50 of disjoint"));
+    let (disjoint, hot) = beside.split_at(SENDERS.len());
+    for ((senders, disjoint), hot) in SENDERS.iter().zip(disjoint).zip(hot) {
+        let rates = format!("{:.0} / {:.0}", hot.rate, disjoint.rate);
+        let slowest = format!("{:.1} / {:.1}", hot.p99, disjoint.p99);
+        say(format_args!("{senders:>8}{rates:>18}{slowest:>18}{:>24.1}", hot.p99 / disjoint.p50));
     }
     handler_cpu().await;
 }
 
-async fn case(shape: Shape, senders: usize, ours: bool, time: Duration) {
+/// Transfers per second, and milliseconds.
+struct Measured {
+    rate: f64,
+    p50: f64,
+    p99: f64,
+}
+
+async fn case(shape: Shape, senders: usize, ours: bool, time: Duration) -> Measured {
     let store = Aws::new();
     let client = store.client();
     let rules = Rules { daily_limit: MAX, transfer_limit: MAX, initial_grant: MAX, ..Rules::default() };
@@ -163,6 +183,7 @@ async fn case(shape: Shape, senders: usize, ours: bool, time: Duration) {
         at(0.99),
         calls as f64 / made,
     ));
+    Measured { rate: latencies.len() as f64 / took, p50: at(0.5), p99: at(0.99) }
 }
 
 fn sender(n: usize) -> Did {

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use function::http::{Request, Response};
+use function::operation::{NO_REASON, Operation};
 use function::secret::Source;
 use function::{Aws, Env, Error, Handler};
 use ichido::{Clock, Key, SystemClock, Timestamp};
 use serde_json::json;
 use telemetry::metric;
 
-use crate::api::input::{Paging, ReversalInput, StatementPaging, TransferInput};
+use crate::api::input::{self, Paging, ReversalInput, StatementPaging, TransferInput};
 use crate::api::problem::{Code, Problem};
 use crate::api::{OPENAPI, next_cursor, next_statement_cursor};
 use crate::identity::did::Did;
@@ -139,6 +140,9 @@ impl Api {
         }
         if route == Route::OpenApi {
             return Ok(json_response(200, OPENAPI.to_owned()));
+        }
+        if matches!(route, Route::Transfer | Route::Reversals) {
+            input::within_limit(request)?;
         }
         let caller = self.caller(request, now).await?;
         let did = did_at.map(|at| {
@@ -284,8 +288,10 @@ impl Api {
 
     async fn freeze(&self, caller: Caller, did: Did, frozen: bool) -> Result<Response, Problem> {
         require_operator(&caller)?;
-        let by = caller.did.as_str();
-        let status = self.0.ledger.set_frozen(&did, frozen, by).await?;
+        let (ledger, by) = (&self.0.ledger, caller.did.as_str());
+        let operation = by_hand(if frozen { "freeze" } else { "unfreeze" }, did.to_string(), &caller, "");
+        let work = ledger.set_frozen(&did, frozen, by);
+        let status = ledger.by_hand(&operation, work, |status| format!("the account is {status}")).await?;
         tracing::warn!(did = did.as_str(), status, by, "operator {by} set the status of account {did} to {status}");
         Ok(Response::json(200, &json!({ "did": did, "status": status })))
     }
@@ -293,7 +299,12 @@ impl Api {
     async fn reverse(&self, request: &Request, caller: Caller, until: Timestamp) -> Result<Response, Problem> {
         require_operator(&caller)?;
         let ReversalInput { sender, id, reason } = ReversalInput::read(request)?;
-        let answer = self.0.ledger.reverse(&sender, id, &reason, until).await?;
+        let ledger = &self.0.ledger;
+        let operation = by_hand("reverse", id.to_string(), &caller, &reason);
+        // What is left is for the end of the trace.
+        let work = ledger.reverse(&sender, id, &reason, until.saturating_sub(ATTEMPT));
+        let said = |answer: &Answer| if answer.replayed { "it was reversed before" } else { "reversed" }.to_owned();
+        let answer = ledger.by_hand(&operation, work, said).await?;
         let (sender_did, by, replayed) = (sender.as_str(), caller.did.as_str(), answer.replayed);
         if replayed {
             tracing::warn!(transaction_id = %id, sender_did, by, replayed, "operator {by} asked to reverse transfer {id} of {sender_did}; it was reversed before, so nothing changed");
@@ -301,6 +312,18 @@ impl Api {
             tracing::warn!(transaction_id = %id, sender_did, by, replayed, "operator {by} reversed transfer {id} of {sender_did}");
         }
         Ok(answered(200, answer))
+    }
+}
+
+/// What an operator asks for. Nothing was shown: whoever uses the API shows what it likes.
+fn by_hand(what: &str, on: String, caller: &Caller, reason: &str) -> Operation {
+    let reason = if reason.is_empty() { NO_REASON } else { reason };
+    Operation {
+        what: what.to_owned(),
+        on,
+        by: caller.did.to_string(),
+        reason: reason.to_owned(),
+        shown: "asked for over the API".to_owned(),
     }
 }
 

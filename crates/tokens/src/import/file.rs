@@ -81,6 +81,11 @@ impl<'a> Lines<'a> {
         Ok(None)
     }
 
+    /// Whether it is CSV whose header has been read.
+    pub(super) fn have_a_header(&self) -> bool {
+        matches!(self.format, Format::Csv(_))
+    }
+
     /// How many lines have been read.
     pub(super) fn number(&self) -> u64 {
         self.number

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use ichido::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::amount::Amount;
 use crate::api::idempotency::IdempotencyKey;
@@ -42,7 +42,22 @@ pub(super) struct Fields {
     recipient_did: Option<String>,
     amount: Option<String>,
     transaction_id: Option<String>,
+    #[serde(default, deserialize_with = "text_or_number")]
     created_at: Option<String>,
+}
+
+/// Milliseconds may be a number in JSON. An amount may not, because it would be a float.
+fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "createdAt is neither a text nor a number of milliseconds")]
+    enum Either {
+        Text(String),
+        Number(u64),
+    }
+    Ok(Some(match Either::deserialize(deserializer)? {
+        Either::Text(text) => text,
+        Either::Number(number) => number.to_string(),
+    }))
 }
 
 impl Fields {
@@ -229,6 +244,9 @@ mod tests {
         let Ok(Line::Used(used)) = line(used) else { panic!() };
         assert_eq!((used.key.as_str(), used.amount.to_string().as_str()), ("order#7", "12.5"));
         assert_eq!(used.created_at.to_string(), "2025-12-31T23:59:59.000Z");
+        let number = r#"{"senderDid": "did:key:a", "idempotencyKey": "k", "recipientDid": "did:key:b", "amount": "1",
+            "transactionId": "t", "createdAt": 1767225599000}"#;
+        assert!(matches!(line(number), Ok(Line::Used(number)) if number.created_at == used.created_at));
     }
 
     #[test]

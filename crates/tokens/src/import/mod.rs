@@ -244,10 +244,11 @@ impl Import<'_> {
                 watch(Phase::ReadingFile, number);
             }
         }
-        findings.digest = lines.digest();
-        if index.lines() == 0 && findings.problem_count == 0 {
+        // A header alone says that there is nothing to import but what the table itself has.
+        if index.lines() == 0 && findings.problem_count == 0 && !lines.have_a_header() {
             findings.problem(None, "the file has no account and no key");
         }
+        findings.digest = lines.digest();
         let totals = index.totals();
         for (number, first) in totals.contradictions {
             findings.problem(Some(number), format!("it contradicts line {first}, which has the same account or key"));

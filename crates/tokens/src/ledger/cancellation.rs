@@ -8,6 +8,9 @@
 //! 3. the sender has no account · 4. the sender is frozen · 5. the recipient has no account · 6. the recipient is frozen ·
 //! 7. the sender's balance is too low · 8. the daily limit is reached.
 //!
+//! Two failed conditions are about the plan, not about the request, and another plan is made: a credit to a shard that is not there,
+//! and a debit for which the account itself, or a shard, has too little. Whether that is the seventh is known when all shards were read.
+//!
 //! 3 to 8 are only about this attempt. Before the client is told, a tombstone makes sure that no other attempt under the
 //! key has moved the money, or still can.
 
@@ -67,9 +70,16 @@ pub(super) enum Cause {
     /// Something that passes: the same attempt may succeed.
     Passing {
         conflict: bool,
+        /// The conflict was about the account that is paid.
+        on_credit: bool,
     },
     /// A shard of the treasury had less than was last read: the plan has to be made again.
-    ShardTooPoor,
+    TreasuryShardTooPoor,
+    /// The account itself cannot pay, but may have shards; or a shard had less than was last read. They have to be read, and the plan has
+    /// to be made again.
+    TooPoor,
+    /// The account that is paid has no such shard.
+    NoShard,
     Obstacle(Obstacle),
 }
 
@@ -90,9 +100,20 @@ pub(super) fn cause_of(steps: &[Step], reasons: &[Reason]) -> Cause {
     }
     let conflict = reasons.contains(&Reason::Conflict);
     if conflict || steps.len() != reasons.len() || reasons.contains(&Reason::Other) {
-        return Cause::Passing { conflict };
+        let met = |step: &Step, reason: &Reason| match (step, reason) {
+            (Step::Credit { account, .. }, Reason::Conflict) => account.owner().is_some(),
+            _ => false,
+        };
+        let on_credit = steps.iter().zip(reasons).any(|(step, reason)| met(step, reason));
+        return Cause::Passing { conflict, on_credit };
     }
-    let mut shard_too_poor = false;
+    let no_shard = |step: &Step, reason: &Reason| {
+        matches!((step, reason), (Step::Credit { account: Account::Shard(..), .. }, Reason::Condition(None)))
+    };
+    if steps.iter().zip(reasons).any(|(step, reason)| no_shard(step, reason)) {
+        return Cause::NoShard;
+    }
+    let (mut treasury_too_poor, mut too_poor) = (false, false);
     let obstacle = steps
         .iter()
         .zip(reasons)
@@ -102,12 +123,17 @@ pub(super) fn cause_of(steps: &[Step], reasons: &[Reason]) -> Cause {
         })
         .filter_map(|(step, status)| match (step, status) {
             (Step::Debit { account: Account::Treasury(_), .. }, _) => {
-                shard_too_poor = true;
+                treasury_too_poor = true;
                 None
             }
-            (Step::Debit { .. }, None) => Some(Obstacle::SenderNotFound),
-            (Step::Debit { unfrozen: true, .. }, Some(Status::Frozen)) => Some(Obstacle::SenderFrozen),
-            (Step::Debit { .. }, Some(_)) => Some(Obstacle::InsufficientBalance),
+            (Step::Debit { account: Account::Of(_), .. }, None) => Some(Obstacle::SenderNotFound),
+            (Step::Debit { unfrozen: true, .. } | Step::Fold { unfrozen: true, .. }, Some(Status::Frozen)) => {
+                Some(Obstacle::SenderFrozen)
+            }
+            (Step::Debit { .. } | Step::Fold { .. }, _) => {
+                too_poor = true;
+                None
+            }
             (Step::Credit { .. }, None) => Some(Obstacle::RecipientNotFound),
             (Step::Credit { .. }, Some(_)) => Some(Obstacle::RecipientFrozen),
             (Step::Limit { .. }, _) => Some(Obstacle::LimitExceeded),
@@ -115,16 +141,18 @@ pub(super) fn cause_of(steps: &[Step], reasons: &[Reason]) -> Cause {
         })
         .min();
     match obstacle {
+        // Another plan tells whether all shards together have too little, which is said before a limit is.
+        Some(Obstacle::LimitExceeded) | None if too_poor => Cause::TooPoor,
         Some(obstacle) => Cause::Obstacle(obstacle),
-        None if shard_too_poor => Cause::ShardTooPoor,
-        None => Cause::Passing { conflict: false },
+        None if treasury_too_poor => Cause::TreasuryShardTooPoor,
+        None => Cause::Passing { conflict: false, on_credit: false },
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::amount::Amount;
+    use crate::amount::{Amount, Delta};
     use crate::identity::did::Did;
     use ichido::Timestamp;
     use proptest::prelude::*;
@@ -133,12 +161,16 @@ mod tests {
     const FROZEN: Status = Status::Frozen;
 
     fn steps() -> Vec<Step> {
+        steps_to(0)
+    }
+
+    fn steps_to(shard: u8) -> Vec<Step> {
         let (alice, bob): (Did, Did) = ("did:key:alice".parse().unwrap(), "did:key:bob".parse().unwrap());
         let amount = Amount::from_units(10);
         vec![
             Step::Record,
             Step::Debit { account: Account::Of(alice.clone()), amount, unfrozen: true },
-            Step::Credit { account: Account::Of(bob), amount, unfrozen: true },
+            Step::Credit { account: Account::shard(&bob, shard), amount, unfrozen: true },
             Step::Limit { sender: alice, at: Timestamp::from_millis(0), amount, limit: amount },
             Step::Entry,
         ]
@@ -159,10 +191,50 @@ mod tests {
     #[test]
     fn a_conflict_beside_a_failed_condition_refuses_nobody() {
         let reasons = [Reason::None, Reason::Condition(Some(OPEN)), Reason::Conflict, Reason::None, Reason::None];
-        assert_eq!(cause_of(&steps(), &reasons), Cause::Passing { conflict: true });
+        assert_eq!(cause_of(&steps(), &reasons), Cause::Passing { conflict: true, on_credit: true });
         let reasons = [Reason::None, Reason::Condition(Some(OPEN)), Reason::Other, Reason::None, Reason::None];
-        assert_eq!(cause_of(&steps(), &reasons), Cause::Passing { conflict: false });
-        assert_eq!(cause_of(&steps(), &[]), Cause::Passing { conflict: false });
+        assert_eq!(cause_of(&steps(), &reasons), Cause::Passing { conflict: false, on_credit: false });
+        assert_eq!(cause_of(&steps(), &[]), Cause::Passing { conflict: false, on_credit: false });
+    }
+
+    #[test]
+    fn only_a_conflict_about_the_account_that_is_paid_moves_the_credit() {
+        for at in 0..5 {
+            let mut reasons = vec![Reason::None; 5];
+            reasons[at] = Reason::Conflict;
+            for shard in [0, 3] {
+                let cause = cause_of(&steps_to(shard), &reasons);
+                assert_eq!(cause, Cause::Passing { conflict: true, on_credit: at == 2 });
+            }
+        }
+        let fee = Step::Credit { account: Account::Treasury(0), amount: Amount::from_units(1), unfrozen: true };
+        let cause = cause_of(&[Step::Record, fee], &[Reason::None, Reason::Conflict]);
+        assert_eq!(cause, Cause::Passing { conflict: true, on_credit: false });
+    }
+
+    #[test]
+    fn a_shard_that_is_not_there_says_nothing_about_the_recipient() {
+        use Reason::{Condition, None as Fine};
+        let reasons = [Fine, Condition(None), Condition(None), Fine, Fine];
+        assert_eq!(cause_of(&steps_to(3), &reasons), Cause::NoShard);
+        let frozen = [Fine, Fine, Condition(Some(FROZEN)), Fine, Fine];
+        assert_eq!(cause_of(&steps_to(3), &frozen), Cause::Obstacle(Obstacle::RecipientFrozen));
+    }
+
+    #[test]
+    fn nobody_is_too_poor_before_all_shards_were_read() {
+        use Reason::{Condition, None as Fine};
+        let cause =
+            |credit: Reason, limit: Reason| cause_of(&steps(), &[Fine, Condition(Some(OPEN)), credit, limit, Fine]);
+        assert_eq!(cause(Fine, Fine), Cause::TooPoor);
+        assert_eq!(cause(Fine, Condition(Some(OPEN))), Cause::TooPoor, "a limit is told later");
+        assert_eq!(cause(Condition(None), Fine), Cause::Obstacle(Obstacle::RecipientNotFound));
+        let alice: Did = "did:key:alice".parse().unwrap();
+        let fold = |unfrozen| Step::Fold { account: Account::shard(&alice, 2), delta: Delta(-1), folds: 0, unfrozen };
+        assert_eq!(cause_of(&[fold(true)], &[Condition(Some(OPEN))]), Cause::TooPoor);
+        assert_eq!(cause_of(&[fold(true)], &[Condition(None)]), Cause::TooPoor);
+        assert_eq!(cause_of(&[fold(true)], &[Condition(Some(FROZEN))]), Cause::Obstacle(Obstacle::SenderFrozen));
+        assert_eq!(cause_of(&[fold(false)], &[Condition(Some(FROZEN))]), Cause::TooPoor);
     }
 
     #[test]
@@ -174,7 +246,6 @@ mod tests {
             (Condition(Some(FROZEN)), Condition(None), limit.clone(), Obstacle::SenderFrozen),
             (Condition(Some(OPEN)), Condition(None), limit.clone(), Obstacle::RecipientNotFound),
             (Condition(Some(OPEN)), Condition(Some(FROZEN)), limit.clone(), Obstacle::RecipientFrozen),
-            (Condition(Some(OPEN)), Fine, limit.clone(), Obstacle::InsufficientBalance),
             (Fine, Fine, limit, Obstacle::LimitExceeded),
         ] {
             let reasons = [Fine, debit, credit, limit, Fine];

@@ -86,17 +86,40 @@ impl Serialize for TransactionId {
 /// configuration used, so that a lower number loses nothing.
 pub(crate) const MAX_SHARDS: u8 = 16;
 
-/// One balance in the table: a person's account, or one shard of the treasury.
+/// How many shards a person's account gets beside its own item when credits to it have met. All are made at once, and they
+/// stay. A version that wants more of them has to add them to the accounts that have fewer.
+pub(crate) const ACCOUNT_SHARDS: u8 = 47;
+
+/// One balance in the table: a person's account, or a shard of it, or one shard of the treasury.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Account {
+    /// The account itself, which is also the first of its shards.
     Of(Did),
+    /// Another shard, from 1 on.
+    Shard(Did, u8),
     Treasury(u8),
+}
+
+impl Account {
+    /// A shard of a person's account. Number 0 is the account itself.
+    pub(crate) fn shard(did: &Did, shard: u8) -> Self {
+        if shard == 0 { Account::Of(did.clone()) } else { Account::Shard(did.clone(), shard) }
+    }
+
+    /// Whose money it is. `None`: the treasury's.
+    pub(crate) fn owner(&self) -> Option<&Did> {
+        match self {
+            Account::Of(did) | Account::Shard(did, _) => Some(did),
+            Account::Treasury(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Account::Of(did) => did.fmt(f),
+            Account::Shard(did, shard) => write!(f, "{did}#{shard}"),
             Account::Treasury(shard) => write!(f, "treasury#{shard}"),
         }
     }
@@ -133,7 +156,7 @@ impl Serialize for Kind {
     }
 }
 
-/// By how much each account changes.
+/// By how much each balance changes.
 pub type Postings = BTreeMap<Account, Delta>;
 
 /// One movement.
@@ -161,6 +184,11 @@ impl Entry {
     /// By how much the entry changes the sum of all balances.
     pub(crate) fn created_money(&self) -> Delta {
         self.postings.values().copied().sum()
+    }
+
+    /// By how much the entry changes what a person has, all shards together.
+    pub(crate) fn change_of(&self, did: &Did) -> Delta {
+        self.postings.iter().filter(|(account, _)| account.owner() == Some(did)).map(|(_, delta)| *delta).sum()
     }
 
     /// What its postings must sum to.

@@ -3,7 +3,8 @@
 use ichido::dynamodb::Join;
 use ichido::{Digests, Timestamp};
 
-use super::plan::{self, Shards};
+use super::commit::Parties;
+use super::plan::{self, Spread};
 use super::{Answer, Error, Ledger};
 use crate::amount::Amount;
 use crate::api::idempotency::IdempotencyKey;
@@ -25,12 +26,15 @@ impl Ledger {
     /// Creates the amount, once for this key.
     pub async fn grant(&self, grant: &Grant, until: Timestamp) -> Result<Answer, Error> {
         let now = self.now();
-        let plan = plan::grant(grant, self.new_id(now));
+        let id = self.new_id(now);
+        let sketch = plan::grant(grant, id, &Spread::default()).entry;
         let record = Join::new(&self.0.records, &table::grant_key(&grant.key)?);
-        let record = record.digests(self.grant_digests(grant)).outcome(&plan.entry.view())?;
-        let record = table::describe_grant(record, &plan.entry);
-        let committed = self.commit(record, now, until, false, |_: &Shards| Ok(plan.clone())).await?;
-        self.answer(committed, &plan.entry.view())
+        let record = record.digests(self.grant_digests(grant)).outcome(&sketch.view())?;
+        let record = table::describe_grant(record, &sketch);
+        let parties = Parties { payee: Some(grant.recipient.clone()), ..Parties::default() };
+        let plan = |spread: &Spread| Ok(plan::grant(grant, id, spread));
+        let committed = self.commit(record, now, until, &parties, plan).await?;
+        self.answer(committed, &sketch.view())
     }
 
     /// What must be the same in every request under the key of a grant.

@@ -119,7 +119,7 @@ impl Ledger {
         let now = self.now();
         let id = self.new_id(now);
         let grant = opening.grant(reason);
-        let entry = plan::grant(&grant, id).entry;
+        let entry = plan::grant(&grant, id, &plan::Spread::default()).entry;
         let record = Join::new(&self.0.records, &table::grant_key(&grant.key)?);
         let record = record.digests(self.grant_digests(&grant)).outcome(&entry.view())?;
         let mut record = table::describe_grant(record, &entry);
@@ -248,7 +248,7 @@ impl Ledger {
 
     /// A page of the records of the first design, as far as they still count.
     pub(crate) async fn earlier_records(&self, start: Option<Item>) -> Result<EarlierPage, Error> {
-        let scan = self.0.reader.scan().table_name(self.table_name()).consistent_read(true);
+        let scan = self.0.reader.scan().table_name(self.table_name()).consistent_read(true).limit(table::PAGE);
         let read = table::earlier_records(scan, start).send().await.map_err(super::read_error)?;
         let mut page = EarlierPage { next: read.last_evaluated_key, ..EarlierPage::default() };
         for item in read.items.unwrap_or_default() {

@@ -1,7 +1,7 @@
 //! The ledger on DynamoDB.
 //!
 //! Promise: money moves in one `TransactWriteItems` whose first item is the idempotency record. No write comes after it,
-//! and no read before it, except where the treasury pays or a transfer is reversed. An answer is always true: a success
+//! and no read before it, except where the treasury pays, a transfer is reversed, or the money of the payer is in several shards. An answer is always true: a success
 //! for money that moved, a refusal for money that did not move and will not move by this request, and
 //! [`Error::Unresolved`] if neither is known in time.
 //!
@@ -14,7 +14,9 @@ mod commit;
 mod entry;
 mod grant;
 mod history;
+mod hot;
 mod imported;
+mod operation;
 mod plan;
 mod reversal;
 mod statement;
@@ -33,7 +35,7 @@ use uuid::Uuid;
 pub use account::Holding;
 pub(crate) use account::{Opened, Status};
 pub use cancellation::Obstacle;
-pub(crate) use entry::MAX_SHARDS;
+pub(crate) use entry::{ACCOUNT_SHARDS, MAX_SHARDS};
 pub use entry::{Account, Entry, Kind, NotATransactionId, Postings, TransactionId, View};
 pub use grant::Grant;
 pub use history::{History, Page, Places};
@@ -137,6 +139,7 @@ struct Inner {
     digest_key: DigestKey,
     transfers: Namespace,
     reversals: Namespace,
+    hot: hot::Hot,
 }
 
 impl std::fmt::Debug for Ledger {
@@ -156,6 +159,7 @@ impl Ledger {
             records: table::records(table_name),
             transfers: table::transfers(rules.window),
             reversals: table::reversals(),
+            hot: hot::Hot::default(),
             rules,
             clock,
             random,
@@ -204,7 +208,12 @@ fn read_error<E>(error: SdkError<E>) -> Error
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
 {
-    match classify(error) {
+    fault(classify(error))
+}
+
+/// What it means that the store did not do what it was asked.
+fn fault(error: store::Error) -> Error {
+    match error {
         store::Error::Transient(_) => Error::Unresolved,
         other => Error::Store(other),
     }

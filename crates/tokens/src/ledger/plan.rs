@@ -1,8 +1,11 @@
 //! A transfer, or a reversal, as data: the items of its one transaction, in order.
 //!
-//! Everything that could differ between two attempts (ids, times, the treasury's shard) is decided before the first one,
-//! so an attempt that is sent twice is the same attempt. The order of the steps is the order of the transaction's items,
+//! Everything that could differ between two attempts (ids, times, shards) is decided before the first one,
+//! so an attempt that is sent twice is the same attempt. Another plan of the same request, with other shards, has the same record,
+//! so at most one of them is committed. The order of the steps is the order of the transaction's items,
 //! and so the order of DynamoDB's reasons when it cancels the transaction ([`super::cancellation`]).
+
+use std::collections::BTreeMap;
 
 use ichido::Timestamp;
 
@@ -22,6 +25,9 @@ pub(super) enum Step {
     Debit { account: Account, amount: Amount, unfrozen: bool },
     /// Adds to a balance. The account must exist (a shard of the treasury need not). If `unfrozen`, it must not be frozen.
     Credit { account: Account, amount: Amount, unfrozen: bool },
+    /// Changes an account, or a shard of it, in a fold of them all, the one after `folds` others. What is taken must be in it. If
+    /// `unfrozen`, the account must not be frozen.
+    Fold { account: Account, delta: Delta, folds: u64, unfrozen: bool },
     /// Counts what the sender has sent on this UTC day, which must stay within the limit.
     Limit { sender: Did, at: Timestamp, amount: Amount, limit: Amount },
     /// Writes the ledger's entry.
@@ -44,12 +50,34 @@ pub(super) enum Impossible {
     TooLarge,
     /// The treasury's shards together hold less than the amount.
     TreasuryTooPoor,
+    /// The shards of the account that pays together hold less than the amount.
+    TooPoor,
 }
 
 /// Balances of the treasury's shards, as last read. Needed only if the treasury pays.
 pub(super) type Shards = Vec<(u8, Amount)>;
 
-/// Plans a transfer. `shards` matter only if the sender is the treasury.
+/// Which shards of the parties are changed.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Spread {
+    pub(super) treasury: Shards,
+    pub(super) payer: Payer,
+    /// The shard to which a person is paid.
+    pub(super) to: u8,
+}
+
+/// From where a person pays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum Payer {
+    /// From the account itself, which is all that most people have.
+    #[default]
+    Account,
+    /// From its shards, which held this when they were read. They are folded: the account itself gets what all of them have, and
+    /// pays. If `one`, a single shard that has enough pays, if there is one. The first of them is the account itself.
+    Shards { balances: Vec<(u8, Delta)>, folds: u64, one: bool },
+}
+
+/// Plans a transfer.
 ///
 /// The sender pays the amount and, beside it, the fee. The recipient gets the amount, the treasury the fee.
 pub(super) fn transfer(
@@ -57,7 +85,7 @@ pub(super) fn transfer(
     fee: Amount,
     id: TransactionId,
     rules: &Rules,
-    shards: &Shards,
+    spread: &Spread,
 ) -> Result<Plan, Impossible> {
     if request.amount > rules.transfer_limit || request.amount > rules.daily_limit {
         return Err(Impossible::AboveLimit);
@@ -65,14 +93,13 @@ pub(super) fn transfer(
     let debit = request.amount.checked_add(fee).ok_or(Impossible::TooLarge)?;
     let shard = Account::Treasury(shard_of(id, rules.treasury_shards));
 
-    let mut postings = Postings::new();
-    if request.sender == rules.treasury {
-        postings.extend(allocate(shards, debit, id)?);
+    let Taken { mut postings, fold } = if request.sender == rules.treasury {
+        Taken { postings: allocate(&spread.treasury, debit, id)?, fold: None }
     } else {
-        postings.insert(Account::Of(request.sender.clone()), Delta::debit(debit));
-    }
+        take(&request.sender, debit, &spread.payer, id)?
+    };
     let credited =
-        if request.recipient == rules.treasury { shard.clone() } else { Account::Of(request.recipient.clone()) };
+        if request.recipient == rules.treasury { shard.clone() } else { Account::shard(&request.recipient, spread.to) };
     *postings.entry(credited).or_default() += Delta::credit(request.amount);
     if !fee.is_zero() {
         *postings.entry(shard).or_default() += Delta::credit(fee);
@@ -89,7 +116,7 @@ pub(super) fn transfer(
         reverses: None,
         postings,
     };
-    let mut steps = steps(&entry, true);
+    let mut steps = steps(&entry, fold, true);
     if request.sender != rules.treasury {
         let limit = Step::Limit {
             sender: request.sender.clone(),
@@ -109,19 +136,29 @@ pub(super) fn reversal(
     reason: &str,
     id: TransactionId,
     rules: &Rules,
-    shards: &Shards,
+    spread: &Spread,
 ) -> Result<Plan, Impossible> {
-    let mut postings = Postings::new();
-    let mut treasury = Delta(0);
+    let units = |delta: Delta| u64::try_from(delta.0.unsigned_abs()).map(Amount::from_units);
+    let mut changes: BTreeMap<Option<&Did>, Delta> = BTreeMap::new();
     for (account, delta) in &original.postings {
-        match account {
-            Account::Of(_) => *postings.entry(account.clone()).or_default() += Delta(-delta.0),
-            Account::Treasury(_) => treasury += Delta(-delta.0),
+        *changes.entry(account.owner()).or_default() += Delta(-delta.0);
+    }
+    let treasury = changes.remove(&None).unwrap_or_default();
+    let mut postings = Postings::new();
+    let mut fold = None;
+    for (did, change) in changes.into_iter().filter_map(|(did, change)| Some((did?, change))) {
+        if change.0 < 0 {
+            let amount = units(change).map_err(|_| Impossible::TooLarge)?;
+            let taken = take(did, amount, &spread.payer, id)?;
+            postings.extend(taken.postings);
+            fold = taken.fold;
+        } else {
+            postings.insert(Account::shard(did, spread.to), change);
         }
     }
-    let units = Amount::from_units(u64::try_from(treasury.0.unsigned_abs()).map_err(|_| Impossible::TooLarge)?);
     if treasury.0 < 0 {
-        postings.extend(allocate(shards, units, id)?);
+        let amount = units(treasury).map_err(|_| Impossible::TooLarge)?;
+        postings.extend(allocate(&spread.treasury, amount, id)?);
     } else if treasury.0 > 0 {
         postings.insert(Account::Treasury(shard_of(id, rules.treasury_shards)), treasury);
     }
@@ -136,11 +173,11 @@ pub(super) fn reversal(
         reverses: Some(original.id),
         postings,
     };
-    Ok(Plan { steps: steps(&entry, false), entry })
+    Ok(Plan { steps: steps(&entry, fold, false), entry })
 }
 
 /// Plans a grant. Frozen accounts and limits do not matter.
-pub(super) fn grant(grant: &Grant, id: TransactionId) -> Plan {
+pub(super) fn grant(grant: &Grant, id: TransactionId, spread: &Spread) -> Plan {
     let entry = Entry {
         id,
         kind: Kind::Grant,
@@ -150,9 +187,9 @@ pub(super) fn grant(grant: &Grant, id: TransactionId) -> Plan {
         fee: Amount::ZERO,
         message: grant.reason.clone(),
         reverses: None,
-        postings: Postings::from([(Account::Of(grant.recipient.clone()), Delta::credit(grant.amount))]),
+        postings: Postings::from([(Account::shard(&grant.recipient, spread.to), Delta::credit(grant.amount))]),
     };
-    Plan { steps: steps(&entry, false), entry }
+    Plan { steps: steps(&entry, None, false), entry }
 }
 
 /// Whether the treasury has to pay for the reversal of this entry. If so, its shards have to be read first.
@@ -167,11 +204,18 @@ pub(super) fn treasury_pays(original: &Entry) -> bool {
 }
 
 /// The record is first. Debits come before credits, people's accounts before the treasury's. The entry is last.
-fn steps(entry: &Entry, unfrozen: bool) -> Vec<Step> {
+fn steps(entry: &Entry, fold: Option<Fold>, unfrozen: bool) -> Vec<Step> {
     let amount = |delta: &Delta| Amount::from_units(u64::try_from(delta.0.unsigned_abs()).unwrap_or(u64::MAX));
-    let debits = entry.postings.iter().filter(|(_, delta)| delta.0 < 0);
-    let credits = entry.postings.iter().filter(|(_, delta)| delta.0 > 0);
+    let Fold { accounts, folds } = fold.unwrap_or_default();
+    let others = || entry.postings.iter().filter(|(account, _)| !accounts.contains(account));
+    let debits = others().filter(|(_, delta)| delta.0 < 0);
+    let credits = others().filter(|(_, delta)| delta.0 > 0);
+    let fold = accounts.iter().map(|account| {
+        let delta = entry.postings.get(account).copied().unwrap_or_default();
+        Step::Fold { account: account.clone(), delta, folds, unfrozen }
+    });
     std::iter::once(Step::Record)
+        .chain(fold)
         .chain(debits.map(|(account, delta)| Step::Debit { account: account.clone(), amount: amount(delta), unfrozen }))
         .chain(credits.map(|(account, delta)| Step::Credit {
             account: account.clone(),
@@ -180,6 +224,48 @@ fn steps(entry: &Entry, unfrozen: bool) -> Vec<Step> {
         }))
         .chain(std::iter::once(Step::Entry))
         .collect()
+}
+
+/// What a payment takes.
+struct Taken {
+    postings: Postings,
+    fold: Option<Fold>,
+}
+
+/// An account with all its shards, also the empty ones, and how often they were folded before. All are written, so that a reader who
+/// sees the same number everywhere has seen either all of a fold or nothing of it.
+#[derive(Default)]
+struct Fold {
+    accounts: Vec<Account>,
+    folds: u64,
+}
+
+/// Takes from a person.
+fn take(did: &Did, amount: Amount, payer: &Payer, id: TransactionId) -> Result<Taken, Impossible> {
+    let debit = Delta::debit(amount);
+    let only = |account| Taken { postings: Postings::from([(account, debit)]), fold: None };
+    let Payer::Shards { balances, folds, one } = payer else { return Ok(only(Account::Of(did.clone()))) };
+    let total: Delta = balances.iter().map(|(_, balance)| *balance).sum();
+    if (total + debit).0 < 0 {
+        return Err(Impossible::TooPoor);
+    }
+    let able: Vec<u8> =
+        balances.iter().filter(|(_, balance)| (*balance + debit).0 >= 0).map(|(shard, _)| *shard).collect();
+    if *one && !able.is_empty() {
+        let chosen = usize::try_from(id.lot() % able.len() as u64).unwrap_or(0);
+        return Ok(only(Account::shard(did, able[chosen])));
+    }
+    let mut postings = Postings::new();
+    let mut account = debit;
+    for (shard, balance) in balances.iter().filter(|(shard, balance)| *shard > 0 && balance.0 > 0) {
+        postings.insert(Account::shard(did, *shard), Delta(-balance.0));
+        account += *balance;
+    }
+    if account.0 != 0 {
+        postings.insert(Account::Of(did.clone()), account);
+    }
+    let accounts = balances.iter().map(|(shard, _)| Account::shard(did, *shard)).collect();
+    Ok(Taken { postings, fold: Some(Fold { accounts, folds: *folds }) })
 }
 
 /// The treasury is several items, because all transfers would conflict on a single one. The random part of the id chooses.
@@ -234,7 +320,8 @@ mod tests {
     }
 
     fn transfer(request: &Transfer, id: TransactionId, rules: &Rules, shards: &Shards) -> Result<Plan, Impossible> {
-        super::transfer(request, request.fee(rules), id, rules, shards)
+        let spread = Spread { treasury: shards.clone(), ..Spread::default() };
+        super::transfer(request, request.fee(rules), id, rules, &spread)
     }
 
     fn id(lot: u8) -> TransactionId {
@@ -297,11 +384,81 @@ mod tests {
         assert!(transfer(&request("50"), id(1), &rules, &vec![]).is_ok());
     }
 
+    fn shards(balances: &[i128], one: bool) -> Spread {
+        let balances = (0..).zip(balances.iter().map(|balance| Delta(*balance))).collect();
+        Spread { payer: Payer::Shards { balances, folds: 4, one }, ..Spread::default() }
+    }
+
+    #[test]
+    fn a_fold_writes_every_shard_and_leaves_the_rest_in_the_account() {
+        let request = Transfer { amount: Amount::from_units(70), ..request("1") };
+        let plan =
+            super::transfer(&request, Amount::ZERO, id(1), &rules("0"), &shards(&[20, 30, 0, 40], false)).unwrap();
+        let fold = |shard, delta| Step::Fold {
+            account: Account::shard(&did("alice"), shard),
+            delta: Delta(delta),
+            folds: 4,
+            unfrozen: true,
+        };
+        assert_eq!(plan.steps[1..5], [fold(0, 0), fold(1, -30), fold(2, 0), fold(3, -40)]);
+        assert!(matches!(&plan.steps[5], Step::Credit { account, .. } if *account == Account::Of(did("bob"))));
+        assert_eq!(plan.entry.postings.len(), 3, "what does not change is not posted");
+        let plan = super::transfer(&request, Amount::ZERO, id(1), &rules("0"), &shards(&[20, 30, 0, 19], false));
+        assert_eq!(plan.unwrap_err(), Impossible::TooPoor);
+    }
+
+    #[test]
+    fn one_shard_pays_alone_only_if_it_is_asked_to_and_can() {
+        let payer = |balances: &[i128], one: bool| {
+            let request = Transfer { amount: Amount::from_units(35), ..request("1") };
+            let spread = Spread { to: 7, ..shards(balances, one) };
+            super::transfer(&request, Amount::ZERO, id(1), &rules("0"), &spread).unwrap().steps[1].clone()
+        };
+        let alone =
+            Step::Debit { account: Account::shard(&did("alice"), 3), amount: Amount::from_units(35), unfrozen: true };
+        assert_eq!(payer(&[20, 30, 0, 40], true), alone);
+        assert!(matches!(payer(&[20, 30, 0, 40], false), Step::Fold { .. }));
+        assert!(matches!(payer(&[20, 30, 0, 30], true), Step::Fold { .. }));
+    }
+
     // `make soak` finds them by this name.
     mod properties {
         use super::*;
 
         proptest! {
+            #[test]
+            fn whatever_shards_pay_nothing_is_negative_and_everybody_gets_what_is_theirs(
+                units in 1..=100_u64,
+                balances in prop::collection::vec(0..60_i128, 1..5),
+                one in any::<bool>(),
+                to in 0..4_u8,
+                lot in any::<u8>(),
+            ) {
+                let rules = rules("0.1");
+                let request = Transfer { amount: Amount::from_units(units), ..request("1") };
+                let fee = request.fee(&rules);
+                let owed = i128::from(units + fee.units());
+                let spread = Spread { to, ..shards(&balances, one) };
+                let total: i128 = balances.iter().sum();
+                match super::super::transfer(&request, fee, id(lot), &rules, &spread) {
+                    Err(impossible) => prop_assert!(impossible == Impossible::TooPoor && total < owed),
+                    Ok(plan) => {
+                        prop_assert_eq!(plan.entry.created_money(), Delta(0));
+                        prop_assert_eq!(plan.entry.change_of(&did("alice")), Delta(-owed));
+                        prop_assert_eq!(plan.entry.change_of(&did("bob")), Delta(i128::from(units)));
+                        for (shard, balance) in balances.iter().enumerate() {
+                            let account = Account::shard(&did("alice"), u8::try_from(shard).unwrap());
+                            let delta = plan.entry.postings.get(&account).copied().unwrap_or_default();
+                            prop_assert!(balance + delta.0 >= 0);
+                        }
+                        // It is taken back from the account itself, whichever shard was paid.
+                        let back = reversal(&plan.entry, "", id(lot), &rules, &Spread { treasury: vec![(0, fee)], ..Spread::default() }).unwrap();
+                        prop_assert_eq!(back.entry.change_of(&did("alice")), Delta(owed));
+                        prop_assert_eq!(back.entry.postings.get(&Account::Of(did("bob"))), Some(&Delta(-i128::from(units))));
+                    }
+                }
+            }
+
             #[test]
             fn postings_sum_to_zero_and_a_reversal_undoes_them(
                 units in 1..=1_000_000_000_000_u64,
@@ -327,7 +484,8 @@ mod tests {
                         prop_assert_eq!(&plan.steps[0], &Step::Record);
                         prop_assert_eq!(plan.steps.last(), Some(&Step::Entry));
                         // enough in the shards to give back what they got
-                        let rich: Shards = (0..8).map(|shard| (shard, Amount::from_units(units * 2))).collect();
+                        let treasury: Shards = (0..8).map(|shard| (shard, Amount::from_units(units * 2))).collect();
+                        let rich = Spread { treasury, ..Spread::default() };
                         let back = reversal(&plan.entry, "a mistake", id(lot.wrapping_add(1)), &rules, &rich).unwrap();
                         prop_assert_eq!(back.entry.created_money(), Delta(0));
                         let sum = |postings: &Postings, treasury: bool| -> i128 {

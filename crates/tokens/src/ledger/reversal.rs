@@ -3,8 +3,9 @@
 use ichido::Timestamp;
 use ichido::dynamodb::Join;
 
+use super::commit::Parties;
 use super::entry::{Entry, Kind, TransactionId};
-use super::plan::{self, Shards};
+use super::plan::{self, Spread};
 use super::{Answer, Error, Ledger};
 use crate::identity::did::Did;
 use crate::table;
@@ -26,13 +27,18 @@ impl Ledger {
         let reversal_id = self.new_id(now);
         let rules = self.rules();
         // Made only for its body, which is the same whichever shards pay.
-        let rich = vec![(0, crate::amount::MAX)];
+        let rich = Spread { treasury: vec![(0, crate::amount::MAX)], ..Spread::default() };
         let sketch = plan::reversal(&original, reason, reversal_id, rules, &rich).map_err(|_| Error::NotReversible)?;
         let key = table::reversal_key(&self.0.reversals, id)?;
         let record = Join::new(&self.0.records, &key).outcome(&sketch.entry.view())?;
         let record = table::describe_reversal(record, reversal_id, id);
-        let plan = |shards: &Shards| plan::reversal(&original, reason, reversal_id, rules, shards);
-        let committed = self.commit(record, now, until, plan::treasury_pays(&original), plan).await?;
+        let plan = |spread: &Spread| plan::reversal(&original, reason, reversal_id, rules, spread);
+        let parties = Parties {
+            payer: self.person(&original.recipient),
+            payee: self.person(sender),
+            treasury_pays: plan::treasury_pays(&original),
+        };
+        let committed = self.commit(record, now, until, &parties, plan).await?;
         self.answer(committed, &sketch.entry.view())
     }
 

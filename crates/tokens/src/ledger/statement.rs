@@ -13,12 +13,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::entry::{Account, Entry, Kind, TransactionId};
+use super::entry::{Entry, Kind, TransactionId};
 use super::history::{History, Places};
 use super::{Error, Ledger};
 use crate::amount::{Amount, Delta};
 use crate::identity::did::Did;
-use crate::table;
 
 /// How often the first page is read if the account changes meanwhile.
 const LOOKS: u32 = 8;
@@ -90,14 +89,14 @@ impl Ledger {
             if look > 0 {
                 self.0.clock.sleep(PAUSE).await;
             }
-            let item = self.account(did).await?.ok_or(Error::AccountNotFound)?;
-            let before = table::read_balance(&item)?;
+            let before = self.held(did).await?.ok_or(Error::AccountNotFound)?;
             let (entries, more) = self.both_histories(did, None, limit).await?;
-            let after = self.account(did).await?.ok_or(Error::AccountNotFound)?;
-            if table::read_balance(&after)?.entries != before.entries {
+            let after = self.held(did).await?.ok_or(Error::AccountNotFound)?;
+            // If each balance counts as many entries as before, all of them were read as they were at one moment.
+            if after.entries() != before.entries() {
                 continue;
             }
-            if let Some(statement) = self.rows(did, &entries, more, before.balance, limit) {
+            if let Some(statement) = self.rows(did, &entries, more, before.balance(), limit) {
                 return Ok(statement);
             }
         }
@@ -167,7 +166,7 @@ impl Ledger {
             }
             Kind::Transfer => vec![(RowKind::Received, Direction::In, sender, entry.amount)],
             Kind::Reversal => {
-                let change = entry.postings.get(&Account::Of(did.clone())).copied().unwrap_or_default().0;
+                let change = entry.change_of(did).0;
                 let amount = Amount::from_units(u64::try_from(change.unsigned_abs()).unwrap_or(u64::MAX));
                 let direction = if change < 0 { Direction::Out } else { Direction::In };
                 vec![(RowKind::Reversal, direction, if sent { recipient } else { sender }, amount)]

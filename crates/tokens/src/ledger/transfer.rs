@@ -4,9 +4,9 @@ use ichido::dynamodb::Join;
 use ichido::{Key, Timestamp};
 use serde::Serialize;
 
-use super::commit::Committed;
+use super::commit::{Committed, Parties};
 use super::entry::TransactionId;
-use super::plan::{self, Shards};
+use super::plan::{self, Spread};
 use super::{Answer, Error, Ledger};
 use crate::amount::Amount;
 use crate::api::idempotency::IdempotencyKey;
@@ -101,15 +101,24 @@ impl Ledger {
             .build();
         let record = Join::new(&self.0.records, &self.record_key(request)?).digests(digests).outcome(&receipt)?;
         let record = table::describe_transfer(record, id, request);
-        let treasury_pays = request.sender == rules.treasury;
-        let plan = |shards: &Shards| plan::transfer(request, fee, id, rules, shards);
-        let committed = self.commit(record, now, until, treasury_pays, plan).await?;
+        let parties = Parties {
+            payer: self.person(&request.sender),
+            payee: self.person(&request.recipient),
+            treasury_pays: request.sender == rules.treasury,
+        };
+        let plan = |spread: &Spread| plan::transfer(request, fee, id, rules, spread);
+        let committed = self.commit(record, now, until, &parties, plan).await?;
         if let Committed::Before(recorded) = &committed
             && let Some(earlier) = table::read_earlier(&recorded.item)?
         {
             return earlier_answer(request, earlier);
         }
         self.answer(committed, &receipt)
+    }
+
+    /// The owner of an account. `None`: the treasury.
+    pub(super) fn person(&self, did: &Did) -> Option<Did> {
+        (*did != self.rules().treasury).then(|| did.clone())
     }
 
     /// The key of the record of this transfer.

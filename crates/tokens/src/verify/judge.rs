@@ -56,6 +56,7 @@ pub(super) async fn judge(progress: Progress, source: &impl Source, clock: &dyn 
         entries: progress.entries,
         balances,
         grants: progress.grants,
+        never_read: progress.never_read,
         findings: findings.into_iter().collect(),
         unsettled: accounts.iter().map(ToString::to_string).collect(),
         stopped: progress.stopped(),
@@ -146,6 +147,17 @@ async fn look_at(source: &impl Source, name: &Name) -> Result<Option<Finding>, E
                 _ => Some(Finding::RecordMissing { record: record.0, transaction_id }),
             })
         }
-        Ok(Row::Balance(_) | Row::Earlier | Row::Tombstone | Row::Spent) => Ok(None),
+        Ok(Row::Balance(shard)) => shard_differs(source, shard).await,
+        Ok(Row::Earlier | Row::Tombstone | Row::Spent | Row::Operation) => Ok(None),
     }
+}
+
+/// Whether a shard of a person's account belongs to the account as it is now.
+async fn shard_differs(source: &impl Source, shard: Balance) -> Result<Option<Finding>, Error> {
+    let Account::Shard(did, _) = &shard.account else { return Ok(None) };
+    let account = Account::Of(did.clone());
+    let of = balances(source, &BTreeSet::from([account.clone()])).await?;
+    let belongs = of.get(&account).is_some_and(|of| of.status == shard.status && of.folds == shard.folds);
+    let differs = Finding::ShardDiffers { account: did.to_string(), shard: shard.account.to_string() };
+    Ok((!belongs).then_some(differs))
 }

@@ -30,7 +30,7 @@ impl MadeUp {
     }
 
     fn account(number: u64) -> Item {
-        sample::balance(&Account::Of(Self::did(number)), i128::from(number + 1), 1)
+        sample::balance(&Account::Of(Self::did(number)), i128::from(number + 1), 1, 0)
     }
 
     fn entry(number: u64) -> Item {
@@ -66,7 +66,7 @@ impl Source for MadeUp {
     async fn get(&self, names: &[Name]) -> Result<Vec<Item>, Error> {
         let accounts = names.iter().filter_map(account_of).filter_map(|account| match account {
             Account::Of(did) => Some(Self::account(Self::number(&did))),
-            Account::Treasury(_) => None,
+            Account::Shard(..) | Account::Treasury(_) => None,
         });
         Ok(accounts.collect())
     }

@@ -3,7 +3,8 @@
 //! It checks that
 //!
 //! - every balance is the sum of its entries, and counts as many entries as there are;
-//! - no balance is negative;
+//! - no balance is negative, that of a shard included;
+//! - an account and its shards agree on whether it is frozen, and on how often they were folded;
 //! - the postings of every entry sum to what its kind allows;
 //! - the sum of all balances is the sum of all grants;
 //! - every record names an entry that is there;

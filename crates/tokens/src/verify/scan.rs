@@ -63,6 +63,9 @@ pub struct Progress {
     pub(super) entries: u64,
     #[serde(with = "units")]
     pub(super) grants: Delta,
+    /// Records of the first design under keys that are not read.
+    #[serde(default)]
+    pub(super) never_read: u64,
     /// What the treasury's shards came to when the scan began, and what its entries come to.
     shards: Option<BTreeMap<u8, Sums>>,
     shard_sums: BTreeMap<u8, Sums>,
@@ -85,9 +88,7 @@ impl Progress {
     }
 
     fn suspect_account(&mut self, account: &Account) {
-        if let Ok(key) = table::account_key(account) {
-            self.suspects.insert(Suspect::Account(Name::of(&key)));
-        }
+        self.suspects.extend(name_of(account).map(Suspect::Account));
     }
 }
 
@@ -126,7 +127,7 @@ async fn shards(source: &impl Source) -> Result<BTreeMap<u8, Sums>, Error> {
     Ok(read
         .filter_map(|balance| match balance.account {
             Account::Treasury(shard) => Some((shard, Sums { sum: balance.balance, count: balance.entries })),
-            Account::Of(_) => None,
+            Account::Of(_) | Account::Shard(..) => None,
         })
         .collect())
 }
@@ -143,20 +144,24 @@ async fn read_page(
     let mut wanted: BTreeMap<Name, Suspect> = BTreeMap::new();
     // Records that must name a certain transaction.
     let mut reversals: BTreeMap<Name, (String, Name)> = BTreeMap::new();
+    // Where records of the first design would be read.
+    let mut never_read: BTreeSet<Name> = BTreeSet::new();
+    // The accounts of shards.
+    let mut accounts: BTreeSet<Name> = BTreeSet::new();
     for item in items {
         let name = Name::of(item);
         match table::read(item) {
             Ok(Row::Balance(balance)) => {
-                progress.accounts += 1;
+                match &balance.account {
+                    Account::Shard(did, _) => accounts.extend(name_of(&Account::Of(did.clone()))),
+                    Account::Of(_) | Account::Treasury(_) => progress.accounts += 1,
+                }
                 balances.push(balance);
             }
             Ok(Row::Entry(entry)) => {
                 add_entry(progress, &entry, &name);
-                for account in entry.postings.keys().filter(|account| matches!(account, Account::Of(_))) {
-                    if let Ok(key) = table::account_key(account) {
-                        let account = Name::of(&key);
-                        wanted.insert(account.clone(), Suspect::Account(account));
-                    }
+                for account in entry.postings.keys().filter(|account| account.owner().is_some()).filter_map(name_of) {
+                    wanted.insert(account.clone(), Suspect::Account(account));
                 }
                 if let Some(record) = entry.reverses.and_then(|reversed| table::reversal_record(reversed).ok())
                     && let Some((_, first)) = reversals.insert(record, (entry.id.to_string(), name))
@@ -166,31 +171,59 @@ async fn read_page(
                 }
             }
             Ok(Row::Record { entry, .. }) => drop(wanted.insert(entry, Suspect::Item(name))),
-            Ok(Row::Earlier | Row::Tombstone | Row::Spent) => {}
+            Ok(Row::Earlier) => never_read.extend(table::read_under(item, clock.now())),
+            Ok(Row::Tombstone | Row::Spent | Row::Operation) => {}
             Err(_) => drop(progress.suspects.insert(Suspect::Item(name))),
         }
     }
-    let names: Vec<Name> = wanted.keys().chain(reversals.keys()).cloned().collect();
+    let names: BTreeSet<Name> =
+        wanted.keys().chain(reversals.keys()).chain(&accounts).chain(&never_read).cloned().collect();
+    let names: Vec<Name> = names.into_iter().collect();
+    let mut of_shards = BTreeMap::new();
     for item in source.get(&names).await? {
         let name = Name::of(&item);
         wanted.remove(&name);
+        never_read.remove(&name);
+        if accounts.contains(&name)
+            && let Ok(balance) = table::read_balance(&item)
+        {
+            of_shards.insert(balance.account.clone(), balance);
+        }
         if let Ok(Row::Record { transaction_id, .. }) = table::read(&item)
             && reversals.get(&name).is_some_and(|(id, _)| *id == transaction_id)
         {
             reversals.remove(&name);
         }
     }
+    progress.never_read += never_read.len() as u64;
     progress.suspects.extend(wanted.into_values());
     progress.suspects.extend(reversals.into_values().map(|(_, entry)| Suspect::Item(entry)));
-    for together in balances.chunks(TOGETHER) {
-        let checks = together.iter().map(|balance| agrees(source, clock, balance));
-        for (balance, agrees) in together.iter().zip(try_join_all(checks).await?) {
-            if !agrees {
-                progress.suspect_account(&balance.account);
-            }
+    for shard in &balances {
+        let Account::Shard(did, _) = &shard.account else { continue };
+        let of = of_shards.get(&Account::Of(did.clone()));
+        if !of.is_some_and(|of| of.status == shard.status && of.folds == shard.folds) {
+            progress.suspects.extend(name_of(&shard.account).map(Suspect::Item));
+        }
+    }
+    // Those of one person together, because they have one history.
+    let mut people: BTreeMap<Did, Vec<Balance>> = BTreeMap::new();
+    for balance in balances {
+        if let Some(did) = balance.account.owner().cloned() {
+            people.entry(did).or_default().push(balance);
+        }
+    }
+    let people: Vec<(Did, Vec<Balance>)> = people.into_iter().collect();
+    for together in people.chunks(TOGETHER) {
+        let checks = together.iter().map(|(did, balances)| disagreeing(source, clock, did, balances));
+        for account in try_join_all(checks).await?.iter().flatten() {
+            progress.suspect_account(account);
         }
     }
     Ok(())
+}
+
+fn name_of(account: &Account) -> Option<Name> {
+    table::account_key(account).ok().map(|key| Name::of(&key))
 }
 
 fn add_entry(progress: &mut Progress, entry: &Entry, name: &Name) {
@@ -205,56 +238,69 @@ fn add_entry(progress: &mut Progress, entry: &Entry, name: &Name) {
         match account {
             Account::Treasury(shard) => progress.shard_sums.entry(*shard).or_default().add(*delta),
             // The history of this account does not have the entry, so a comparison with the history proves nothing.
-            Account::Of(did) if Some(did) != entry.sender.as_ref() && *did != entry.recipient => {
+            Account::Of(did) | Account::Shard(did, _)
+                if Some(did) != entry.sender.as_ref() && *did != entry.recipient =>
+            {
                 progress.suspect_account(account);
             }
-            Account::Of(_) => {}
+            Account::Of(_) | Account::Shard(..) => {}
         }
     }
 }
 
-/// Whether a balance, as it was just read, is what the history of its account comes to. The treasury has no history of
-/// its own; its shards are compared after the scan.
-async fn agrees(source: &impl Source, clock: &dyn Clock, balance: &Balance) -> Result<bool, Error> {
-    let Account::Of(did) = &balance.account else { return Ok(true) };
-    if balance.balance.0 < 0 {
-        return Ok(false);
-    }
-    let Ok(name) = table::account_key(&balance.account).map(|key| Name::of(&key)) else { return Ok(false) };
-    let mut balance = balance.clone();
+/// Which balances of a person, as they were just read, are not what the person's history comes to. The treasury has no history of its
+/// own; its shards are compared after the scan.
+async fn disagreeing(
+    source: &impl Source,
+    clock: &dyn Clock,
+    did: &Did,
+    balances: &[Balance],
+) -> Result<Vec<Account>, Error> {
+    let (negative, mut left): (Vec<Balance>, Vec<Balance>) =
+        balances.iter().cloned().partition(|balance| balance.balance.0 < 0);
+    let mut wrong: Vec<Account> = negative.into_iter().map(|balance| balance.account).collect();
     for look in 0..LOOKS {
         if look > 0 {
             clock.sleep(PAUSE * look).await;
-            let Some(again) = read_balance(source, &name).await? else { return Ok(false) };
-            balance = again;
+            let again = read_balances(source, &left).await?;
+            let gone = left.iter().map(|balance| &balance.account).filter(|account| !again.contains_key(account));
+            wrong.extend(gone.cloned());
+            left = again.into_values().collect();
         }
+        if left.is_empty() {
+            break;
+        }
+        let sums = history_sums(source, did).await?;
+        let of = |balance: &Balance| sums.get(&balance.account).copied().unwrap_or_default();
         // One entry that the index does not have yet, and another that came after the balance was read, might cancel out. If
         // the account counts as many entries afterwards, none came.
-        if history_sums(source, did).await?.are(&balance)
-            && read_balance(source, &name).await?.as_ref() == Some(&balance)
-        {
-            return Ok(true);
-        }
+        let after = read_balances(source, &left).await?;
+        left.retain(|balance| !(of(balance).are(balance) && after.get(&balance.account) == Some(balance)));
     }
-    Ok(false)
+    wrong.extend(left.into_iter().map(|balance| balance.account));
+    Ok(wrong)
 }
 
-async fn read_balance(source: &impl Source, name: &Name) -> Result<Option<Balance>, Error> {
-    let items = source.get(std::slice::from_ref(name)).await?;
-    Ok(items.first().and_then(|item| table::read_balance(item).ok()))
+async fn read_balances(source: &impl Source, of: &[Balance]) -> Result<BTreeMap<Account, Balance>, Error> {
+    let names: Vec<Name> = of.iter().filter_map(|balance| name_of(&balance.account)).collect();
+    let items = source.get(&names).await?;
+    let read = items.iter().filter_map(|item| table::read_balance(item).ok());
+    Ok(read.map(|balance| (balance.account.clone(), balance)).collect())
 }
 
-async fn history_sums(source: &impl Source, did: &Did) -> Result<Sums, Error> {
-    let account = Account::Of(did.clone());
-    let mut sums = Sums::default();
+/// What the entries of a person's history come to, for each balance that they changed.
+async fn history_sums(source: &impl Source, did: &Did) -> Result<BTreeMap<Account, Sums>, Error> {
+    let mut sums: BTreeMap<Account, Sums> = BTreeMap::new();
     for history in [History::Sent, History::Received] {
         let mut start = None;
         loop {
             let (items, next) = source.history(history, did, start).await?;
             for entry in items.iter().filter_map(|item| table::read_entry(item).ok()) {
                 let once = history == History::Sent || entry.sender.as_ref() != Some(did);
-                if let Some(delta) = entry.postings.get(&account).filter(|_| once) {
-                    sums.add(*delta);
+                for (account, delta) in
+                    entry.postings.iter().filter(|(account, _)| once && account.owner() == Some(did))
+                {
+                    sums.entry(account.clone()).or_default().add(*delta);
                 }
             }
             start = next;

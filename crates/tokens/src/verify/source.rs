@@ -45,7 +45,7 @@ pub(super) struct Dynamo<'a> {
 impl Source for Dynamo<'_> {
     async fn scan(&self, start: Option<Name>) -> Result<Page, Error> {
         let scan = self.client.scan().table_name(self.table_name).consistent_read(true);
-        let scan = scan.set_exclusive_start_key(start.map(|name| name.key()));
+        let scan = scan.set_exclusive_start_key(start.map(|name| name.key())).limit(table::PAGE);
         let page = scan.send().await.map_err(|error| Error::Store(classify(error)))?;
         Ok((page.items.unwrap_or_default(), page.last_evaluated_key))
     }

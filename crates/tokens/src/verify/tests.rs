@@ -30,6 +30,8 @@ struct Books {
     random: fastrand::Rng,
     items: BTreeMap<Name, Item>,
     balances: BTreeMap<Account, (i128, u64)>,
+    /// How often the shards of each account that has some were folded.
+    folds: BTreeMap<Did, u64>,
     /// The sender and the recipient of each entry that was ever made.
     parties: BTreeMap<Name, (Option<Did>, Did)>,
     /// Entries that the index does not have yet.
@@ -42,12 +44,16 @@ struct Books {
 
 struct Moving(Mutex<Books>);
 
+/// How many shards an account has beside itself, if it has some.
+const SHARDS: u8 = 2;
+
 impl Books {
     fn new(seed: u64) -> Self {
         let mut books = Books {
             random: fastrand::Rng::with_seed(seed),
             items: BTreeMap::new(),
             balances: BTreeMap::new(),
+            folds: BTreeMap::new(),
             parties: BTreeMap::new(),
             behind: Vec::new(),
             transfers: Vec::new(),
@@ -56,6 +62,9 @@ impl Books {
         };
         for _ in 0..3 {
             books.open();
+        }
+        if books.random.bool() {
+            books.make_shards();
         }
         for _ in 0..5 {
             books.send();
@@ -77,14 +86,20 @@ impl Books {
         name
     }
 
+    fn put_balance(&mut self, account: &Account) {
+        let (balance, count) = *self.balances.entry(account.clone()).or_default();
+        let folds = account.owner().and_then(|did| self.folds.get(did)).copied().unwrap_or_default();
+        let item = sample::balance(account, balance, count, folds);
+        self.put(item);
+    }
+
     /// Writes an entry and the balances that it changes, all at once.
     fn post(&mut self, entry: &Entry) {
         for (account, delta) in &entry.postings {
             let (balance, count) = self.balances.entry(account.clone()).or_default();
             *balance += delta.0;
             *count += 1;
-            let item = sample::balance(account, *balance, *count);
-            self.put(item);
+            self.put_balance(account);
         }
         let name = self.put(sample::entry(entry));
         self.parties.insert(name.clone(), (entry.sender.clone(), entry.recipient.clone()));
@@ -117,9 +132,10 @@ impl Books {
             return;
         }
         let shard = Account::Treasury(self.random.u8(..2));
+        let paid = if self.folds.contains_key(&to) { self.random.u8(..=SHARDS) } else { 0 };
         let postings = Postings::from([
             (Account::Of(from.clone()), Delta(-2)),
-            (Account::Of(to.clone()), Delta(1)),
+            (Account::shard(&to, paid), Delta(1)),
             (shard, Delta(1)),
         ]);
         let entry = self.entry(Kind::Transfer, Some(from), to, 1, postings);
@@ -127,9 +143,48 @@ impl Books {
         self.transfers.push(entry);
     }
 
+    fn make_shards(&mut self) {
+        let did = self.random.choice(&self.dids).unwrap().clone();
+        if self.folds.contains_key(&did) {
+            return;
+        }
+        self.folds.insert(did.clone(), 0);
+        for shard in 0..=SHARDS {
+            self.put_balance(&Account::shard(&did, shard));
+        }
+    }
+
+    /// Moves what is in somebody's shards to the account itself, which pays 1 to another.
+    fn fold(&mut self) {
+        let sharded: Vec<Did> = self.folds.keys().cloned().collect();
+        let Some(from) = self.random.choice(&sharded).cloned() else { return };
+        let to = self.dids.iter().find(|did| **did != from).unwrap().clone();
+        let mut postings =
+            Postings::from([(Account::Of(from.clone()), Delta(-1)), (Account::Of(to.clone()), Delta(1))]);
+        for shard in 1..=SHARDS {
+            let held = self.balances[&Account::shard(&from, shard)].0;
+            postings.insert(Account::shard(&from, shard), Delta(-held));
+            *postings.get_mut(&Account::Of(from.clone())).unwrap() += Delta(held);
+        }
+        postings.retain(|_, delta| delta.0 != 0);
+        let after = self.balances[&Account::Of(from.clone())].0
+            + postings.get(&Account::Of(from.clone())).map_or(0, |delta| delta.0);
+        if after < 0 {
+            return;
+        }
+        *self.folds.get_mut(&from).unwrap() += 1;
+        let entry = self.entry(Kind::Transfer, Some(from.clone()), to, 1, postings);
+        self.post(&entry);
+        for shard in 0..=SHARDS {
+            self.put_balance(&Account::shard(&from, shard));
+        }
+    }
+
     fn reverse(&mut self) {
         let Some(original) = self.transfers.pop() else { return };
-        let postings = original.postings.iter().map(|(account, delta)| (account.clone(), Delta(-delta.0))).collect();
+        // What a shard was paid may have been folded since then.
+        let of = |account: &Account| account.owner().map_or(account.clone(), |did| Account::Of(did.clone()));
+        let postings = original.postings.iter().map(|(account, delta)| (of(account), Delta(-delta.0))).collect();
         let (sender, recipient) = (Some(original.recipient.clone()), original.sender.clone().unwrap());
         let mut entry = self.entry(Kind::Reversal, sender, recipient, 1, postings);
         entry.reverses = Some(original.id);
@@ -154,6 +209,8 @@ impl Books {
                 0 => self.open(),
                 1 => self.reverse(),
                 2 => self.expire(),
+                3 => self.make_shards(),
+                4 => self.fold(),
                 _ => self.send(),
             }
         }

@@ -26,6 +26,7 @@ use std::time::Duration;
 use serde_json::Value;
 use support::{number, transfer};
 use testkit::explore::{self, Bound, Choice, Model, Path};
+use testkit::faults::Fault;
 use tokens::ledger::BUDGET;
 use tokens::settings::Rules;
 use world::World;
@@ -53,12 +54,15 @@ enum Ask {
         name: &'static str,
         of: &'static str,
     },
+    Freeze {
+        who: &'static str,
+    },
 }
 
 impl Ask {
     fn name(self) -> &'static str {
         match self {
-            Self::Send { name, .. } | Self::Reverse { name, .. } => name,
+            Self::Send { name, .. } | Self::Reverse { name, .. } | Self::Freeze { who: name } => name,
         }
     }
 }
@@ -73,6 +77,10 @@ struct Scenario {
     items: Vec<Value>,
     /// The name and the answer of a transfer that was made before.
     made: Option<(&'static str, String)>,
+    /// What a write meets that meets a conflict.
+    conflict: Fault,
+    /// Which transactions of the first caller meet one in any case.
+    meets: &'static [u32],
 }
 
 impl Scenario {
@@ -96,7 +104,29 @@ impl Scenario {
             }
             (world.db.items(world.table()), made)
         });
-        Self { name, callers, rules, budget, items, made }
+        Self { name, callers, rules, budget, items, made, conflict: Fault::Conflict, meets: &[] }
+    }
+
+    /// Conflicts are about bob's account, which everybody pays. If `shards`, it has shards, and the most of its money is in one of them.
+    /// If not, the first caller meets the two conflicts after which the account gets them.
+    fn hot(name: &'static str, shards: bool, callers: [&'static [Ask]; CALLERS]) -> Self {
+        let mut scenario = Self::new(name, BUDGET, "0", None, callers);
+        scenario.conflict = Fault::ConflictOn("ACCOUNT#did:key:bob");
+        if !shards {
+            scenario.meets = &[1, 3];
+        } else {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            scenario.items = runtime.block_on(async {
+                let world = support::World::new(scenario.rules.clone(), 1).await;
+                world.open(&["alice", "bob", "carol"]).await;
+                world.give_shards("carol", "bob").await;
+                // This instance knows that the account is hot, so it pays a shard.
+                world.send("alice", "bob", "900", "before").await.unwrap();
+                world.send("bob", "carol", "900", "before").await.unwrap();
+                world.db.items(world.table())
+            });
+        }
+        scenario
     }
 
     /// Explores everything within the bound. `paths` is how many paths there were when this was written.
@@ -221,4 +251,40 @@ fn one_reversal_asked_for_by_two_callers() {
 #[test]
 fn one_reversal_paid_by_the_treasury() {
     Scenario::new("one reversal with a fee", BUDGET, "0.05", Some(RENT), [&[BACK], &[BACK]]).explore(0, 76);
+}
+
+/// More than bob's account has itself, and less than it has with its shards.
+const TRIP: Ask = Ask::Send { name: "trip", from: "bob", to: "carol", amount: "600" };
+const BIKE: Ask = Ask::Send { name: "bike", from: "bob", to: "alice", amount: "600" };
+const COIN: Ask = Ask::Send { name: "coin", from: "alice", to: "bob", amount: "50" };
+const FREEZE: Ask = Ask::Freeze { who: "bob" };
+
+#[test]
+fn two_senders_to_one_recipient_with_shards() {
+    Scenario::hot("a hot recipient with shards", true, [&[COIN], &[GIFT]]).explore(1, 209);
+}
+
+#[test]
+fn two_senders_to_one_recipient_that_gets_shards() {
+    Scenario::hot("a hot recipient gets shards", false, [&[COIN], &[GIFT]]).explore(0, 33);
+}
+
+#[test]
+fn a_payment_that_folds_the_shards_while_one_is_paid() {
+    Scenario::hot("a fold and a credit", true, [&[TRIP], &[GIFT]]).explore(0, 12);
+}
+
+#[test]
+fn two_payments_of_the_same_money_in_shards() {
+    Scenario::hot("the same money in shards", true, [&[TRIP], &[BIKE]]).explore(0, 88);
+}
+
+#[test]
+fn an_account_with_shards_is_frozen_while_one_is_paid() {
+    Scenario::hot("a freeze and a credit", true, [&[COIN], &[FREEZE]]).explore(0, 6);
+}
+
+#[test]
+fn an_account_is_frozen_while_it_gets_shards() {
+    Scenario::hot("a freeze and new shards", false, [&[COIN], &[FREEZE]]).explore(0, 32);
 }

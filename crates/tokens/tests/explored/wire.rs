@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{AsyncSleep, BehaviorVersion, Config, Credentials, Region, Sleep};
-use emulator::dynamodb::faults::{Answer, Call, Dispatch, Faulty};
+use emulator::dynamodb::faults::{Answer, Call, Dispatch, Fault, Faulty, Rule};
 use emulator::dynamodb::{Engine, http_client};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use testkit::explore::{Choice, Gate, Lane, Path};
 use testkit::{ManualClock, Outside};
 use tokens::ledger::ATTEMPT;
 
-use super::{AFTERWARDS, CALLERS, NETWORK, NOBODY};
+use super::{AFTERWARDS, CALLERS, NETWORK, NOBODY, Scenario};
 
 pub(super) const TABLE: &str = "tokens";
 
@@ -43,6 +43,8 @@ pub(super) struct Wire {
     engine: Engine,
     /// Makes conflicts, which the engine never reports.
     store: Faulty,
+    conflict: Fault,
+    meets: &'static [u32],
     seen: Arc<Mutex<Seen>>,
 }
 
@@ -52,6 +54,8 @@ struct Seen {
     /// a difference, so paths that differ in nothing else are the same.
     owners: BTreeMap<String, String>,
     owners_of: BTreeMap<Lane, usize>,
+    /// How many transactions each caller has sent.
+    transactions: BTreeMap<Lane, u32>,
     /// The transactions of each caller's present request.
     sent: BTreeMap<Lane, BTreeSet<String>>,
     /// Those of requests that were refused.
@@ -68,8 +72,8 @@ impl fmt::Debug for Wire {
 }
 
 impl Wire {
-    /// A new database with these items. Only the audit reads its index.
-    pub(super) fn new(path: &Path, items: &[Value]) -> Self {
+    /// A new database with the items of the scenario. Only the audit reads its index.
+    pub(super) fn new(path: &Path, scenario: &Scenario) -> Self {
         let engine = Engine::in_memory().unwrap();
         let attributes = ["PK", "SK", "GSI1PK", "GSI1SK"];
         let keys = |hash: &str, range: &str| json!([{"AttributeName": hash, "KeyType": "HASH"}, {"AttributeName": range, "KeyType": "RANGE"}]);
@@ -83,11 +87,18 @@ impl Wire {
             }],
         });
         engine.call("CreateTable", &create).unwrap();
-        for item in items {
+        for item in &scenario.items {
             engine.call("PutItem", &json!({"TableName": TABLE, "Item": item})).unwrap();
         }
         let store = Faulty::new(engine.clone(), path.clock().clone(), 0);
-        Self { path: path.clone(), engine, store, seen: Arc::default() }
+        Self {
+            path: path.clone(),
+            engine,
+            store,
+            conflict: scenario.conflict,
+            meets: scenario.meets,
+            seen: Arc::default(),
+        }
     }
 
     /// A client whose calls are the explorer's to decide.
@@ -132,7 +143,7 @@ impl Wire {
             let items = seen.renamed(&Value::from(self.items()).to_string());
             seen.dump = Some(format!("{items} {:?} {:?}", seen.committed, seen.refused));
         }
-        format!("{:?} {:?} {:?}", seen.dump, seen.sent, seen.refused)
+        format!("{:?} {:?} {:?} {:?}", seen.dump, seen.sent, seen.refused, seen.transactions)
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -160,14 +171,16 @@ impl Wire {
             _ => ("its read", READ),
         };
         let gate = Gate { group, lane, what, touches: STORE | only(lane), mortal: false };
+        let count = self.seen().count(lane, &call);
         match path.gate_with(gate, choices).await {
+            0 if lane == 0 && self.meets.contains(&count) => self.store.faults().only(Rule::new(self.conflict)),
             0 => {}
             1 => return no_answer(),
             2 => {
                 self.arrives_late(lane, call);
                 return no_answer();
             }
-            _ => self.store.faults().conflict(),
+            _ => self.store.faults().only(Rule::new(self.conflict)),
         }
         let answer = self.perform(call).await;
         self.store.faults().heal();
@@ -213,14 +226,26 @@ impl Seen {
         }
     }
 
+    /// The how manieth transaction of a caller it is. 0: it is no transaction.
+    fn count(&mut self, lane: Lane, call: &Call) -> u32 {
+        if call.operation != "TransactWriteItems" {
+            return 0;
+        }
+        let count = self.transactions.entry(lane).or_default();
+        *count += 1;
+        *count
+    }
+
     fn renamed(&self, text: &str) -> String {
         self.owners.iter().fold(text.to_owned(), |text, (owner, name)| text.replace(owner, name))
     }
 }
 
-/// The client token of a transaction.
+/// The client token of a transaction that moves money: it writes an entry.
 fn token(call: &Call) -> Option<String> {
     let body: Value = serde_json::from_slice(&call.body).ok()?;
+    let mut items = body["TransactItems"].as_array()?.iter();
+    items.find(|item| item["Put"]["Item"]["postings"].is_object())?;
     body["ClientRequestToken"].as_str().map(str::to_owned)
 }
 

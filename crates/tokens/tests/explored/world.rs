@@ -39,7 +39,7 @@ impl World {
     pub(super) fn new(path: &Path, scenario: &Scenario) -> Self {
         let told: BTreeMap<_, _> =
             scenario.made.iter().map(|(name, body)| (*name, vec![(AFTERWARDS, Told::Done(body.clone()))])).collect();
-        let wire = Wire::new(path, &scenario.items);
+        let wire = Wire::new(path, scenario);
         Self { path: path.clone(), undisturbed: wire.undisturbed(), wire, told: Mutex::new(told) }
     }
 
@@ -68,6 +68,15 @@ impl World {
                 let id = original["transactionId"].as_str().unwrap().parse().unwrap();
                 let sender = did(original["senderDid"].as_str().unwrap());
                 ledger.reverse(&sender, id, name, until).await
+            }
+            Ask::Freeze { who } => {
+                match ledger.set_frozen(&did(who), true, "explored").await {
+                    Ok(_) | Err(Error::Unresolved) => {}
+                    Err(other) => {
+                        self.told().entry(who).or_default().push((lane, Told::NotPossible(other.to_string())))
+                    }
+                }
+                return;
             }
         };
         let told = match result {
@@ -103,7 +112,9 @@ impl World {
         let mut entries: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for item in self.wire.items() {
             let text = |name: &str| item[name]["S"].as_str().unwrap_or_default().to_owned();
-            if item["PK"]["S"].as_str().is_some_and(|key| key.starts_with("SENT#")) {
+            // Those without a message were there before.
+            let sent = item["PK"]["S"].as_str().is_some_and(|key| key.starts_with("SENT#"));
+            if sent && item["message"]["S"] != "" {
                 entries.entry(text("message")).or_default().push(text("transactionId"));
             }
         }

@@ -15,6 +15,7 @@ use function::http::{Request, Response};
 use function::secret::Source;
 use ichido::{Clock, Timestamp};
 use serde_json::Value;
+use testkit::faults::{Fault, Rule};
 use testkit::{Dynamo, ManualClock, Outside};
 use tokens::amount::Amount;
 use tokens::function::api::Api;
@@ -88,6 +89,14 @@ impl World {
     /// Sends `amount` from one to another under `key`.
     pub async fn send(&self, from: &str, to: &str, amount: &str, key: &str) -> Result<Answer, Error> {
         self.ledger.transfer(&transfer(from, to, amount, key), self.until()).await
+    }
+
+    /// Gives an account its shards: a transfer of 1 to it meets others twice. The sender gets it back. Removes all faults.
+    pub async fn give_shards(&self, from: &str, to: &str) {
+        meets_twice(self, Fault::ConflictOn("ACCOUNT#"));
+        self.send(from, to, "1", &format!("shards-{to}")).await.unwrap();
+        self.db.faults().heal();
+        self.send(to, from, "1", &format!("shards-back-{from}")).await.unwrap();
     }
 
     pub async fn balance(&self, name: &str) -> String {
@@ -187,6 +196,13 @@ pub fn transfer(from: &str, to: &str, amount: &str, key: &str) -> Transfer {
         message: String::new(),
         key: key.parse().unwrap(),
     }
+}
+
+/// The first and the third transaction from now on meet another one. In between, a credit finds no shard.
+pub fn meets_twice(world: &World, fault: Fault) {
+    world.db.faults().only(Rule::new(fault).on("TransactWriteItems").call(1));
+    // It does not count the one that the first rule has struck.
+    world.db.faults().put(Rule::new(fault).on("TransactWriteItems").call(2));
 }
 
 pub fn refusal(result: Result<Answer, Error>) -> Obstacle {

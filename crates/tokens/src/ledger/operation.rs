@@ -1,0 +1,33 @@
+//! What operators do through the API: it is written down who asked for it before it is done.
+
+use function::operation::Operation;
+
+use super::{Error, Ledger, fault};
+use crate::table;
+
+impl Ledger {
+    /// Carries out `work` for an operator. If it cannot be written who asked, nothing is done.
+    pub(crate) async fn by_hand<T>(
+        &self,
+        operation: &Operation,
+        work: impl Future<Output = Result<T, Error>>,
+        done: impl FnOnce(&T) -> String,
+    ) -> Result<T, Error> {
+        let operations = table::operations(self.table_name());
+        let client = &self.0.writer;
+        let begun = operations.begin(client, operation, self.now()).await.map_err(fault)?;
+        let result = work.await;
+        let outcome = match &result {
+            Ok(value) => done(value),
+            Err(error) => telemetry::causes(error),
+        };
+        if let Err(error) = operations.end(client, &begun, &outcome, self.now()).await {
+            let Operation { what, on, by, .. } = operation;
+            tracing::error!(
+                error = &error as &(dyn std::error::Error + 'static),
+                "could not write the end of {what} of {on} by operator {by}; its trace says only that it began: {outcome}"
+            );
+        }
+        result
+    }
+}
