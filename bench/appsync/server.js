@@ -1,10 +1,8 @@
 // graphql-yoga with graphql-ws: the same schema, the same two DynamoDB calls per mutation.
-import { createServer } from 'node:http'
 import { randomUUID } from 'node:crypto'
 import { DynamoDBClient, GetItemCommand, PutItemCommand } from '@aws-sdk/client-dynamodb'
-import { createPubSub, createSchema, createYoga, filter, pipe } from 'graphql-yoga'
-import { useServer } from 'graphql-ws/use/ws'
-import { WebSocketServer } from 'ws'
+import { createPubSub, createSchema, filter, pipe } from 'graphql-yoga'
+import { serve } from './serve.js'
 
 const TableName = 'bench'
 const dynamodb = new DynamoDBClient({
@@ -52,36 +50,4 @@ const schema = createSchema({
   },
 })
 
-const yoga = createYoga({ schema, logging: false, graphiql: false })
-const server = createServer(yoga)
-const sockets = new WebSocketServer({ server, path: '/graphql' })
-useServer(
-  {
-    execute: (args) => args.rootValue.execute(args),
-    subscribe: (args) => args.rootValue.subscribe(args),
-    onSubscribe: async (ctx, _id, params) => {
-      const { schema, execute, subscribe, contextFactory, parse, validate } = yoga.getEnveloped({
-        ...ctx,
-        req: ctx.extra.request,
-        socket: ctx.extra.socket,
-        params,
-      })
-      const args = {
-        schema,
-        operationName: params.operationName,
-        document: parse(params.query),
-        variableValues: params.variables,
-        contextValue: await contextFactory(),
-        rootValue: { execute, subscribe },
-      }
-      const errors = validate(args.schema, args.document)
-      return errors.length > 0 ? errors : args
-    },
-  },
-  sockets,
-)
-
-server.listen(0, '127.0.0.1', () => {
-  const { address, port } = server.address()
-  console.log(`${address}:${port}`)
-})
+serve(schema)

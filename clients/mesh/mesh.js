@@ -11,6 +11,11 @@
  * server may lose a message right after it has acknowledged a subscription. It also asks after every heartbeat. Groups without WebSocket, and
  * clients that have lost their socket, poll with the same query. A client that cannot subscribe says so on the console (`warn`), once per outage.
  *
+ * A member that was offline for so long that its membership expired joins again, with its secret, and goes on from the last sequence that it delivered.
+ *
+ * A value or an event that the server refuses is left out, and the rest is sent. `report` and `fire` say so to their caller (a promise that
+ * rejects), and `failed` to whoever listens, so a program need not look at the promises. A listener that throws disturbs nobody else.
+ *
  * Groups that this client hosts are secured, unless `secured: false`: whoever acts, reads or listens in them proves with a secret who it is. The
  * client makes the secrets, so a call whose answer was lost can be repeated, and keeps them; `membership.secret` is what a page has to
  * keep itself if it wants to be the same node after a reload.
@@ -38,6 +43,10 @@ const SILENCE_MS = 300000;
 const REQUEST_MS = 10000;
 /** Beyond every sequence: a query from here returns the head and nothing else. */
 const BEYOND = 2147483647;
+/** How often a member sends its heartbeat if the server does not say it, and how many it may miss: then it has expired. The server counts in whole seconds. */
+const HEARTBEAT_SECONDS = 15;
+const HEARTBEATS_UNTIL_GONE = 5;
+const WHOLE_SECOND_MS = 1000;
 /** How many times a request is sent while the server answers "try again". */
 const ATTEMPTS = 5;
 /** How much one batch of events holds: as many events as the server takes, and so few characters that both forms of it can be delivered. */
@@ -116,13 +125,21 @@ export class Mesh {
     this.machine = machine ?? MACHINE;
     this.reportMs = reportMs ?? REPORT_MS;
     this.#secrets = new Map();
+    this.#groups = new Map();
   }
 
   /** The secret of each node that this client is or was: a node that comes again is the same one. */
   #secrets;
+  /** The group that each node of this client went to last. */
+  #groups;
+
+  /** Did this client take the node to another group? Then a membership in the former one is over, and does not fetch the node back. */
+  hasMoved({ domain, id }, nodeId) {
+    return (this.#groups.get(nameOf(domain, nodeId)) ?? id) !== id;
+  }
 
   #secretOf(domain, nodeId, given) {
-    const key = JSON.stringify([domain, nodeId]);
+    const key = nameOf(domain, nodeId);
     const secret = given ?? this.#secrets.get(key) ?? newSecret(this.machine);
     this.#secrets.set(key, secret);
     return secret;
@@ -173,6 +190,8 @@ export class Mesh {
       this.machine.clearTimeout(timer);
     }
     const error = body.errors?.[0];
+    // AWS WAF refuses an address that sends too much, for a while. A class shares one address.
+    if (error?.errorType === 'WAFForbiddenException') throw new MeshError('Unavailable', `The mesh cannot be reached: ${error.message}`);
     if (error) throw new MeshError(error.errorType ?? 'Unknown', error.message);
     return Object.values(body.data ?? {})[0];
   }
@@ -196,24 +215,37 @@ export class Mesh {
            ${GROUP} hostSecret } }`,
       { name, hostId, domain, seconds: maxConnectionTimeSeconds, ws: useWebSocket, secured, secret: this.#secretOf(domain, hostId, secret) },
     );
+    this.#groups.set(nameOf(domain, hostId), group.id);
     return new Membership(this, group, hostId, true, hostSecret).enter();
   }
 
   /** Joins a group and enters it. A node that comes again, from another page, brings its `secret`. */
   async join({ groupId, domain, nodeId, nodeName, secret }) {
-    const { memberSecret, ...node } = await this.request(
+    const since = this.machine.now();
+    const { memberSecret, ...node } = await this.enroll({ groupId, domain, nodeId, nodeName, secret });
+    this.#groups.set(nameOf(domain, nodeId), groupId);
+    const group = { ...node, id: groupId, domain, secured: Boolean(memberSecret) };
+    return new Membership(this, group, nodeId, false, memberSecret, nodeName, since).enter();
+  }
+
+  /** Makes a node a member, or one again. */
+  enroll({ groupId, domain, nodeId, nodeName, secret }) {
+    return this.request(
       `mutation ($groupId: ID!, $domain: String!, $nodeId: ID!, $nodeName: String, $secret: String) {
          joinGroup(groupId: $groupId, domain: $domain, nodeId: $nodeId, nodeName: $nodeName, secret: $secret) {
            heartbeatIntervalSeconds useWebSocket pollingIntervalSeconds memberSecret } }`,
       { groupId, domain, nodeId, nodeName, secret: this.#secretOf(domain, nodeId, secret) },
     );
-    return new Membership(this, { ...node, id: groupId, domain, secured: Boolean(memberSecret) }, nodeId, false, memberSecret).enter();
   }
 }
 
+/** What a node is called among all domains. */
+const nameOf = (domain, nodeId) => JSON.stringify([domain, nodeId]);
+
 /**
  * A node in a group. Listeners: `status` (a NodeStatus), `events` (a BatchEvent), `message` (every message),
- * `gap` ({from, to}: the numbers of lost messages), `ended` ({reason}), `connection` ('open' | 'lost' | 'polling').
+ * `gap` ({from, to}: the numbers of lost messages), `ended` ({reason}), `connection` ('open' | 'lost' | 'polling'), `failed` (a MeshError: what was
+ * not published). README.md says what the words and reasons mean.
  */
 export class Membership {
   #mesh;
@@ -236,23 +268,42 @@ export class Membership {
   /** The query of the stream that is under way, and whether another one is wanted after it. */
   #look = null;
   #lookAgain = false;
-  #unsent = { data: new Map(), events: [] };
-  /** The values of this node that the group knows. */
+  /** The values that wait to be sent, and the calls of `report` and `fire` that wait for their answer. */
+  #values = new Map();
+  #calls = { report: [], fire: [] };
+  /** The values of this node that the group knows, and those that it was told last: a value that is being sent is only in the latter. */
+  #known = new Map();
   #reported = new Map();
-  /** The flushes that are due: of reports, and of events. */
-  #flushing = { data: null, events: null };
+  /** Is a flush due: of reports, of events? */
+  #due = { report: false, fire: false };
   /** When the last report was sent. */
   #reportedAt = -Infinity;
   #sending = Promise.resolve();
   #over = false;
+  #nodeName;
+  /** Until when the membership lasts at least. A host is a member for as long as its group lives. */
+  #memberUntil = Infinity;
+  /** The attempt to join again that is under way. */
+  #returning = null;
 
-  constructor(mesh, group, nodeId, isHost, secret) {
+  constructor(mesh, group, nodeId, isHost, secret, nodeName, since) {
     this.#mesh = mesh;
     this.group = group;
     this.nodeId = nodeId;
     this.isHost = isHost;
     /** What this node proves itself with; null in a group that is not secured. */
     this.secret = secret ?? null;
+    this.#nodeName = nodeName;
+    this.#isMemberSince(since);
+  }
+
+  get #beatMs() {
+    return (this.group.heartbeatIntervalSeconds ?? HEARTBEAT_SECONDS) * 1000;
+  }
+
+  /** The node joined, or sent a heartbeat, at this time. */
+  #isMemberSince(sent) {
+    if (!this.isHost) this.#memberUntil = sent + HEARTBEATS_UNTIL_GONE * this.#beatMs - WHOLE_SECOND_MS;
   }
 
   /** The group, and in a secured one the secret. In another one there must be none: AppSync would look for it in the messages. */
@@ -294,7 +345,16 @@ export class Membership {
   }
 
   #tell(kind, value) {
-    for (const listener of this.#listeners.get(kind) ?? []) listener(value);
+    const broken = (error) => this.#mesh.warn(`mesh: a listener of ${kind} of node ${this.nodeId} failed: ${error?.stack ?? error}`);
+    for (const listener of [...(this.#listeners.get(kind) ?? [])]) {
+      // What a listener does wrong must not keep the others, or the next message, from being delivered.
+      try {
+        const done = listener(value);
+        if (typeof done?.then === 'function') done.then(undefined, broken);
+      } catch (error) {
+        broken(error);
+      }
+    }
   }
 
   /** Asks for the stream's head and begins to follow the stream. */
@@ -318,89 +378,170 @@ export class Membership {
 
   // --- publishing ------------------------------------------------------------
 
-  /** Reports values. If one has changed, the node's values are sent after BATCH_MS, but at most once per `reportMs`. */
+  /**
+   * Reports values. If one has changed, the node's values are sent after BATCH_MS, but at most once per `reportMs`. The promise rejects if one of these
+   * values was refused (`error.key`), which is then left out, or if the report could not be sent: then the next one sends the values again.
+   */
   report(values) {
-    for (const [key, value] of Object.entries(values)) {
+    const entries = Object.entries(values);
+    for (const [key, value] of entries) {
       const text = String(value);
-      if (this.#unsent.data.has(key) ? this.#unsent.data.get(key) !== text : this.#reported.get(key) !== text) {
-        this.#unsent.data.set(key, text);
-      }
+      if (this.#values.has(key) ? this.#values.get(key) !== text : this.#reported.get(key) !== text) this.#values.set(key, text);
     }
     const { machine, reportMs } = this.#mesh;
-    return this.#schedule('data', Math.max(BATCH_MS, this.#reportedAt + reportMs - machine.now()));
+    const wait = Math.max(BATCH_MS, this.#reportedAt + reportMs - machine.now());
+    return this.#call('report', { keys: entries.map(([key]) => key) }, wait);
   }
 
-  /** Fires an event. It is sent after BATCH_MS, in order, together with the other events of that time. */
+  /**
+   * Fires an event. It is sent after BATCH_MS, in order, together with the other events of that time. The promise rejects if it was refused or
+   * could not be sent (`error.event`).
+   */
   fire(name, payload = null) {
     const text = payload === null || typeof payload === 'string' ? payload : JSON.stringify(payload);
-    this.#unsent.events.push({ eventName: name, payload: text, firedAt: new Date(this.#mesh.machine.now()).toISOString() });
-    return this.#schedule('events', BATCH_MS);
+    const event = { eventName: String(name), payload: text, firedAt: new Date(this.#mesh.machine.now()).toISOString() };
+    return this.#call('fire', { event }, BATCH_MS);
   }
 
-  #schedule(kind, ms) {
-    if (this.#over) return Promise.reject(new MeshError('GroupNotFound', 'The group has ended.'));
-    this.#flushing[kind] ??= this.#mesh.sleep(ms).then(() => this.#flush([kind]));
-    return this.#flushing[kind];
+  /** Puts a call into the next flush of its kind. Nobody has to look at its promise: `failed` tells the same. */
+  #call(kind, call, ms) {
+    const promise = new Promise((resolve, reject) => Object.assign(call, { resolve, reject }));
+    promise.catch(() => undefined);
+    if (this.#over) {
+      call.reject(new MeshError('GroupNotFound', 'The group has ended.'));
+      return promise;
+    }
+    this.#calls[kind].push(call);
+    if (!this.#due[kind]) {
+      this.#due[kind] = true;
+      void this.#mesh.sleep(ms).then(() => this.#flush([kind])).catch(() => undefined);
+    }
+    return promise;
   }
 
-  /** Sends what is waiting, after what is being sent. If the answer to a publish is lost, the publish is repeated with the same messageId. */
+  /**
+   * Sends what is waiting, after what is being sent. Rejects with the first failure. If the answer to a publish is lost, the publish is repeated with
+   * the same messageId.
+   */
   flush() {
-    return this.#flush(['data', 'events']);
+    const done = this.#flush(['report', 'fire']);
+    done.catch(() => undefined);
+    return done;
   }
 
-  async #flush(kinds) {
-    await this.#sending;
-    const data = kinds.includes('data') ? this.#unsent.data : new Map();
-    const events = kinds.includes('events') ? this.#unsent.events : [];
-    for (const kind of kinds) this.#flushing[kind] = null;
-    if (data.size === 0 && events.length === 0) return undefined;
-    if (this.#over) throw new MeshError('GroupNotFound', 'The group has ended.');
-    if (data.size > 0) {
-      this.#unsent.data = new Map();
+  #flush(kinds) {
+    const turn = this.#sending.then(() => this.#send(kinds));
+    this.#sending = turn.catch(() => undefined);
+    return turn;
+  }
+
+  async #send(kinds) {
+    const take = (kind) => (kinds.includes(kind) ? this.#calls[kind].splice(0) : []);
+    const [reports, fires] = [take('report'), take('fire')];
+    const values = kinds.includes('report') ? [...this.#values] : [];
+    for (const kind of kinds) this.#due[kind] = false;
+    if (this.#over) {
+      const ended = new MeshError('GroupNotFound', 'The group has ended.');
+      for (const call of [...reports, ...fires]) call.reject(ended);
+      if (values.length + fires.length > 0) throw ended;
+      return;
+    }
+    if (values.length > 0) {
+      this.#values = new Map();
       this.#reportedAt = this.#mesh.machine.now();
     }
-    if (events.length > 0) this.#unsent.events = [];
-    const sent = Promise.all([this.#sendData(data), this.#sendEvents(events)]);
-    // Reports and events are flushed at times of their own: what is being sent already stays part of it.
-    this.#sending = Promise.allSettled([this.#sending, sent]).then(() => undefined);
-    await sent;
-    return undefined;
-  }
-
-  async #sendData(data) {
-    if (data.size === 0) return;
-    for (const [key, value] of data) this.#reported.set(key, value);
-    // A status replaces the one before it, so it holds all known values.
-    const all = [...this.#reported].map(([key, value]) => ({ key, value }));
-    try {
-      await this.#publish('reportDataByNode', 'data', '[SensorDataInput!]!', all);
-    } catch (error) {
-      // The group may not know these values: the next report sends them again.
-      for (const [key, value] of data) if (!this.#unsent.data.has(key)) this.#unsent.data.set(key, value);
-      throw error;
+    const failures = (await Promise.all([this.#sendReports(values, reports), this.#sendEvents(fires)])).flat();
+    if (failures.length === 0) return;
+    if (!this.#over) {
+      for (const error of failures) this.#tell('failed', error);
+      if (!this.#listeners.get('failed')?.size) this.#mesh.warn(`mesh: node ${this.nodeId}: ${failures[0].message}`);
     }
+    throw failures[0];
   }
 
-  async #sendEvents(events) {
-    const field = this.group.useWebSocket === false ? 'recordEventsByNode' : 'fireEventsByNode';
-    for (let from = 0; from < events.length; ) {
+  /** Sends changed values and answers the calls that reported them. Returns what failed. */
+  async #sendReports(values, calls) {
+    const failures = values.length > 0 ? await this.#sendValues(values) : [];
+    const ofAll = failures.find(({ key }) => key === undefined);
+    for (const call of calls) {
+      const failure = ofAll ?? failures.find(({ key }) => call.keys.includes(key));
+      if (failure) call.reject(failure);
+      else call.resolve();
+    }
+    return failures;
+  }
+
+  /** A report that is refused is divided, until the values that are the cause are alone. They are left out. */
+  async #sendValues(values) {
+    for (const [key, text] of values) this.#reported.set(key, text);
+    // A status replaces the one before it, so it holds all known values.
+    const all = new Map([...this.#known, ...values]);
+    try {
+      await this.#publish('reportDataByNode', 'data', '[SensorDataInput!]!', Array.from(all, ([key, value]) => ({ key, value })));
+    } catch (error) {
+      if (!isRefusal(error)) {
+        // The group may not know these values: the next report sends them again.
+        for (const [key, text] of values) if (!this.#values.has(key)) this.#values.set(key, text);
+        return [error];
+      }
+      if (values.length > 1) return this.#divided(values, (part) => this.#sendValues(part));
+      const [[key]] = values;
+      if (this.#known.has(key)) this.#reported.set(key, this.#known.get(key));
+      else this.#reported.delete(key);
+      return [Object.assign(new MeshError(error.type, `The value of ${key} was not reported: ${error.message}`), { key })];
+    }
+    for (const [key, text] of values) this.#known.set(key, text);
+    return [];
+  }
+
+  /** Sends events in batches and answers the calls that fired them. Returns what failed. */
+  async #sendEvents(calls) {
+    const failures = [];
+    for (let from = 0; from < calls.length; ) {
       let to = from;
       let characters = 0;
-      while (to < events.length && to - from < BATCH_EVENTS) {
-        characters += events[to].eventName.length + (events[to].payload?.length ?? 0);
+      while (to < calls.length && to - from < BATCH_EVENTS) {
+        const { eventName, payload } = calls[to].event;
+        characters += eventName.length + (payload?.length ?? 0);
         if (to > from && characters > BATCH_CHARACTERS) break;
         to += 1;
       }
-      await this.#publish(field, 'events', '[EventInput!]!', events.slice(from, to));
+      failures.push(...(await this.#sendBatch(calls.slice(from, to))));
       from = to;
     }
+    return failures;
+  }
+
+  /** A batch that is refused is divided, until the events that are the cause are alone. The others are sent, in order. */
+  async #sendBatch(calls) {
+    const field = this.group.useWebSocket === false ? 'recordEventsByNode' : 'fireEventsByNode';
+    try {
+      await this.#publish(field, 'events', '[EventInput!]!', calls.map(({ event }) => event));
+    } catch (error) {
+      if (isRefusal(error) && calls.length > 1) return this.#divided(calls, (part) => this.#sendBatch(part));
+      return calls.map(({ event, reject }) => {
+        const failure = Object.assign(new MeshError(error.type, `The event ${event.eventName} was not fired: ${error.message}`), { event: event.eventName });
+        reject(failure);
+        return failure;
+      });
+    }
+    for (const { resolve } of calls) resolve();
+    return [];
+  }
+
+  /** Does both halves of a list, one after the other. */
+  async #divided(list, work) {
+    const half = Math.ceil(list.length / 2);
+    const first = await work(list.slice(0, half));
+    return [...first, ...(await work(list.slice(half)))];
   }
 
   async #publish(field, argument, type, value) {
     const selection = field === 'recordEventsByNode' ? 'recordedCount nextSince' : EVERYTHING;
     const query = this.#here('mutation', field, selection, `, $nodeId: ID!, $value: ${type}, $messageId: ID`, `, nodeId: $nodeId, ${argument}: $value, messageId: $messageId`);
+    const variables = { ...this.#where, nodeId: this.nodeId, value, messageId: this.#newId() };
     try {
-      return await this.#mesh.request(query, { ...this.#where, nodeId: this.nodeId, value, messageId: this.#newId() });
+      return await this.#asMember(() => this.#mesh.request(query, variables));
     } catch (error) {
       this.#failed(error);
       throw error;
@@ -417,6 +558,8 @@ export class Membership {
 
   async leave() {
     this.#end('left');
+    // Otherwise the node would be a member again.
+    await this.#returning?.catch(() => undefined);
     await this.#mesh
       .request(this.#here('mutation', 'leaveGroup', 'message', ', $nodeId: ID!', ', nodeId: $nodeId'), { ...this.#where, nodeId: this.nodeId })
       .catch(unlessGone);
@@ -443,7 +586,7 @@ export class Membership {
     if (error.isEnd) {
       this.#deliverTheRest();
       this.#end(error.type);
-    } else if (error.type === 'NodeNotFound' || error.isStranger) {
+    } else if (error.type === 'NodeNotFound' || error.isStranger || error.isFromReturning) {
       this.#end(error.type);
     }
   }
@@ -459,13 +602,46 @@ export class Membership {
 
   // --- staying alive ---------------------------------------------------------
 
+  /** Asks something as a member. If the node has expired, as after a long time offline, it joins again and asks once more. */
+  async #asMember(ask) {
+    try {
+      return await ask();
+    } catch (error) {
+      // Readers of a secured group are told Unauthorized when they have expired. A node that has not expired has left, or somebody else is it.
+      const isOut = error instanceof MeshError && (error.type === 'NodeNotFound' || error.isStranger);
+      const mayReturn = !this.#over && this.#mesh.machine.now() >= this.#memberUntil && !this.#mesh.hasMoved(this.group, this.nodeId);
+      if (!isOut || !mayReturn) throw error;
+    }
+    this.#returning ??= this.#return().finally(() => {
+      this.#returning = null;
+    });
+    await this.#returning;
+    return ask();
+  }
+
+  async #return() {
+    const { id: groupId, domain } = this.group;
+    const since = this.#mesh.machine.now();
+    try {
+      await this.#mesh.enroll({ groupId, domain, nodeId: this.nodeId, nodeName: this.#nodeName, secret: this.secret ?? undefined });
+    } catch (error) {
+      // The group may be full by now. What can be tried again, the next heartbeat or query tries.
+      throw error instanceof MeshError && !error.isRetryable ? Object.assign(error, { isFromReturning: true }) : error;
+    }
+    this.#isMemberSince(since);
+  }
+
   #beat() {
-    this.#later((this.group.heartbeatIntervalSeconds ?? 15) * 1000, async () => {
+    this.#later(this.#beatMs, async () => {
       this.#beat();
       const [field, id] = this.isHost ? ['renewHeartbeat', 'hostId'] : ['sendMemberHeartbeat', 'nodeId'];
       const query = this.#here('mutation', field, 'expiresAt', ', $id: ID!', `, ${id}: $id`);
       try {
-        await this.#mesh.request(query, { ...this.#where, id: this.nodeId });
+        await this.#asMember(async () => {
+          const sent = this.#mesh.machine.now();
+          await this.#mesh.request(query, { ...this.#where, id: this.nodeId });
+          this.#isMemberSince(sent);
+        });
         if (this.#open) await this.#catchUp();
       } catch (error) {
         this.#failed(error);
@@ -659,7 +835,7 @@ export class Membership {
     for (let patience = GAP_PATIENCE_MS; !this.#over; ) {
       let page;
       try {
-        page = await this.#page(this.#delivered);
+        page = await this.#asMember(() => this.#page(this.#delivered));
       } catch (error) {
         this.#failed(error);
         // Without a socket, the next poll asks again.
@@ -704,6 +880,11 @@ export class Membership {
     lost(this.#delivered);
     this.#deliver();
   }
+}
+
+/** Does the server refuse what was sent, whoever sends it and however often? */
+function isRefusal(error) {
+  return error instanceof MeshError && error.type === 'ValidationError' && !error.isFromReturning;
 }
 
 /** To a node that wants to leave, being gone already is no error. */

@@ -31,9 +31,25 @@ export type Stash = {
   formerGroupId: string | null;
   /** Is the group that the node was in before a secured one? */
   formerIsSecured?: boolean;
+  /** Is that group over? Then nobody needs a secret to take its node out of it. */
+  formerIsOver?: boolean;
   memberSecret?: string | null;
+  /** The secured group that the node left last for another one. */
+  leftGroupId?: string;
   /** Whose secret a reader or subscriber of a secured group has. */
   reader?: string;
+  /** Where findMember goes on, and that it need not. */
+  more?: string;
+  isNobodys?: boolean;
+  /** Where listMembers goes on, and how many pages it has read. */
+  moreMembers?: string | null;
+  memberPages?: number;
+  /** The same of listGroups and of listStatuses. */
+  groups?: Group[];
+  moreGroups?: string | null;
+  groupPages?: number;
+  moreStatuses?: string | null;
+  statusPages?: number;
   domain: string;
   status?: Status | null;
   kind: 'status' | 'events';
@@ -46,6 +62,12 @@ export type Stash = {
   since?: number;
   cursor: string;
   read?: Item[];
+  /** Where events are read from, up to where the next one must come if it is known, and up to where nothing more comes. */
+  from: number;
+  to?: number | null;
+  seen: number;
+  seeks: number;
+  events: object[];
   complete?: boolean;
   next: number;
   head: number;
@@ -89,7 +111,7 @@ export type EventsMessage = { firedByNodeId: string; groupId: string; domain: st
 export type Replay = (StatusMessage | EventsMessage) & { kind: 'status' | 'events'; sequence: number };
 
 /** A message in the table. */
-export type Item = { sequence: number; messageId?: string | null; at: number; ttl: number } & (
+export type Item = { sequence: number; messageId?: string | null; at: number; ttl: number; lastEvent?: number } & (
   | { kind: 'status'; message: StatusMessage }
   | { kind: 'events'; message: EventsMessage }
   | { kind: 'void'; message?: null }

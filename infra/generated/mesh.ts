@@ -188,6 +188,11 @@ export interface MeshProps {
   readonly checkBoundsStepFile?: string;
   /**
    * A step of pipelines
+   * @default 'functions/checkFormer.js'
+   */
+  readonly checkFormerStepFile?: string;
+  /**
+   * A step of pipelines
    * @default 'functions/checkGroupExists.js'
    */
   readonly checkGroupExistsStepFile?: string;
@@ -216,6 +221,11 @@ export interface MeshProps {
    * @default 'functions/extendHost.js'
    */
   readonly extendHostStepFile?: string;
+  /**
+   * A step of pipelines
+   * @default 'functions/findMember.js'
+   */
+  readonly findMemberStepFile?: string;
   /**
    * A step of pipelines
    * @default 'functions/listGroups.js'
@@ -266,6 +276,11 @@ export interface MeshProps {
    * @default 'functions/readStatus.js'
    */
   readonly readStatusStepFile?: string;
+  /**
+   * A step of pipelines
+   * @default 'functions/seekEvents.js'
+   */
+  readonly seekEventsStepFile?: string;
   /**
    * A step of pipelines
    * @default 'functions/takeSequence.js'
@@ -358,12 +373,14 @@ export class Mesh extends Construct {
       sendMemberHeartbeatResolverFile: props.sendMemberHeartbeatResolverFile ?? 'resolvers/sendMemberHeartbeat.js',
       subscribeResolverFile: props.subscribeResolverFile ?? 'resolvers/subscribe.js',
       checkBoundsStepFile: props.checkBoundsStepFile ?? 'functions/checkBounds.js',
+      checkFormerStepFile: props.checkFormerStepFile ?? 'functions/checkFormer.js',
       checkGroupExistsStepFile: props.checkGroupExistsStepFile ?? 'functions/checkGroupExists.js',
       checkMessageIdStepFile: props.checkMessageIdStepFile ?? 'functions/checkMessageId.js',
       checkSecretStepFile: props.checkSecretStepFile ?? 'functions/checkSecret.js',
       checkStandingStepFile: props.checkStandingStepFile ?? 'functions/checkStanding.js',
       declareVoidStepFile: props.declareVoidStepFile ?? 'functions/declareVoid.js',
       extendHostStepFile: props.extendHostStepFile ?? 'functions/extendHost.js',
+      findMemberStepFile: props.findMemberStepFile ?? 'functions/findMember.js',
       listGroupsStepFile: props.listGroupsStepFile ?? 'functions/listGroups.js',
       listMembersStepFile: props.listMembersStepFile ?? 'functions/listMembers.js',
       listStatusesStepFile: props.listStatusesStepFile ?? 'functions/listStatuses.js',
@@ -374,6 +391,7 @@ export class Mesh extends Construct {
       readMembershipStepFile: props.readMembershipStepFile ?? 'functions/readMembership.js',
       readMessagesStepFile: props.readMessagesStepFile ?? 'functions/readMessages.js',
       readStatusStepFile: props.readStatusStepFile ?? 'functions/readStatus.js',
+      seekEventsStepFile: props.seekEventsStepFile ?? 'functions/seekEvents.js',
       takeSequenceStepFile: props.takeSequenceStepFile ?? 'functions/takeSequence.js',
       updateNodeTtlStepFile: props.updateNodeTtlStepFile ?? 'functions/updateNodeTTL.js',
       writeMessageStepFile: props.writeMessageStepFile ?? 'functions/writeMessage.js',
@@ -520,7 +538,7 @@ export class Mesh extends Construct {
         excludeVerboseContent: true,
       },
       queryDepthLimit: 20,
-      resolverCountLimit: 50,
+      resolverCountLimit: 1,
       introspectionConfig: props.meshIntrospection!,
       environmentVariables: {
         'TABLE_NAME': props.meshTableName!,
@@ -844,6 +862,18 @@ export class Mesh extends Construct {
     });
     checkBoundsStep.addResourceDependency(meshSchema);
 
+    const checkSecretStep = new appsync.CfnFunctionConfiguration(this, 'CheckSecretStep', {
+      apiId: meshApi.attrApiId,
+      name: 'checkSecret',
+      dataSourceName: meshNoneSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.checkSecretStepFile!,
+    });
+    checkSecretStep.addResourceDependency(meshSchema);
+
     const meshResolverAlias = new lambda.CfnAlias(this, 'MeshResolverAlias', {
       name: 'live',
       functionName: meshResolverFunction.ref,
@@ -1001,6 +1031,18 @@ export class Mesh extends Construct {
     });
     meshTableSource.addResourceDependency(meshSchema);
 
+    const checkFormerStep = new appsync.CfnFunctionConfiguration(this, 'CheckFormerStep', {
+      apiId: meshApi.attrApiId,
+      name: 'checkFormer',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.checkFormerStepFile!,
+    });
+    checkFormerStep.addResourceDependency(meshSchema);
+
     const checkGroupExistsStep = new appsync.CfnFunctionConfiguration(this, 'CheckGroupExistsStep', {
       apiId: meshApi.attrApiId,
       name: 'checkGroupExists',
@@ -1024,18 +1066,6 @@ export class Mesh extends Construct {
       code: props.checkMessageIdStepFile!,
     });
     checkMessageIdStep.addResourceDependency(meshSchema);
-
-    const checkSecretStep = new appsync.CfnFunctionConfiguration(this, 'CheckSecretStep', {
-      apiId: meshApi.attrApiId,
-      name: 'checkSecret',
-      dataSourceName: meshTableSource.attrName,
-      runtime: {
-        name: 'APPSYNC_JS',
-        runtimeVersion: '1.0.0',
-      },
-      code: props.checkSecretStepFile!,
-    });
-    checkSecretStep.addResourceDependency(meshSchema);
 
     const checkStandingStep = new appsync.CfnFunctionConfiguration(this, 'CheckStandingStep', {
       apiId: meshApi.attrApiId,
@@ -1114,6 +1144,18 @@ export class Mesh extends Construct {
       code: props.extendHostStepFile!,
     });
     extendHostStep.addResourceDependency(meshSchema);
+
+    const findMemberStep = new appsync.CfnFunctionConfiguration(this, 'FindMemberStep', {
+      apiId: meshApi.attrApiId,
+      name: 'findMember',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.findMemberStepFile!,
+    });
+    findMemberStep.addResourceDependency(meshSchema);
 
     const leaveGroupResolver = new appsync.CfnResolver(this, 'LeaveGroupResolver', {
       apiId: meshApi.attrApiId,
@@ -1249,6 +1291,18 @@ export class Mesh extends Construct {
     });
     readStatusStep.addResourceDependency(meshSchema);
 
+    const seekEventsStep = new appsync.CfnFunctionConfiguration(this, 'SeekEventsStep', {
+      apiId: meshApi.attrApiId,
+      name: 'seekEvents',
+      dataSourceName: meshTableSource.attrName,
+      runtime: {
+        name: 'APPSYNC_JS',
+        runtimeVersion: '1.0.0',
+      },
+      code: props.seekEventsStepFile!,
+    });
+    seekEventsStep.addResourceDependency(meshSchema);
+
     const takeSequenceStep = new appsync.CfnFunctionConfiguration(this, 'TakeSequenceStep', {
       apiId: meshApi.attrApiId,
       name: 'takeSequence',
@@ -1287,12 +1341,13 @@ export class Mesh extends Construct {
         functions: [
           checkBoundsStep.attrFunctionId,
           checkGroupExistsStep.attrFunctionId,
+          findMemberStep.attrFunctionId,
+          findMemberStep.attrFunctionId,
           checkSecretStep.attrFunctionId,
           readEventsStep.attrFunctionId,
+          seekEventsStep.attrFunctionId,
           readEventsStep.attrFunctionId,
-          readEventsStep.attrFunctionId,
-          readEventsStep.attrFunctionId,
-          readEventsStep.attrFunctionId,
+          seekEventsStep.attrFunctionId,
           readEventsStep.attrFunctionId,
         ],
       },
@@ -1332,6 +1387,8 @@ export class Mesh extends Construct {
         functions: [
           checkBoundsStep.attrFunctionId,
           checkGroupExistsStep.attrFunctionId,
+          findMemberStep.attrFunctionId,
+          findMemberStep.attrFunctionId,
           checkSecretStep.attrFunctionId,
           readMessagesStep.attrFunctionId,
         ],
@@ -1355,6 +1412,8 @@ export class Mesh extends Construct {
           readLatestStep.attrFunctionId,
           readStatusStep.attrFunctionId,
           checkStandingStep.attrFunctionId,
+          findMemberStep.attrFunctionId,
+          findMemberStep.attrFunctionId,
           checkSecretStep.attrFunctionId,
         ],
       },
@@ -1376,6 +1435,8 @@ export class Mesh extends Construct {
           checkBoundsStep.attrFunctionId,
           checkGroupExistsStep.attrFunctionId,
           readMembershipStep.attrFunctionId,
+          checkFormerStep.attrFunctionId,
+          listMembersStep.attrFunctionId,
           listMembersStep.attrFunctionId,
           putMemberStep.attrFunctionId,
         ],
@@ -1397,8 +1458,12 @@ export class Mesh extends Construct {
         functions: [
           checkBoundsStep.attrFunctionId,
           checkGroupExistsStep.attrFunctionId,
+          findMemberStep.attrFunctionId,
+          findMemberStep.attrFunctionId,
           checkSecretStep.attrFunctionId,
           listMembersStep.attrFunctionId,
+          listMembersStep.attrFunctionId,
+          listStatusesStep.attrFunctionId,
           listStatusesStep.attrFunctionId,
         ],
       },
@@ -1418,6 +1483,8 @@ export class Mesh extends Construct {
       pipelineConfig: {
         functions: [
           checkBoundsStep.attrFunctionId,
+          listGroupsStep.attrFunctionId,
+          listGroupsStep.attrFunctionId,
           listGroupsStep.attrFunctionId,
         ],
       },
@@ -1439,6 +1506,7 @@ export class Mesh extends Construct {
           checkBoundsStep.attrFunctionId,
           checkGroupExistsStep.attrFunctionId,
           listMembersStep.attrFunctionId,
+          listMembersStep.attrFunctionId,
         ],
       },
     });
@@ -1458,6 +1526,8 @@ export class Mesh extends Construct {
         functions: [
           checkBoundsStep.attrFunctionId,
           readGroupStep.attrFunctionId,
+          findMemberStep.attrFunctionId,
+          findMemberStep.attrFunctionId,
           checkSecretStep.attrFunctionId,
         ],
       },
@@ -1478,6 +1548,8 @@ export class Mesh extends Construct {
         functions: [
           checkBoundsStep.attrFunctionId,
           readGroupStep.attrFunctionId,
+          findMemberStep.attrFunctionId,
+          findMemberStep.attrFunctionId,
           checkSecretStep.attrFunctionId,
         ],
       },
@@ -1498,6 +1570,8 @@ export class Mesh extends Construct {
         functions: [
           checkBoundsStep.attrFunctionId,
           readGroupStep.attrFunctionId,
+          findMemberStep.attrFunctionId,
+          findMemberStep.attrFunctionId,
           checkSecretStep.attrFunctionId,
         ],
       },
@@ -1518,6 +1592,8 @@ export class Mesh extends Construct {
         functions: [
           checkBoundsStep.attrFunctionId,
           readGroupStep.attrFunctionId,
+          findMemberStep.attrFunctionId,
+          findMemberStep.attrFunctionId,
           checkSecretStep.attrFunctionId,
         ],
       },

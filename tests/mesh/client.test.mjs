@@ -33,12 +33,13 @@ test('a failure of AppSync itself is tried again, and what it refuses is not', a
     return { asked, mesh: new Mesh({ endpoint: ENDPOINT, apiKey: 'key', fetch, machine }) };
   };
   const failure = JSON.stringify({ errors: [{ errorType: 'InternalFailure', message: 'try again' }] });
+  const blocked = JSON.stringify({ errors: [{ errorType: 'WAFForbiddenException', message: 'too many requests' }] });
   const made = { status: 200, text: JSON.stringify({ data: { createDomain: 'd' } }) };
-  const later = answers([{ status: 500, text: failure }, { status: 429, text: failure }, { status: 503, text: '<html>' }, made]);
+  const later = answers([{ status: 500, text: failure }, { status: 429, text: failure }, { status: 403, text: blocked }, made]);
   assert.equal(await later.mesh.createDomain(), 'd');
   assert.equal(later.asked.length, 4);
   assert.equal(new Set(later.asked).size, 1, 'every attempt is the same, so that a messageId is');
-  const never = answers([{ status: 503, text: failure }]);
+  const never = answers([{ status: 503, text: '<html>' }]);
   await assert.rejects(never.mesh.createDomain(), { type: 'Unavailable', message: 'The mesh cannot be reached: status 503' });
   const refused = answers([{ status: 401, text: JSON.stringify({ errors: [{ errorType: 'UnauthorizedException', message: 'no' }] }) }]);
   await assert.rejects(refused.mesh.createDomain(), { type: 'UnauthorizedException' });
@@ -149,4 +150,165 @@ test('a refused connection of the package ws is told, and does not end the proce
   }
   (await entering).drop();
   assert.match(warnings[0] ?? '', /ECONNREFUSED/);
+});
+
+/** A teacher and a pupil in a simulated group. `line.down` cuts the pupil off. */
+async function lesson(seed, { secured = true } = {}) {
+  const world = new World(seed);
+  const line = { down: false };
+  const warnings = [];
+  const client = (own) => new Mesh({ endpoint: ENDPOINT, apiKey: 'key', fetch: world.fetch(own), WebSocket: world.WebSocket(own), warn: (text) => warnings.push(text), machine: world.machine });
+  const pass = (ms) => world.time.until(world.time.now + ms);
+  const [first, second] = [client({ down: false }), client(line)];
+  const hosting = first.host({ name: 'class', domain: 'home', hostId: 'teacher', secured });
+  await pass(2000);
+  const teacher = await hosting;
+  const joining = second.join({ groupId: 'g1', domain: 'home', nodeId: 'pupil' });
+  await pass(2000);
+  return { world, line, warnings, pass, teacher, pupil: await joining, second };
+}
+
+/** What the group heard of a node's values, and of its events. */
+const reports = (world, nodeId) => [...world.log.values()].filter((m) => m?.nodeStatus?.nodeId === nodeId).map((m) => Object.fromEntries(m.nodeStatus.data.map(({ key, value }) => [key, value])));
+const names = (world) => [...world.log.values()].filter((m) => m?.batchEvent).flatMap((m) => m.batchEvent.events.map(({ name }) => name));
+
+for (const secured of [true, false]) {
+  test(`a node that was offline for longer than its membership joins again and goes on where it was (${secured ? 'secured' : 'open'})`, async () => {
+    const { world, line, pass, teacher, pupil } = await lesson(11, { secured });
+    const [heard, gaps, endings] = [[], [], []];
+    pupil.on('events', ({ events }) => heard.push(...events.map(({ name }) => name)));
+    pupil.on('gap', (gap) => gaps.push(gap));
+    pupil.on('ended', ({ reason }) => endings.push(reason));
+    teacher.fire('before');
+    await pass(2000);
+    line.down = true;
+    await pass(15_000);
+    teacher.fire('meanwhile'); // 10 s before the line is back: kept
+    await pass(10_000);
+    line.down = false;
+    await pass(20_000);
+    teacher.fire('after');
+    pupil.fire('here again');
+    await pass(5000);
+    assert.deepEqual(endings, []);
+    assert.equal(world.returned, 1, 'its membership had expired');
+    assert.deepEqual([...heard].sort(), ['after', 'before', 'here again', 'meanwhile']);
+    assert.deepEqual(gaps, []);
+    assert.equal(pupil.sequence, world.head);
+    teacher.drop();
+    pupil.drop();
+  });
+}
+
+test('a node that its own client took to another group is not fetched back', async () => {
+  const { world, line, pass, teacher, pupil, second } = await lesson(12);
+  const endings = [];
+  pupil.on('ended', ({ reason }) => endings.push(reason));
+  line.down = true;
+  await pass(25_000);
+  // As if it had been joined there: this world has one group.
+  second.enroll = () => assert.fail('joined again');
+  second.hasMoved = () => true;
+  line.down = false;
+  await pass(20_000);
+  assert.deepEqual(endings, ['Unauthorized'], 'it is no member any more');
+  assert.equal(world.returned, 0);
+  teacher.drop();
+});
+
+test('a client knows to which group it took a node', async () => {
+  const { teacher, pupil, second } = await lesson(13);
+  assert.equal(second.hasMoved({ id: 'g1', domain: 'home' }, 'pupil'), false);
+  assert.equal(second.hasMoved({ id: 'g0', domain: 'home' }, 'pupil'), true, 'a membership of before');
+  assert.equal(second.hasMoved({ id: 'g0', domain: 'elsewhere' }, 'pupil'), false, 'another node');
+  teacher.drop();
+  pupil.drop();
+});
+
+test('a value that is refused is left out and told, and the others go on', async () => {
+  const { world, pass, teacher, pupil, warnings } = await lesson(14);
+  world.longest = 10;
+  const failed = [];
+  pupil.on('failed', (error) => failed.push(error));
+  const good = pupil.report({ temperature: 20 });
+  const bad = pupil.report({ light: 7, essay: 'much too long for a value' });
+  await pass(3000);
+  await good;
+  await assert.rejects(bad, { name: 'MeshError', type: 'ValidationError', key: 'essay', message: 'The value of essay was not reported: A value is too long.' });
+  assert.deepEqual(failed.map(({ key }) => key), ['essay']);
+  assert.deepEqual(reports(world, 'pupil').at(-1), { temperature: '20', light: '7' });
+  const next = pupil.report({ temperature: 21 });
+  await pass(3000);
+  await next;
+  assert.deepEqual(reports(world, 'pupil').at(-1), { temperature: '21', light: '7' });
+  // A value that was good before keeps its last good state.
+  const worse = pupil.report({ light: 'far too long for a value' });
+  await pass(3000);
+  await assert.rejects(worse, { key: 'light' });
+  const again = pupil.report({ light: 7, temperature: 22 });
+  await pass(3000);
+  await again;
+  assert.deepEqual(reports(world, 'pupil').at(-1), { temperature: '22', light: '7' });
+  assert.deepEqual(warnings, []);
+  teacher.drop();
+  pupil.drop();
+});
+
+test('an event that is refused is left out and told, and its neighbours are fired in order', async () => {
+  const { world, pass, teacher, pupil } = await lesson(15);
+  world.longest = 10;
+  const failed = [];
+  pupil.on('failed', ({ event }) => failed.push(event));
+  const fired = ['a', 'b', 'c', 'd', 'e'].map((name) => pupil.fire(name, name === 'c' ? 'much too long for a payload' : 'short'));
+  await pass(3000);
+  const settled = await Promise.allSettled(fired);
+  assert.deepEqual(settled.map(({ status }) => status), ['fulfilled', 'fulfilled', 'rejected', 'fulfilled', 'fulfilled']);
+  assert.equal(settled[2].reason.event, 'c');
+  assert.deepEqual(failed, ['c']);
+  assert.deepEqual(names(world), ['a', 'b', 'd', 'e']);
+  teacher.drop();
+  pupil.drop();
+});
+
+test('nobody has to look at the promises of report, fire and flush', async () => {
+  const { world, pass, teacher, pupil, warnings } = await lesson(16);
+  const unhandled = [];
+  const note = (error) => unhandled.push(error);
+  process.on('unhandledRejection', note);
+  world.longest = 3;
+  pupil.report({ essay: 'too long' });
+  pupil.fire('x', 'too long');
+  pupil.flush();
+  await pass(3000);
+  pupil.drop();
+  pupil.report({ late: 1 });
+  pupil.fire('late');
+  pupil.flush();
+  await pass(3000);
+  await new Promise((resolve) => setTimeout(resolve, 10));
+  process.off('unhandledRejection', note);
+  assert.deepEqual(unhandled, []);
+  assert.equal(warnings.length, 1, 'nobody listens to `failed`, so the console tells');
+  assert.match(warnings[0], /^mesh: node pupil: The (value of essay|event x) was not/);
+  teacher.drop();
+});
+
+test('a listener that throws or rejects disturbs nobody else', async () => {
+  const { pass, teacher, pupil, warnings } = await lesson(17);
+  const heard = [];
+  pupil.on('message', () => { throw new Error('a mistake'); });
+  pupil.on('message', async () => { throw new Error('another mistake'); });
+  pupil.on('message', ({ sequence }) => heard.push(sequence));
+  pupil.on('ended', () => { throw new Error('even here'); });
+  pupil.on('ended', ({ reason }) => heard.push(reason));
+  for (const name of ['a', 'b', 'c']) {
+    teacher.fire(name);
+    await pass(1000);
+  }
+  pupil.drop();
+  await pass(1000);
+  assert.deepEqual(heard, [1, 2, 3, 'dropped']);
+  assert.equal(warnings.filter((text) => /^mesh: a listener of message of node pupil failed: Error: (a|another) mistake/.test(text)).length, 6);
+  assert.ok(warnings.some((text) => text.includes('even here')));
+  teacher.drop();
 });

@@ -79,7 +79,7 @@ test('every operation succeeds over HTTP', async () => {
   const over = await api.ok(DISSOLVE, { ...here, hostId, messageId: 'the end' });
   assert.equal(over.groupDissolve.groupId, groupId);
   const again = await api.ok(DISSOLVE, { ...here, hostId, messageId: 'the end' });
-  assert.deepEqual([again.sequence, again.groupId], [over.sequence, null], 'recognised, and to nobody');
+  assert.deepEqual([again.sequence, again.groupId], [over.sequence, groupId], 'recognised, and to the same subscribers');
 });
 
 test('each error has its type over HTTP', async () => {

@@ -123,6 +123,7 @@ async function live(seed) {
     gaps: nodes.reduce((sum, node) => sum + node.gaps.length, 0),
     endings: nodes.flatMap((node) => node.endings),
     polled: !useWebSocket,
+    returned: world.returned,
   };
   for (const node of nodes) node.membership?.drop();
   await time.until(time.now + 60_000);
@@ -156,7 +157,7 @@ function check(world, node) {
 }
 
 const seeds = process.env.SEED ? [Number(process.env.SEED)] : Array.from({ length: SEEDS }, (_, n) => n + 1);
-const seen = { messages: 0, heard: 0, gaps: 0, polled: 0, endings: {} };
+const seen = { messages: 0, heard: 0, gaps: 0, polled: 0, returned: 0, endings: {} };
 for (const seed of seeds) {
   try {
     const world = await live(seed);
@@ -164,6 +165,7 @@ for (const seed of seeds) {
     seen.heard += world.heard;
     seen.gaps += world.gaps;
     seen.polled += world.polled ? 1 : 0;
+    seen.returned += world.returned;
     for (const reason of world.endings) seen.endings[reason] = (seen.endings[reason] ?? 0) + 1;
   } catch (error) {
     console.error(`seed ${seed} breaks a promise; \`SEED=${seed} node tests/mesh/simulation.mjs\` replays it`);
@@ -174,5 +176,8 @@ console.log(`${seeds.length} worlds: ${JSON.stringify(seen)}`);
 if (seeds.length >= 100) {
   // The worlds were bad enough to prove something.
   assert.ok(seen.gaps > 10 && seen.polled > 10 && seen.messages > 1000, JSON.stringify(seen));
-  for (const reason of ['left', 'dissolved', 'dropped', 'GroupNotFound', 'NodeNotFound']) assert.ok(seen.endings[reason] > 0, `nobody ended by ${reason}`);
+  for (const reason of ['left', 'dissolved', 'dropped', 'GroupNotFound']) assert.ok(seen.endings[reason] > 0, `nobody ended by ${reason}`);
+  // Nodes that were offline for longer than a membership lasts joined again, instead of giving up while the group lived.
+  assert.ok(seen.returned > 10, `only ${seen.returned} nodes joined again`);
+  for (const reason of ['NodeNotFound', 'Unauthorized']) assert.equal(seen.endings[reason], undefined, `somebody gave up by ${reason}`);
 }

@@ -11,7 +11,10 @@ export async function lesson(apiKey: string): Promise<NodeStatus[]> {
   host.on('status', ({ nodeId, data }) => `${nodeId} ${data[0]?.value}`);
   host.on('gap', ({ from, to }) => to - from);
   host.on('connection', (how) => how === 'polling');
-  host.on('ended', ({ reason }) => reason.length);
+  host.on('ended', ({ reason }) => reason === 'NodeNotFound');
+  // @ts-expect-error there is no such reason
+  host.on('ended', ({ reason }) => reason === 'bored');
+  host.on('failed', ({ key, event, type }) => `${key ?? event} ${type}`);
   // @ts-expect-error there is no such kind
   host.on('weather', () => undefined);
   // @ts-expect-error a value is a text, a number or a flag

@@ -69,6 +69,10 @@ export class World {
     /** The secret of each node, in a secured group. */
     this.secrets = new Map();
     this.sockets = new Set();
+    /** How many times a node joined again after it had expired. */
+    this.returned = 0;
+    /** What the server takes in a value or a payload, in characters. */
+    this.longest = Infinity;
     this.group = null;
     this.dissolved = false;
     /** How bad things are: rates that `storm` sets and `calm` heals. */
@@ -126,7 +130,7 @@ export class World {
   /** In a secured group the host and the nodes prove themselves; whoever reads has the secret of anybody. */
   #isStranger(field, { hostId, nodeId, id, secret }) {
     if (!this.isAlive() || !this.group.secured) return false;
-    if (field === 'getMessagesSince') return ![...this.secrets.values()].includes(secret);
+    if (field === 'getMessagesSince') return ![...this.secrets].some(([node, its]) => its === secret && (node === this.group.hostId || this.#isMember(node)));
     const who = hostId ?? nodeId ?? id;
     return this.secrets.has(who) ? this.secrets.get(who) !== secret : field !== 'joinGroup';
   }
@@ -145,6 +149,7 @@ export class World {
   _joinGroup({ nodeId, secret }) {
     if (!this.isAlive()) return refuse('GroupNotFound');
     if (this.group.secured) this.secrets.set(nodeId, secret);
+    if (this.members.has(nodeId) && !this.#isMember(nodeId)) this.returned += 1;
     this.members.set(nodeId, this.time.now + LIMITS.memberBeat * LIMITS.beats * 1000);
     return { memberSecret: this.secrets.get(nodeId) ?? null, heartbeatIntervalSeconds: LIMITS.memberBeat, useWebSocket: this.group.useWebSocket, pollingIntervalSeconds: LIMITS.pollSeconds };
   }
@@ -186,11 +191,17 @@ export class World {
     return message;
   }
 
+  #isTooLong(texts) {
+    return texts.some((text) => (text?.length ?? 0) > this.longest);
+  }
+
   _reportDataByNode(v) {
+    if (this.#isTooLong(v.value.map(({ value }) => value))) return refuse('ValidationError', 'A value is too long.');
     return this.#publish(v, (where) => ({ nodeStatus: { ...where, nodeId: v.nodeId, data: v.value, timestamp: '' } }), true);
   }
 
   _fireEventsByNode(v) {
+    if (this.#isTooLong(v.value.map(({ payload }) => payload))) return refuse('ValidationError', 'A payload is too long.');
     return this.#publish(v, (where) => ({ batchEvent: { ...where, firedByNodeId: v.nodeId, events: v.value.map((e) => ({ name: e.eventName, payload: e.payload })), timestamp: '' } }), true);
   }
 

@@ -2,15 +2,16 @@
 //!
 //! The record of host and domain is the first item of the transaction that makes the group. So of any number of
 //! simultaneous calls one makes the group and the others find it. The transaction also replaces a record whose group
-//! has ended. A secured group is found only with its secret. A host that finds its group, but has joined another one since or has left it, becomes its member again.
+//! has ended. A secured group is found only with its secret. When it is over, the ids of its host and its nodes are free. A host that finds its group, but has joined another one since or has left it, becomes its member again.
 
 use std::time::Duration;
 
 use ichido::record::Owner;
-use ichido::{Clock, Timestamp};
+use ichido::{Clock, Timestamp, key};
 use serde::Deserialize;
 use telemetry::metric;
 
+use crate::domain;
 use crate::group::{
     Error, Group, MAX_DOMAIN_CHARS, MAX_GROUPS_PER_DOMAIN, MAX_ID_CHARS, MAX_NAME_CHARS, Random, Secret, check_length,
 };
@@ -36,10 +37,11 @@ pub(crate) struct Arguments {
     pub(crate) secret: Option<Secret>,
 }
 
-/// A group that was made or found, and the group that its host was in before.
+/// A group that was made or found.
 pub(crate) struct Created {
     pub(crate) group: Group,
-    pub(crate) former: Option<Former>,
+    /// The secured group that its host left for it, now or in a call whose answer may have been lost: subscriptions there end.
+    pub(crate) left: Option<String>,
 }
 
 /// Creates the group, or finds the one that the host has.
@@ -52,13 +54,13 @@ pub(crate) async fn create(
     caller: &str,
 ) -> Result<Created, Error> {
     let Arguments { name, host_id, domain, .. } = arguments;
+    let caller = &domain::caller(caller);
     let secret = Secret::brought(arguments.secret.as_ref())?;
     check_length("name", name, MAX_NAME_CHARS)?;
     check_length("hostId", host_id, MAX_ID_CHARS)?;
     check_length("domain", domain, MAX_DOMAIN_CHARS)?;
     let lifetime = lifetime(arguments.max_connection_time_seconds, settings.longest)?;
-    let host = table::host_key(domain, host_id)
-        .map_err(|error| Error::Validation(format!("domain and hostId cannot be a key together: {error}.")))?;
+    let host = table::host_key(domain, host_id).map_err(|error| Error::Validation(too_long(&error)))?;
 
     if let Some(group_id) = table.group_of_host(&host).await?
         && let Some(group) = living(table, clock, domain, &group_id).await?
@@ -71,7 +73,7 @@ pub(crate) async fn create(
     for _ in 0..ATTEMPTS {
         let now = clock.now();
         let mut group = new_group(settings, arguments, random().simple().to_string(), lifetime, now);
-        group.caller = caller.to_owned();
+        group.caller.clone_from(caller);
         if arguments.secured == Some(true) {
             // 244 random bits.
             let fresh = || Secret::new(format!("{}{}", random().simple(), random().simple()));
@@ -92,11 +94,13 @@ pub(crate) async fn create(
             return Err(Error::Validation(most));
         }
         let owner = Owner::from(random().simple().to_string().as_str());
-        let host_was = Was { former: former.as_ref(), secret };
+        let is_over = is_over(table, clock, domain, former.as_ref()).await?;
+        let host_was = Was { former: former.as_ref(), is_over, secret };
         match table.create_group(&host, &group, &host_was, replaced.as_ref(), owner, now).await? {
             Creation::Made => {
                 metric::GROUPS_CREATED.add(1);
-                return Ok(Created { group, former });
+                let left = former.as_ref().and_then(Former::left).map(str::to_owned);
+                return Ok(Created { group, left });
             }
             Creation::Unauthorized => return Err(Error::Unauthorized(IN_A_SECURED_GROUP)),
             Creation::Found { group_id, recorded } => {
@@ -122,6 +126,19 @@ pub(crate) async fn create(
     Err(refusal)
 }
 
+/// Why a domain and a host's id, each of which is short enough in characters, have too many bytes for the key of the host's record.
+fn too_long(error: &key::Error) -> String {
+    match error {
+        key::Error::TooLong { bytes, .. } => {
+            let more = bytes - key::MAX_KEY_BYTES;
+            format!(
+                "domain and hostId are {more} bytes too long together, in UTF-8 with # and % as three bytes each. Shorten one of them."
+            )
+        }
+        error => format!("domain and hostId cannot be used together: {error}."),
+    }
+}
+
 /// How long the group may live, or why not.
 fn lifetime(asked: Option<i64>, longest: Duration) -> Result<Duration, Error> {
     let Some(asked) = asked else { return Ok(longest) };
@@ -139,6 +156,15 @@ async fn living(table: &Table, clock: &dyn Clock, domain: &str, group_id: &str) 
     Ok(table.group(domain, group_id).await?.filter(|group| group.is_alive(clock.now())))
 }
 
+/// Whether the secured group that the host was in is over. The end of its node there does not say it: that of a host is the end of its group, also
+/// if the host crashed long before. A group that is over stays over, so this may be read before the write.
+async fn is_over(table: &Table, clock: &dyn Clock, domain: &str, former: Option<&Former>) -> Result<bool, Error> {
+    match former {
+        Some(former) if former.is_secured => Ok(living(table, clock, domain, &former.group_id).await?.is_none()),
+        _ => Ok(false),
+    }
+}
+
 /// Makes the host a member of its group, unless it is one. Only the host gets a secured group.
 async fn enter(table: &Table, clock: &dyn Clock, arguments: &Arguments, group: Group) -> Result<Created, Error> {
     if group.host_secret.is_some() && group.host_secret != arguments.secret {
@@ -150,11 +176,13 @@ async fn enter(table: &Table, clock: &dyn Clock, arguments: &Arguments, group: G
     }
     let former = table.group_of_node(&group.domain, &group.host_id).await?;
     if former.as_ref().is_some_and(|former| former.group_id == group.group_id) {
-        return Ok(Created { group, former: None });
+        return Ok(Created { group, left: former.and_then(|former| former.left) });
     }
-    let host_was = Was { former: former.as_ref(), secret: arguments.secret.as_ref() };
+    let is_over = is_over(table, clock, &group.domain, former.as_ref()).await?;
+    let host_was = Was { former: former.as_ref(), is_over, secret: arguments.secret.as_ref() };
     table.enter_group(&group, &host_was, clock.now()).await?;
-    Ok(Created { group, former })
+    let left = former.as_ref().and_then(Former::left).map(str::to_owned);
+    Ok(Created { group, left })
 }
 
 fn new_group(

@@ -6,12 +6,12 @@
 //!    its status and its membership are deleted, which can only be found through the node, and last the node.
 //! 3. Messages and the records of publishes are deleted. All that was written before a node expired is found now, because
 //!    the base table is read consistently.
-//! 4. The record of the host is deleted, if it still names this group. The group itself is deleted last, because a
-//!    repeated call learns from it what is left to do.
+//! 4. With a `messageId`, the record of the notice is written. It stays for as long as messages are kept. By it a repeated call is
+//!    recognised. It notifies and ends subscriptions again, because nobody knows whether the answer to the first call arrived.
+//! 5. The record of the host is deleted, if it still names this group. The group itself is deleted last, because a
+//!    repeated call learns from it, or from the record of the notice, what is left to do.
 //!
-//! With a `messageId`, one record stays for as long as messages are kept. By it a repeated call is recognised and
-//! notifies nobody again. It is written last, so that a call that died before it deleted the group is repeated in full and does
-//! notify. If a call dies between the two, or its answer is lost, nobody is notified: members learn it from their next call.
+//! Without a `messageId` a call that is repeated after step 5 finds no group: members learn it from their next call.
 
 use ichido::record::Owner;
 use ichido::{Clock, Timestamp};
@@ -20,7 +20,10 @@ use serde::Deserialize;
 use crate::group::{Error, MAX_DOMAIN_CHARS, MAX_ID_CHARS, MAX_MESSAGE_ID_CHARS, Random, Secret, check_length};
 use crate::settings::Settings;
 use crate::table::Table;
-use crate::table::dissolve::{Ended, Publish};
+use crate::table::dissolve::Publish;
+
+/// Why somebody cannot dissolve a secured group.
+pub(crate) const NOT_THE_HOST: &str = "Only the host can dissolve the group. Pass the hostSecret.";
 
 /// The arguments of `dissolveGroup`.
 #[derive(Debug, Clone, Deserialize)]
@@ -39,10 +42,8 @@ pub(crate) struct Notice {
     /// Its number in the group's stream.
     pub(crate) sequence: u64,
     pub(crate) at: Timestamp,
-    /// An earlier call has sent it: nobody is notified again.
-    pub(crate) is_replay: bool,
-    /// The group was a secured one, and its subscriptions have to be ended. Not of a replay: an earlier call has asked for that.
-    pub(crate) is_secured: bool,
+    /// The secret of the host, if the group was a secured one: then its subscriptions have to be ended.
+    pub(crate) secret: Option<Secret>,
 }
 
 /// Dissolves the group.
@@ -64,26 +65,36 @@ pub(crate) async fn dissolve(
         }
         None => None,
     };
-    if let Some(publish) = &publish
-        && let Some(notice) = table.notice(publish, clock.now()).await?
-    {
+    let recorded = match &publish {
+        Some(publish) => table.notice(publish, clock.now()).await?,
+        None => None,
+    };
+    if let Some(notice) = recorded {
+        if notice.secret.is_some() && notice.secret != *secret {
+            return Err(Error::Unauthorized(NOT_THE_HOST));
+        }
+        delete_group(table, clock, arguments).await?;
         return Ok(notice);
     }
-    let Ended { sequence, is_secured } =
-        table.end_group(domain, group_id, host_id, secret.as_ref(), clock.now()).await?;
+    let ended = table.end_group(domain, group_id, host_id, secret.as_ref(), clock.now()).await?;
     clear(table, clock, arguments).await?;
-    let notice = Notice { sequence, at: clock.now(), is_replay: false, is_secured };
+    let notice = Notice {
+        sequence: ended.sequence,
+        at: clock.now(),
+        secret: if ended.is_secured { secret.clone() } else { None },
+    };
     if let Some(publish) = &publish {
         let owner = Owner::from(random().simple().to_string().as_str());
         table.record_notice(publish, &notice, owner, notice.at + settings.retention).await?;
     }
+    delete_group(table, clock, arguments).await?;
     telemetry::metric::GROUPS_DISSOLVED.add(1);
     Ok(notice)
 }
 
-/// Steps 2 to 4.
+/// Steps 2 and 3.
 async fn clear(table: &Table, clock: &dyn Clock, arguments: &Arguments) -> Result<(), Error> {
-    let Arguments { group_id, domain, host_id, .. } = arguments;
+    let Arguments { group_id, domain, .. } = arguments;
     for node_id in table.nodes_of_group(domain, group_id).await? {
         table.expire_node(clock, domain, group_id, &node_id).await?;
         table.delete_status(clock, domain, group_id, &node_id).await?;
@@ -92,7 +103,12 @@ async fn clear(table: &Table, clock: &dyn Clock, arguments: &Arguments) -> Resul
         table.delete_node(clock, domain, group_id, &node_id).await?;
     }
     table.delete_messages(clock, domain, group_id).await?;
-    table.delete_publishes(clock, domain, group_id).await?;
+    table.delete_publishes(clock, domain, group_id).await
+}
+
+/// Step 5.
+async fn delete_group(table: &Table, clock: &dyn Clock, arguments: &Arguments) -> Result<(), Error> {
+    let Arguments { group_id, domain, host_id, .. } = arguments;
     table.delete_host_record(clock, domain, group_id, host_id).await?;
     table.delete_group(clock, domain, group_id).await
 }

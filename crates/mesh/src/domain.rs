@@ -1,7 +1,7 @@
 //! `createDomain`: a name for the caller's address, so that classmates behind one router find each other.
 //!
 //! The name is a keyed digest: whoever sees it does not learn the address, and nobody can make the name of somebody else's address. Devices
-//! with IPv6 have an address each, so there the network counts (the first 64 bits).
+//! with IPv6 have an address each, so there the network counts (the first 64 bits). For the same reason it counts as one caller.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -21,6 +21,18 @@ pub(crate) async fn name(table: &Table, random: &Random, address: &str) -> Resul
     };
     let key = table.domain_key(format!("{}{}", random().simple(), random().simple())).await?;
     Ok(digest(&key, network))
+}
+
+/// Who counts as one caller: an identity, or the network of an address. `infra/appsync/functions/putMember.js` makes the same of an address.
+pub(crate) fn caller(identity_or_address: &str) -> String {
+    match network(identity_or_address) {
+        Some(IpAddr::V6(address)) => {
+            let [a, b, c, d, ..] = address.segments();
+            format!("{a:04x}:{b:04x}:{c:04x}:{d:04x}::/64")
+        }
+        Some(IpAddr::V4(address)) => address.to_string(),
+        None => identity_or_address.to_owned(),
+    }
 }
 
 /// What all devices of a network have in common.
@@ -54,6 +66,7 @@ mod tests {
         assert_ne!(name("192.0.2.7"), name("192.0.2.8"));
         assert_ne!(name("192.0.2.7"), network("192.0.2.7").map(|network| digest("another key", network)));
         for nobody in ["", "unknown", "192.0.2.7:443", "<script>"] {
+            assert_eq!(caller(nobody), nobody);
             assert_eq!(name(nobody), None, "{nobody}");
         }
     }

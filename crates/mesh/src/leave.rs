@@ -1,6 +1,8 @@
 //! `leaveGroup`: the node, its membership and its status are deleted in one transaction.
 //!
 //! A node that has joined another group meanwhile keeps its membership and status there.
+//!
+//! In a secured group a repeated call succeeds too, so that it ends the subscriptions of the node if the answer to the first one was lost.
 
 use ichido::Clock;
 use serde::Deserialize;
@@ -30,11 +32,21 @@ pub(crate) async fn leave(table: &Table, clock: &dyn Clock, arguments: &Argument
     check_length("nodeId", node_id, MAX_ID_CHARS)?;
     let now = clock.now();
     let group = table.group(domain, group_id).await?;
-    if !group.as_ref().is_some_and(|group| group.is_alive(now)) {
-        return Err(Error::no_group(domain, group_id, group.as_ref(), now));
-    }
-    let Some(member) = table.member(domain, group_id, node_id, now).await? else {
-        return Err(Error::NodeNotFound);
+    let group = match group {
+        Some(group) if group.is_alive(now) => group,
+        group => return Err(Error::no_group(domain, group_id, group.as_ref(), now)),
+    };
+    let is_secured = group.host_secret.is_some();
+    let has_secret = secret.as_ref().is_some_and(|secret| !secret.expose().is_empty());
+    let member = match table.member(domain, group_id, node_id, now).await? {
+        Some(member) if member.is_alive || is_secured => member,
+        // The host listens without being a node. Nobody else ends that.
+        None if is_secured && group.host_id == *node_id && group.host_secret != *secret => {
+            return Err(Error::Unauthorized(NOT_THE_NODE));
+        }
+        // An earlier call may have deleted the node, and its answer been lost. The subscriptions of who is no member end in any case.
+        None if is_secured && has_secret => return Ok(true),
+        _ => return Err(Error::NodeNotFound),
     };
     if member.secret.is_some() && member.secret != *secret {
         return Err(Error::Unauthorized(NOT_THE_NODE));
@@ -48,5 +60,5 @@ pub(crate) async fn leave(table: &Table, clock: &dyn Clock, arguments: &Argument
             "could not delete what names group {group_id} as a node's last one"
         );
     }
-    Ok(member.secret.is_some())
+    Ok(is_secured)
 }

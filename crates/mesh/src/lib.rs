@@ -35,6 +35,7 @@
 //! | `createGroup` is called fifty times at once | one group: the record of host and domain is the first item of the transaction (`join`) |
 //! | the group of that record has ended | the transaction that makes the new group replaces the record |
 //! | `dissolveGroup` dies half-way | the group has ended already; the same call, repeated, does the rest |
+//! | the answer to `dissolveGroup` (with a `messageId`), `leaveGroup` or `createGroup` is lost | the same call, repeated, succeeds, notifies again and ends the subscriptions that the first one should have ended |
 //! | a node joins while its group is dissolved | refused: the transaction of `joinGroup` checks the group, which ends first |
 //! | a node publishes while its group is dissolved | refused, or the message is deleted: nodes expire before messages are deleted, and publishing checks the node |
 //! | DynamoDB fails, or a permission is missing | the caller gets `Unavailable` and tries again; the function fails with the cause, and resolvers write it to AppSync's log: alarms ring |

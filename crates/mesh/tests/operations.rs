@@ -90,6 +90,78 @@ async fn bad_arguments_are_named() {
     assert_eq!(mesh.refused(JOIN, node(&group, "")).await.1, "nodeId must have 1 to 128 characters; it has 0.");
 }
 
+/// Groups that ended a moment ago and have not been deleted yet. They come before those that the test makes.
+fn over(mesh: &Mesh, count: usize) {
+    for n in 0..count {
+        let id = format!("over-{n:05}");
+        mesh.db.must(
+            "PutItem",
+            &json!({"TableName": mesh.db.table("MeshTable"), "Item": {
+                "pk": {"S": format!("DOMAIN#{DOMAIN}")}, "sk": {"S": format!("GROUP#{id}#METADATA")},
+                "GSI1PK": {"S": format!("DOMAIN#{DOMAIN}")}, "GSI1SK": {"S": "GROUP#2025-12-31T23:59:59.000Z"},
+                "groupId": {"S": id}, "domain": {"S": DOMAIN}, "name": {"S": "over"}, "hostId": {"S": "h"},
+                "createdAt": {"S": "2025-12-31T23:59:59.000Z"}, "expiresAt": {"N": "1"}, "hostFreshUntil": {"N": "1"},
+            }}),
+        );
+    }
+}
+
+#[tokio::test]
+async fn groups_are_listed_behind_thousands_that_have_ended() {
+    let mesh = Mesh::start().await;
+    let group = mesh.create_group("host-1").await;
+    over(&mesh, 2_500);
+    let listed = mesh.ok(LIST_GROUPS, json!({"domain": DOMAIN})).await;
+    assert_eq!((listed.as_array().map(Vec::len), &listed[0]["id"]), (Some(1), &json!(group)));
+    over(&mesh, 3_100);
+    let (kind, message) = mesh.refused(LIST_GROUPS, json!({"domain": DOMAIN})).await;
+    assert_eq!(kind, "Unavailable", "it does not pretend that there is none: {message}");
+}
+
+#[tokio::test]
+async fn statuses_that_are_larger_than_a_page_are_all_listed() {
+    let mesh = Mesh::start().await;
+    let group = mesh.create_group("host-1").await;
+    let large = "mutation ($groupId: ID!, $domain: String!, $nodeId: ID!, $data: [SensorDataInput!]!) {
+      reportDataByNode(groupId: $groupId, domain: $domain, nodeId: $nodeId, data: $data) { sequence } }";
+    for n in 0..15 {
+        let id = format!("node-{n:02}");
+        mesh.join(&group, &id).await;
+        let mut says = node(&group, &id);
+        says["data"] = json!(vec![json!({"key": "k", "value": "v".repeat(4_000)}); 50]);
+        mesh.ok(large, says).await;
+        if n == 8 {
+            // 1.8 MB: two pages.
+            let statuses = mesh.ok(LIST_STATUSES, of(&group)).await;
+            assert_eq!(statuses.as_array().map(Vec::len), Some(9));
+        }
+    }
+    let (kind, message) = mesh.refused(LIST_STATUSES, of(&group)).await;
+    assert_eq!(kind, "Unavailable");
+    assert!(message.contains("getNodeStatus"), "{message}");
+}
+
+#[tokio::test]
+async fn a_domain_and_a_host_that_have_too_many_bytes_together_are_named() {
+    let mesh = Mesh::start().await;
+    let create = |domain: &str, host: &str| json!({"name": "n", "hostId": host, "domain": domain});
+    // Four bytes each: with `HOST#`, another `#` and the domain there are 498 bytes left for the host.
+    let (domain, longest) = ("𠮷".repeat(130), "𠮷".repeat(124));
+    let made = mesh.ok(CREATE, create(&domain, &format!("{longest}hh"))).await;
+    let says = "domain and hostId are 1 bytes too long together, in UTF-8 with # and % as three bytes each. Shorten one of them.";
+    let long = create(&domain, &format!("{longest}hhh"));
+    assert_eq!(mesh.refused(CREATE, long).await, ("ValidationError".into(), says.into()));
+    // All other keys have room for the longest ids.
+    let (group, id) = (made["id"].as_str().unwrap(), "𠮷".repeat(128));
+    let here = json!({"groupId": group, "domain": domain, "nodeId": id});
+    mesh.ok(JOIN, here.clone()).await;
+    let mut says = here.clone();
+    says["data"] = json!([{"key": "k", "value": "v"}]);
+    says["messageId"] = json!("𠮷".repeat(100));
+    mesh.ok(REPORT, says).await;
+    mesh.ok(LEAVE, here).await;
+}
+
 #[tokio::test]
 async fn joining_twice_is_fine_and_joining_elsewhere_leaves_the_first_group() {
     let mesh = Mesh::start().await;

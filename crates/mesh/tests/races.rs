@@ -259,7 +259,39 @@ async fn creating_can_be_repeated_wherever_it_was_stopped() {
 }
 
 #[tokio::test]
-async fn a_repeated_dissolution_is_recognised_by_its_message_id_and_notifies_nobody_again() {
+async fn dissolving_with_a_message_id_notifies_wherever_it_was_stopped() {
+    struct World {
+        mesh: Mesh,
+        group: String,
+    }
+    let report = interrupt::at_every_call(
+        async |outside| {
+            let mesh = Mesh::within(outside).await;
+            let group = mesh.create_group("host-1").await;
+            mesh.join(&group, "node-1").await;
+            mesh.report(&group, "node-1", "1").await;
+            World { mesh, group }
+        },
+        async |World { mesh, group }| {
+            let mut end = host(group, "host-1");
+            end["messageId"] = json!("the end");
+            let answer = mesh.execute(DISSOLVE, end).await;
+            match kind(&answer).as_str() {
+                "" => assert_eq!(answer.data()["dissolveGroup"]["groupId"], group.as_str(), "subscribers get it"),
+                "Unavailable" => return Err("Unavailable"),
+                other => panic!("{other}: nobody would be notified"),
+            }
+            Ok(())
+        },
+        async |_| {},
+        async |World { mesh, .. }| assert_eq!(everything(mesh).len(), 1, "the record of the notice"),
+    )
+    .await;
+    assert!(report.stops > 15 && report.cuts > 15, "{report:?}");
+}
+
+#[tokio::test]
+async fn a_repeated_dissolution_is_recognised_by_its_message_id_and_notifies_again() {
     let mesh = Mesh::start().await;
     let group = mesh.create_group("host-1").await;
     let mut end = host(&group, "host-1");
@@ -267,7 +299,7 @@ async fn a_repeated_dissolution_is_recognised_by_its_message_id_and_notifies_nob
     let first = mesh.ok(DISSOLVE, end.clone()).await;
     assert_eq!((&first["groupId"], &first["messageId"]), (&json!(group), &json!("the end")));
     let again = mesh.ok(DISSOLVE, end.clone()).await;
-    assert_eq!((&again["groupId"], &again["sequence"]), (&Value::Null, &first["sequence"]));
+    assert_eq!(again, first, "the same notice: the answer to the first call may have been lost");
     assert_eq!(everything(&mesh).len(), 1, "the record of it");
     mesh.clock.advance(Duration::from_secs(121));
     assert_eq!(mesh.refused(DISSOLVE, end).await.0, "GroupNotFound", "it is not kept for ever");
@@ -345,22 +377,37 @@ async fn conflicts_are_conflicts_and_outages_are_outages() {
     }
 }
 
-#[tokio::test]
-async fn events_are_found_however_many_reports_lie_between_them() {
-    let mesh = Mesh::start().await;
-    let group = mesh.create_group("host-1").await;
-    let first = mesh.ok(RECORD, events(&group, "host-1", &["first"])).await;
-    let since = |since: &Value| json!({"groupId": group, "domain": DOMAIN, "since": since});
-    // More than a page of reports, written as the resolver writes them.
-    let head = 2_600;
+/// Messages as the resolver writes them: those in `events` and `voids` took their number as events, the others are reports.
+fn fill(mesh: &Mesh, group: &str, from: u64, to: u64, events: &[u64], voids: &[u64]) {
+    fill_with(mesh, group, (from, to), events, voids, &json!({"NULL": true}));
+}
+
+fn fill_with(mesh: &Mesh, group: &str, (from, to): (u64, u64), events: &[u64], voids: &[u64], report: &Value) {
     let at = mesh.clock.now_ms();
-    for sequence in 2..=head {
+    let text = |text: &str| json!({ "S": text });
+    let number = |number: u64| json!({ "N": number.to_string() });
+    let mut last_event = from - 1;
+    for sequence in from..=to {
+        let (is_event, is_void) = (events.contains(&sequence), voids.contains(&sequence));
+        if is_event || is_void {
+            last_event = sequence;
+        }
+        let kind = if is_void {
+            "void"
+        } else if is_event {
+            "events"
+        } else {
+            "status"
+        };
+        let name = text(&format!("event {sequence}"));
+        let events = json!({"M": {"events": {"L": [{"M": {"name": name, "firedByNodeId": text("host-1"),
+            "groupId": text(group), "domain": text(DOMAIN), "timestamp": text("2026-01-01T00:00:00.000Z")}}]}}});
         mesh.db.must(
             "PutItem",
             &json!({"TableName": mesh.db.table("MeshTable"), "Item": {
-                "pk": {"S": format!("GROUP#{group}@{DOMAIN}")}, "sk": {"S": format!("MESSAGE#{sequence:012}")},
-                "kind": {"S": "status"}, "sequence": {"N": sequence.to_string()}, "at": {"N": at.to_string()},
-                "ttl": {"N": (at / 1000 + 120).to_string()},
+                "pk": text(&format!("GROUP#{group}@{DOMAIN}")), "sk": text(&format!("MESSAGE#{sequence:012}")),
+                "kind": text(kind), "sequence": number(sequence), "at": number(at), "ttl": number(at / 1000 + 120),
+                "lastEvent": number(last_event), "message": if is_event { &events } else { report },
             }}),
         );
     }
@@ -368,28 +415,91 @@ async fn events_are_found_however_many_reports_lie_between_them() {
         "UpdateItem",
         &json!({
             "TableName": mesh.db.table("MeshTable"),
-            "Key": {"pk": {"S": format!("DOMAIN#{DOMAIN}")}, "sk": {"S": format!("GROUP#{group}#METADATA")}},
-            "UpdateExpression": "SET #s = :head", "ExpressionAttributeNames": {"#s": "sequence"},
-            "ExpressionAttributeValues": {":head": {"N": head.to_string()}},
+            "Key": {"pk": text(&format!("DOMAIN#{DOMAIN}")), "sk": text(&format!("GROUP#{group}#METADATA"))},
+            "UpdateExpression": "SET #s = :head, eventSequence = :last",
+            "ExpressionAttributeNames": {"#s": "sequence"},
+            "ExpressionAttributeValues": {":head": number(to), ":last": number(last_event)},
         }),
     );
+}
+
+/// Asks for events until there are no more, as a client that polls: their names, and how many answers it took.
+async fn poll(mesh: &Mesh, group: &str, since: &str) -> (Vec<String>, u64) {
+    let (mut since, mut names, mut answers) = (since.to_owned(), Vec::new(), 0);
+    loop {
+        let found = mesh.ok(EVENTS_SINCE, json!({"groupId": group, "domain": DOMAIN, "since": since})).await;
+        let found = found.as_array().expect("a list").clone();
+        answers += 1;
+        match found.last() {
+            Some(last) => since = last["cursor"].as_str().expect("a cursor").to_owned(),
+            None => return (names, answers),
+        }
+        names.extend(found.iter().filter_map(|event| Some(event["name"].as_str()?.to_owned())));
+    }
+}
+
+#[tokio::test]
+async fn events_are_found_however_many_reports_lie_between_them() {
+    let mesh = Mesh::start().await;
+    let group = mesh.create_group("host-1").await;
+    let first = mesh.ok(RECORD, events(&group, "host-1", &["first"])).await;
+    let first = first["nextSince"].as_str().expect("a cursor");
+    fill(&mesh, &group, 2, 2_600, &[], &[]);
     mesh.db.reset_calls();
-    assert_eq!(mesh.ok(EVENTS_SINCE, since(&first["nextSince"])).await, json!([]));
+    assert_eq!(poll(&mesh, &group, first).await.0, [] as [&str; 0]);
     assert!(mesh.db.calls().of("Query") <= 1, "nothing new: {:?}", mesh.db.calls());
     mesh.ok(RECORD, events(&group, "host-1", &["second"])).await;
-    let names =
-        |found: Value| found.as_array().into_iter().flatten().map(|event| event["name"].clone()).collect::<Vec<_>>();
-    assert_eq!(names(mesh.ok(EVENTS_SINCE, since(&first["nextSince"])).await), ["second"]);
-    assert_eq!(names(mesh.ok(EVENTS_SINCE, since(&json!("2025-12-31T00:00:00Z"))).await), ["first", "second"]);
+    assert_eq!(poll(&mesh, &group, first).await.0, ["second"]);
+    assert_eq!(poll(&mesh, &group, "2025-12-31T00:00:00Z").await.0, ["first", "second"]);
     // Messages that are no longer kept are not read, though they are still in the table.
     mesh.clock.advance(Duration::from_secs(60));
     mesh.ok(RENEW, host(&group, "host-1")).await;
-    mesh.clock.advance(Duration::from_secs(61));
+    mesh.clock.advance(Duration::from_secs(70));
     mesh.ok(RENEW, host(&group, "host-1")).await;
     mesh.ok(RECORD, events(&group, "host-1", &["third"])).await;
     mesh.db.reset_calls();
-    assert_eq!(names(mesh.ok(EVENTS_SINCE, since(&json!("2025-12-31T00:00:00Z"))).await), ["third"]);
-    assert_eq!(mesh.db.calls().of("Query"), 1);
+    assert_eq!(poll(&mesh, &group, "2025-12-31T00:00:00Z").await, (vec!["third".to_owned()], 2));
+    assert_eq!(mesh.db.calls().of("Query"), 2, "one per answer: {:?}", mesh.db.calls());
+}
+
+#[tokio::test]
+async fn who_is_far_behind_gets_the_oldest_events_first_and_none_is_skipped() {
+    let mesh = Mesh::start().await;
+    let group = mesh.create_group("host-1").await;
+    let first = mesh.ok(RECORD, events(&group, "host-1", &["event 1"])).await;
+    // What a class of forty keeps. Some publishes of events were refused.
+    fill(&mesh, &group, 2, 9_600, &[40, 41, 4_000, 9_000, 9_600], &[2_000, 6_000]);
+    let all = ["event 1", "event 40", "event 41", "event 4000", "event 9000", "event 9600"];
+    for (since, expected) in [("2025-12-31T00:00:00Z", &all[..]), (first["nextSince"].as_str().unwrap(), &all[1..])] {
+        mesh.db.reset_calls();
+        let (names, answers) = poll(&mesh, &group, since).await;
+        assert_eq!(names, expected, "since {since}");
+        let (queries, seeks) = (mesh.db.calls().of("Query"), mesh.db.calls().of("BatchGetItem"));
+        assert!(queries <= 3 * answers && seeks <= 2 * answers, "{queries} and {seeks} calls for {answers} answers");
+    }
+}
+
+#[tokio::test]
+async fn an_event_is_found_behind_reports_that_fill_many_pages() {
+    let mesh = Mesh::start().await;
+    let group = mesh.create_group("host-1").await;
+    // Eight megabytes. A page of DynamoDB has one.
+    fill_with(&mesh, &group, (1, 41), &[41], &[], &json!({"S": "x".repeat(200_000)}));
+    for since in ["2025-12-31T00:00:00Z", "000000000001:000"] {
+        assert_eq!(poll(&mesh, &group, since).await.0, ["event 41"], "since {since}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_events_never_hides_that_not_everything_was_read() {
+    let mesh = Mesh::start().await;
+    let group = mesh.create_group("host-1").await;
+    // More refused publishes, far from each other, than one answer can pass.
+    fill(&mesh, &group, 1, 9_600, &[9_600], &[1, 1_500, 3_000, 4_500, 6_000, 7_500]);
+    let ask = json!({"groupId": group, "domain": DOMAIN, "since": "000000000001:000"});
+    let (kind, message) = mesh.refused(EVENTS_SINCE, ask).await;
+    assert_eq!(kind, "Unavailable");
+    assert_eq!(message, "There are too many messages before the next event. Ask again later, or use getMessagesSince.");
 }
 
 #[tokio::test]

@@ -122,24 +122,69 @@ fn steps() -> Vec<Case> {
         (file, "request", "reads the group consistently", json!({"args": args()})),
         (file, "response", "there", json!({"args": args(), "result": secured()})),
         (file, "response", "not there", json!({"args": args(), "result": null})),
+        (
+            file,
+            "response",
+            "not there, and a secret was given",
+            json!({"args": with(args(), json!({"secret": "s"})), "result": null}),
+        ),
+        (file, "response", "over, and not secured", json!({"args": args(), "result": ended()})),
+        (
+            file,
+            "response",
+            "secured, and its host is silent",
+            json!({"args": args(), "result": with(secured(), json!({"hostFreshUntil": NOW}))}),
+        ),
+        (
+            file,
+            "response",
+            "secured, and its time is over",
+            json!({"args": args(), "result": with(secured(), json!({"expiresAt": NOW}))}),
+        ),
+        (
+            file,
+            "response",
+            "secured, and being dissolved",
+            json!({"args": args(), "result": with(secured(), json!({"expiresAt": 0, "dissolvedAt": NOW}))}),
+        ),
         (file, "response", "the store fails", json!({"args": args(), "error": failed("Throttling")})),
     ]);
     let file = "functions/checkSecret.js";
     let asked = |secret: Value, group: Value| json!({"args": with(args(), json!({"secret": secret})), "stash": {"group": group}, "prev": {"result": "before"}});
     let pupil = "the secret of a pupil";
-    let found = |ttl: u64| {
-        with(asked(json!(pupil), secured()), json!({"result": {"items": [{"nodeId": "node-1", "ttl": ttl}]}}))
+    let stashed = |more: Value| {
+        let mut asked = asked(json!(pupil), secured());
+        asked["stash"] = with(asked["stash"].clone(), more);
+        asked
     };
+    cases.extend([
+        (file, "request", "not secured", asked(Value::Null, group())),
+        (file, "request", "no group", json!({"args": args(), "stash": {}, "prev": {"result": null}})),
+        (file, "request", "no secret", asked(Value::Null, secured())),
+        (file, "request", "an empty secret", asked(json!(""), secured())),
+        (file, "request", "the host", asked(json!("the secret of the host"), secured())),
+        (file, "request", "a member", stashed(json!({"reader": "node-1"}))),
+        (file, "request", "a member on the second page", stashed(json!({"reader": "node-1", "more": "token"}))),
+        (file, "request", "nobody", stashed(json!({"isNobodys": true}))),
+        (file, "request", "nobody on the second page", stashed(json!({"isNobodys": true, "more": "token"}))),
+        (file, "request", "there are more pages", stashed(json!({"more": "token"}))),
+        (file, "request", "nobody looked", stashed(json!({}))),
+        (file, "response", "passes on", asked(json!(pupil), secured())),
+    ]);
+    let file = "functions/findMember.js";
+    let found = |result: Value| with(stashed(json!({})), json!({ "result": result }));
     cases.extend([
         (file, "request", "not secured: no query", asked(Value::Null, group())),
         (file, "request", "no group", json!({"args": args(), "stash": {}, "prev": {"result": null}})),
         (file, "request", "no secret", asked(Value::Null, secured())),
-        (file, "request", "an empty secret", asked(json!(""), secured())),
         (file, "request", "the host: no query", asked(json!("the secret of the host"), secured())),
         (file, "request", "looks for its member", asked(json!(pupil), secured())),
-        (file, "response", "a member", found(NOW + 1)),
-        (file, "response", "an expired one", found(NOW)),
-        (file, "response", "nobody", with(asked(json!(pupil), secured()), json!({"result": {"items": []}}))),
+        (file, "request", "goes on", stashed(json!({"more": "token"}))),
+        (file, "request", "has found it", stashed(json!({"reader": "node-1"}))),
+        (file, "request", "there is none", stashed(json!({"isNobodys": true, "more": "token"}))),
+        (file, "response", "a member", found(json!({"items": [{"nodeId": "node-1"}], "nextToken": "token"}))),
+        (file, "response", "nobody", found(json!({"items": [], "nextToken": null}))),
+        (file, "response", "there is more", found(json!({"items": [], "nextToken": "token"}))),
         (file, "response", "the store fails", json!({"args": args(), "error": failed("Throttling")})),
     ]);
     let file = "functions/checkStanding.js";
@@ -223,10 +268,17 @@ fn steps() -> Vec<Case> {
         (file, "response", "the store fails", json!({"args": args(), "error": failed("InternalServerError")})),
     ]);
     let file = "functions/listMembers.js";
-    let nodes = json!({"items": [{"nodeId": "node-1", "ttl": NOW + 1}, {"nodeId": "node-2", "ttl": NOW}, {"nodeId": "host-1", "ttl": NOW + 1, "isHidden": true}], "nextToken": null});
+    let nodes = |next: Value| json!({"items": [{"nodeId": "node-1", "ttl": NOW + 1}, {"nodeId": "host-1", "ttl": NOW + 1, "isHidden": true}], "nextToken": next});
+    let half = json!({"members": [{"nodeId": "node-0"}], "moreMembers": "token", "memberPages": 1});
+    let whole = json!({"members": [{"nodeId": "node-0"}], "moreMembers": null, "memberPages": 1});
     cases.extend([
-        (file, "request", "reads the nodes", json!({"args": args()})),
-        (file, "response", "the living ones", json!({"args": args(), "result": nodes})),
+        (file, "request", "reads the living nodes", json!({"args": args()})),
+        (file, "request", "goes on", json!({"args": args(), "stash": half})),
+        (file, "request", "has read all", json!({"args": args(), "stash": whole})),
+        (file, "response", "the visible ones", json!({"args": args(), "result": nodes(Value::Null)})),
+        (file, "response", "there is more", json!({"args": args(), "result": nodes(json!("token"))})),
+        (file, "response", "the second page", json!({"args": args(), "stash": half, "result": nodes(Value::Null)})),
+        (file, "response", "too many pages", json!({"args": args(), "stash": half, "result": nodes(json!("token"))})),
         (file, "response", "the store fails", json!({"args": args(), "error": failed("Throttling")})),
     ]);
     let file = "functions/listStatuses.js";
@@ -235,8 +287,32 @@ fn steps() -> Vec<Case> {
     ], "nextToken": null});
     let members = json!({"members": [{"nodeId": "node-1"}, {"nodeId": "node-1b"}]});
     cases.extend([
-        (file, "request", "one query on the index", json!({"args": args()})),
+        (file, "request", "a query on the index", json!({"args": args()})),
+        (
+            file,
+            "request",
+            "the next page",
+            json!({"args": args(), "stash": {"moreStatuses": "token", "statusPages": 1}}),
+        ),
+        (
+            file,
+            "request",
+            "there is no more",
+            json!({"args": args(), "stash": {"moreStatuses": null, "statusPages": 1}, "prev": {"result": [{"nodeId": "node-1"}]}}),
+        ),
         (file, "response", "of members only", json!({"args": args(), "stash": members, "result": statuses})),
+        (
+            file,
+            "response",
+            "after those of the page before",
+            json!({"args": args(), "stash": with(members.clone(), json!({"statusPages": 1})), "prev": {"result": [{"nodeId": "node-0"}]}, "result": statuses}),
+        ),
+        (
+            file,
+            "response",
+            "more than one answer can hold",
+            json!({"args": args(), "stash": with(members.clone(), json!({"statusPages": 1})), "result": with(statuses.clone(), json!({"nextToken": "token"}))}),
+        ),
         (file, "response", "the store fails", json!({"args": args(), "error": failed("Throttling")})),
     ]);
     let file = "functions/putMember.js";
@@ -248,6 +324,13 @@ fn steps() -> Vec<Case> {
         (file, "request", "a new node", json!({"args": args(), "stash": stash(Value::Null)})),
         (file, "request", "again", json!({"args": args(), "stash": stash(json!("g1"))})),
         (file, "request", "from another group", json!({"args": args(), "stash": stash(json!("g0"))})),
+        (file, "request", "from a secured group", json!({"args": args(), "stash": with(stash(json!("g0")), json!({"leftGroupId": "g0"}))})),
+        (
+            file,
+            "request",
+            "from a secured group that is over",
+            json!({"args": args(), "stash": with(stash(json!("g0")), json!({"leftGroupId": "g0", "formerIsOver": true}))}),
+        ),
         (
             file,
             "request",
@@ -319,8 +402,41 @@ fn steps() -> Vec<Case> {
     cases.extend([
         (file, "request", "reads the membership", json!({"args": args()})),
         (file, "response", "in a group", json!({"args": args(), "result": {"groupId": "g0"}})),
+        (file, "response", "in a secured group", json!({"args": args(), "result": {"groupId": "g0", "secured": true}})),
+        (
+            file,
+            "response",
+            "in this group, which is secured",
+            json!({"args": args(), "result": {"groupId": "g1", "secured": true}}),
+        ),
+        (
+            file,
+            "response",
+            "in this group, from a secured one",
+            json!({"args": args(), "result": {"groupId": "g1", "leftGroupId": "g0"}}),
+        ),
         (file, "response", "in none", json!({"args": args(), "result": null})),
         (file, "response", "the store fails", json!({"args": args(), "error": failed("Throttling")})),
+    ]);
+    let file = "functions/checkFormer.js";
+    let former = |more: Value| {
+        let stash = json!({"formerGroupId": "g0", "formerIsSecured": true});
+        with(json!({"args": args(), "stash": stash, "prev": {"result": "before"}}), more)
+    };
+    cases.extend([
+        (file, "request", "reads the group that the node was in", former(json!({}))),
+        (
+            file,
+            "request",
+            "this group is read already",
+            former(json!({"stash": {"formerGroupId": "g1", "formerIsSecured": true}})),
+        ),
+        (file, "request", "a group that is not secured", former(json!({"stash": {"formerGroupId": "g0"}}))),
+        (file, "response", "alive", former(json!({"result": secured()}))),
+        (file, "response", "its host is silent", former(json!({"result": ended()}))),
+        (file, "response", "its time is over", former(json!({"result": with(secured(), json!({"expiresAt": NOW}))}))),
+        (file, "response", "it is deleted", former(json!({"result": null}))),
+        (file, "response", "the store fails", former(json!({"error": failed("Throttling")}))),
     ]);
     let file = "functions/readStatus.js";
     cases.extend([
@@ -524,7 +640,7 @@ fn message_steps() -> Vec<Case> {
         ),
     ]);
     let file = "functions/declareVoid.js";
-    let stash = json!({"sequence": 8, "failure": {"message": "Node not found: it is not a member of the group, or its membership has expired. Join again.", "type": "NodeNotFound"}});
+    let stash = json!({"sequence": 8, "group": with(group(), json!({"eventSequence": 6})), "failure": {"message": "Node not found: it is not a member of the group, or its membership has expired. Join again.", "type": "NodeNotFound"}});
     let cancel = |reasons: &[&str]| json!({"args": args(), "stash": stash, "prev": {"result": "before"}, "error": failed("TransactionCanceledException"), "result": cancelled(reasons)});
     cases.extend([
         (file, "request", "nothing went wrong", json!({"args": args(), "stash": {"sequence": 8}})),
@@ -566,31 +682,117 @@ fn message_steps() -> Vec<Case> {
         (file, "response", "the store fails", json!({"args": args(), "stash": stash, "error": failed("Throttling")})),
     ]);
     let file = "functions/readEvents.js";
-    let busy = with(group(), json!({"eventSequence": 6}));
-    let prev = json!({"result": "before"});
+    let busy = |last: u64| with(group(), json!({"eventSequence": last}));
+    let begin = |from: u64, last: u64, more: Value| {
+        let stash = json!({"from": from, "seen": from, "cursor": format!("{from:012}:000"), "seeks": 0, "events": [], "group": busy(last)});
+        json!({"args": args(), "stash": with(stash, more), "prev": {"result": "before"}})
+    };
+    let from_time = json!({"from": 1, "seen": 0, "cursor": "", "since": (NOW - 1) * 1000});
+    let read = |begin: Value, items: Vec<Value>, next: Value| {
+        with(begin, json!({"result": {"items": items, "nextToken": next}}))
+    };
+    let hundred: Vec<_> = (0..100).map(|n| json!({"name": n})).collect();
     cases.extend([
-        (file, "request", "back from the last event", json!({"args": args(), "stash": {"after": 3, "group": busy}})),
-        (file, "request", "goes on where it ended", json!({"args": args(), "stash": {"after": 3, "group": busy, "read": [item("events", 6, 0), item("status", 5, 0)]}})),
-        (file, "request", "no new event, no query", json!({"args": args(), "stash": {"after": 7, "group": busy}})),
-        (file, "request", "no event at all", json!({"args": args(), "stash": {"after": 1, "group": group()}})),
-        (file, "request", "has read enough", json!({"args": args(), "stash": {"after": 3, "group": busy, "complete": true}})),
+        (file, "request", "from the cursor to the last event", begin(3, 6, json!({}))),
+        (file, "request", "no new event, no query", begin(7, 6, json!({}))),
+        (file, "request", "no event at all", begin(1, 0, json!({}))),
+        (file, "request", "from a time that is near", begin(1, 6, from_time.clone())),
+        (file, "request", "from a time that may be far: first a search", begin(1, 1_001, from_time.clone())),
+        (file, "request", "from a cursor that may be far: first a page", begin(1, 1_001, json!({}))),
+        (file, "request", "the search was too coarse", begin(1, 9_999, json!({"seeks": 1, "to": 1_001}))),
+        (file, "request", "the search was fine", begin(1, 9_999, json!({"seeks": 1, "to": 1_000}))),
+        (file, "request", "no further search comes", begin(1, 9_999, json!({"seeks": 2, "to": 5_000}))),
+        (file, "request", "has read enough", begin(3, 6, json!({"complete": true}))),
+        (file, "request", "has enough events", begin(3, 6, json!({ "events": hundred }))),
         (
             file,
             "response",
-            "the whole of it",
-            json!({"args": args(), "stash": {"after": 3, "group": busy}, "prev": prev, "result": {"items": [item("events", 6, 0)], "nextToken": null}}),
+            "after the cursor, in order",
+            read(
+                begin(4, 6, json!({})),
+                vec![item("events", 4, 0), item("status", 5, 0), item("events", 6, 0)],
+                Value::Null,
+            ),
+        ),
+        (file, "response", "there is more", read(begin(4, 9, json!({})), vec![item("events", 5, 0)], json!("token"))),
+        (
+            file,
+            "response",
+            "not beyond what may be on its way",
+            read(begin(4, 9, json!({})), vec![item("events", 5, 0), item("events", 7, 0)], json!("token")),
         ),
         (
             file,
             "response",
-            "there is more",
-            json!({"args": args(), "stash": {"after": 3, "group": busy}, "prev": prev, "result": {"items": [item("events", 6, 0)], "nextToken": "more"}}),
+            "beyond what is lost",
+            read(begin(4, 9, json!({})), vec![item("events", 7, 5_000)], json!("token")),
         ),
         (
             file,
             "response",
-            "back to the time that was asked for",
-            json!({"args": args(), "stash": {"after": 1, "group": busy, "since": (NOW - 1) * 1000}, "prev": prev, "result": {"items": [item("events", 6, 2_000)], "nextToken": "more"}}),
+            "after the time",
+            read(begin(1, 2, from_time), vec![item("events", 1, 2_000), item("events", 2, 0)], Value::Null),
+        ),
+        (
+            file,
+            "response",
+            "at most a hundred",
+            read(begin(1, 2, json!({"events": hundred[..99]})), vec![item("events", 2, 0)], Value::Null),
+        ),
+        (file, "response", "the store fails", json!({"args": args(), "stash": {}, "error": failed("Throttling")})),
+    ]);
+    let file = "functions/seekEvents.js";
+    let sample = |sequence: u64, last_event: u64| json!({"sequence": sequence, "lastEvent": last_event, "at": NOW * 1000, "ttl": NOW + 60});
+    let aged = |sequence: u64, seconds: u64| json!({"sequence": sequence, "lastEvent": 1, "at": (NOW - seconds) * 1000, "ttl": NOW + 120 - seconds});
+    let found = |begin: Value, samples: Vec<Value>| with(begin, json!({"result": {"data": {"MeshV2Table": samples}}}));
+    cases.extend([
+        (file, "request", "a hundred messages", begin(1_001, 9_001, json!({}))),
+        (file, "request", "again, more finely", begin(1_001, 9_001, json!({"to": 3_001}))),
+        (file, "request", "only a few are left", begin(1_001, 1_008, json!({}))),
+        (file, "request", "each one, up to the end", begin(1_001, 1_010, json!({}))),
+        (file, "request", "an event was found", begin(1_001, 9_001, json!({"events": [{}]}))),
+        (file, "request", "all was read", begin(1_001, 9_001, json!({"complete": true}))),
+        (
+            file,
+            "response",
+            "between these two",
+            found(
+                begin(1_001, 9_001, json!({})),
+                vec![sample(1_001, 7), sample(2_001, 7), sample(3_001, 2_500), sample(4_001, 2_500)],
+            ),
+        ),
+        (
+            file,
+            "response",
+            "in the first part",
+            found(begin(1_001, 9_001, json!({})), vec![Value::Null, sample(2_001, 1_500)]),
+        ),
+        (
+            file,
+            "response",
+            "after the last of them",
+            found(begin(1_001, 9_001, json!({})), vec![sample(1_001, 7), sample(8_001, 7)]),
+        ),
+        (
+            file,
+            "response",
+            "what is no longer kept does not count",
+            found(begin(1, 9_001, json!({})), vec![aged(1, 125), aged(2_001, 124)]),
+        ),
+        (
+            file,
+            "response",
+            "nor what is older than the time",
+            found(
+                begin(1, 9_001, json!({"seen": 0, "cursor": "", "since": (NOW - 10) * 1000})),
+                vec![aged(1, 15), aged(2_001, 14)],
+            ),
+        ),
+        (
+            file,
+            "response",
+            "nothing is known of messages that do not say it",
+            found(begin(1_001, 9_001, json!({})), vec![item("status", 1_001, 0), item("status", 2_001, 0)]),
         ),
         (file, "response", "the store fails", json!({"args": args(), "stash": {}, "error": failed("Throttling")})),
     ]);
@@ -610,8 +812,32 @@ fn queries() -> Vec<Case> {
         (
             file,
             "request",
-            "one query on the index, as far back as a group can live",
+            "a query on the index, as far back as a group can live",
             json!({"args": {"domain": DOMAIN}}),
+        ),
+        (
+            file,
+            "request",
+            "the next page",
+            json!({"args": {"domain": DOMAIN}, "stash": {"groups": [], "moreGroups": "token", "groupPages": 1}}),
+        ),
+        (
+            file,
+            "request",
+            "there is no more",
+            json!({"args": {"domain": DOMAIN}, "stash": {"groups": [group()], "moreGroups": null}}),
+        ),
+        (
+            file,
+            "response",
+            "after those of the page before",
+            json!({"args": {"domain": DOMAIN}, "stash": {"groups": [{"groupId": "g0"}], "groupPages": 1}, "result": {"items": [group(), ended()], "nextToken": "token"}}),
+        ),
+        (
+            file,
+            "response",
+            "too many pages",
+            json!({"args": {"domain": DOMAIN}, "stash": {"groups": [], "groupPages": 2}, "result": {"items": [group()], "nextToken": "token"}}),
         ),
         (
             file,
@@ -638,31 +864,19 @@ fn queries() -> Vec<Case> {
     ]);
     let file = "resolvers/getEventsSince.js";
     let since = |since: &str| json!({"args": with(args(), json!({"since": since}))});
-    let read = |stash: Value| json!({"args": args(), "stash": stash});
+    let read = |more: Value| {
+        let stash = json!({"from": 1_001, "events": [], "group": with(group(), json!({"eventSequence": 9_001}))});
+        json!({"args": args(), "stash": with(stash, more)})
+    };
     cases.extend([
         (file, "request", "a cursor", since("000000000004:001")),
         (file, "request", "a time", since("2025-12-31T23:59:59.500Z")),
         (file, "request", "a time elsewhere", since("2026-01-01T09:00:00+09:00")),
         (file, "request", "neither", since("yesterday")),
-        (file, "response", "no query was made", read(json!({"after": 4, "cursor": "000000000004:001"}))),
-        (
-            file,
-            "response",
-            "after the cursor, in order",
-            read(json!({"after": 4, "cursor": "000000000004:000", "read": [item("events", 6, 0), item("status", 5, 0), item("events", 4, 0)]})),
-        ),
-        (
-            file,
-            "response",
-            "not beyond what may be on its way",
-            read(json!({"after": 4, "cursor": "000000000004:001", "read": [item("events", 6, 0), item("events", 4, 0)]})),
-        ),
-        (
-            file,
-            "response",
-            "after the time",
-            read(json!({"after": 1, "cursor": "", "since": (NOW - 1) * 1000, "read": [item("events", 2, 0), item("events", 1, 2_000)]})),
-        ),
+        (file, "response", "events", read(json!({"events": [{"name": "start"}]}))),
+        (file, "response", "none, to the end", read(json!({"complete": true}))),
+        (file, "response", "none was fired after it", read(json!({"from": 9_002}))),
+        (file, "response", "none, and not to the end", read(json!({}))),
     ]);
     let file = "resolvers/getMessagesSince.js";
     cases.extend([
@@ -686,7 +900,20 @@ fn mutations() -> Vec<Case> {
         (file, "request", "what the client claims is not believed", from("198.51.100.7,203.0.113.9, 10.0.0.1")),
         (file, "request", "only one address", from("203.0.113.9")),
     ];
+    let identity = json!({"userArn": "arn:aws:sts::123456789012:assumed-role/teacher/s"});
     cases.extend([
+        (
+            file,
+            "request",
+            "an identity is the caller",
+            with(from("203.0.113.9, 10.0.0.1"), json!({"identity": identity})),
+        ),
+        (
+            file,
+            "request",
+            "somebody without an ARN",
+            with(from("203.0.113.9, 10.0.0.1"), json!({"identity": {"sub": "s"}})),
+        ),
         (file, "request", "the field and its arguments", json!({"args": args(), "info": {"fieldName": "leaveGroup"}})),
         (file, "response", "a value", json!({"result": {"value": {"id": "g1"}}})),
         (
@@ -713,6 +940,18 @@ fn mutations() -> Vec<Case> {
         (file, "request", "has nothing to check", json!({"args": args()})),
         (file, "response", "secured", json!({"args": args(), "stash": {"group": secured(), "reader": "node-1"}})),
         (file, "response", "not secured", json!({"args": args(), "stash": {"group": group()}})),
+        (
+            file,
+            "response",
+            "not secured, whoever it is",
+            json!({"args": args(), "stash": {"group": group(), "reader": "node-1"}}),
+        ),
+        (
+            file,
+            "response",
+            "secured, and nobody knows who it is",
+            json!({"args": args(), "stash": {"group": secured()}}),
+        ),
         (file, "response", "not there", json!({"args": args(), "stash": {}})),
     ]);
     let file = "resolvers/joinGroup.js";
@@ -724,6 +963,18 @@ fn mutations() -> Vec<Case> {
             "response",
             "again, in a secured group",
             json!({"args": args(), "stash": {"group": secured(), "memberSecret": "s", "formerGroupId": "g1", "formerIsSecured": true}}),
+        ),
+    ]);
+    let joins =
+        |more: Value| json!({"args": args(), "stash": with(json!({"group": group(), "formerGroupId": "g0"}), more)});
+    cases.extend([
+        (file, "response", "from a group that is not secured", joins(json!({"formerIsSecured": false}))),
+        (file, "response", "from a secured group", joins(json!({"formerIsSecured": true, "leftGroupId": "g0"}))),
+        (
+            file,
+            "response",
+            "again, after a secured group",
+            joins(json!({"formerIsSecured": false, "leftGroupId": "g9"})),
         ),
     ]);
     let file = "resolvers/renewHeartbeat.js";

@@ -23,9 +23,10 @@ export function request(ctx) {
     const text = args[name];
     const most = LONGEST[name];
     const isGiven = text || (text === '' && !OPTIONAL.includes(name));
-    // `length` counts some characters as two.
+    // `length` counts some characters as two, of which the second is one of these.
     if (isGiven && (text === '' || (text.length > most && !util.matches(`^[\\s\\S]{1,${most}}$`, text)))) {
-      refuse(`${name} must have 1 to ${most} characters; it has ${text.length}.`);
+      const characters = text.split('').filter((unit) => unit < '\udc00' || unit > '\udfff');
+      refuse(`${name} must have 1 to ${most} characters; it has ${characters.length}.`);
     }
   }
   const { kind, message } = ctx.stash;

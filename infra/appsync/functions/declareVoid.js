@@ -11,7 +11,7 @@ export function request(ctx) {
     runtime.earlyReturn();
   }
   const { groupId, domain } = ctx.args;
-  const { sequence } = ctx.stash;
+  const { sequence, group } = ctx.stash;
   const table = ctx.env.TABLE_NAME;
   const now = util.time.nowEpochSeconds();
   return {
@@ -38,6 +38,7 @@ export function request(ctx) {
           sequence,
           at: util.time.nowEpochMilliSeconds(),
           ttl: now + +ctx.env.MESSAGE_RETENTION_SECONDS,
+          lastEvent: group.eventSequence ? group.eventSequence : 0,
         }),
         condition: { expression: 'attribute_not_exists(pk)' },
       },

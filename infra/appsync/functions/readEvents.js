@@ -1,22 +1,28 @@
 import { runtime, util } from '@aws-appsync/utils';
 /** @import { Ctx, Page, Item } from '../types' */
 
-/** How many messages one query reads. */
+/** How many messages one query reads, and how many events one answer has at most. */
 const PAGE = 1000;
+const MAX_EVENTS = 100;
+/** A number without a message counts as lost when a later message is this old. */
+const SETTLED_AFTER_MS = 5000;
 
 /**
- * Reads the messages from the group's last event back to `stash.after`, newest first, into `stash.read`. Stops earlier at a message that is
- * no longer kept or is older than `stash.since`. This step is in a pipeline several times: each one goes on where the one before ended, until
- * `stash.complete`. A group without a new event costs no query.
+ * Reads messages from `stash.from` on, oldest first, and adds their events to `stash.events`. Stops at a number whose message may still come,
+ * and at the group's last event (`stash.complete`). This step is in a pipeline several times: each one goes on where the one before ended. A
+ * group without events costs no query, a reader who has the last one a query of one item. Where a thousand messages would not do, seekEvents looks
+ * first.
  * @param {Ctx} ctx
  */
 export function request(ctx) {
   const { groupId, domain } = ctx.args;
-  const { after, group, read, complete } = ctx.stash;
+  const { group, from, to, since, seeks, events, complete } = ctx.stash;
   const last = group.eventSequence ? group.eventSequence : 0;
-  const to = read && read.length > 0 ? read[read.length - 1].sequence - 1 : last;
-  if (complete || to < after) {
-    runtime.earlyReturn();
+  const isFar = (to ? to : last) - from >= PAGE;
+  // From a time on, it is not known where to begin. From a cursor on, the next event is most often near.
+  const seeksFirst = isFar && (seeks === 1 || (seeks === 0 && since));
+  if (complete || from > last || events.length >= MAX_EVENTS || seeksFirst) {
+    runtime.earlyReturn(ctx.prev.result);
   }
   return {
     operation: 'Query',
@@ -24,11 +30,10 @@ export function request(ctx) {
       expression: 'pk = :pk AND sk BETWEEN :from AND :to',
       expressionValues: util.dynamodb.toMapValues({
         ':pk': `GROUP#${groupId}@${domain}`,
-        ':from': `MESSAGE#${`${1000000000000 + after}`.slice(1)}`,
-        ':to': `MESSAGE#${`${1000000000000 + to}`.slice(1)}`,
+        ':from': `MESSAGE#${`${1000000000000 + from}`.slice(1)}`,
+        ':to': `MESSAGE#${`${1000000000000 + last}`.slice(1)}`,
       }),
     },
-    scanIndexForward: false,
     consistentRead: true,
     limit: PAGE,
   };
@@ -40,10 +45,34 @@ export function response(ctx) {
     console.error(`mesh-unavailable: ${ctx.error.type}: ${ctx.error.message}`);
     util.error('The events could not be read. Try again.', 'Unavailable');
   }
-  const { since } = ctx.stash;
-  const now = util.time.nowEpochSeconds();
-  const { items, nextToken } = ctx.result;
-  ctx.stash.read = (ctx.stash.read ? ctx.stash.read : []).concat(items);
-  ctx.stash.complete = !nextToken || items.some((item) => item.ttl <= now || (since && item.at <= since));
+  const { since, cursor, events } = ctx.stash;
+  const now = util.time.nowEpochMilliSeconds();
+  let { seen } = ctx.stash;
+  let open = false;
+  for (const item of ctx.result.items) {
+    const isThere = item.ttl * 1000 > now;
+    const isKept = isThere && (!since || item.at > since);
+    // The numbers in between are missing: their messages are lost, or may still come. An asker that went on would never see the latter.
+    if (isThere && item.sequence > seen + 1 && item.at + SETTLED_AFTER_MS > now) {
+      open = true;
+    }
+    if (!open) {
+      seen = item.sequence;
+      if (isKept && item.kind === 'events') {
+        const place = `${1000000000000 + item.sequence}`.slice(1);
+        item.message.events.forEach((event, index) => {
+          const here = `${place}:${`${1000 + index}`.slice(1)}`;
+          if (here > cursor && events.length < MAX_EVENTS) {
+            events.push({ ...event, cursor: here });
+          }
+        });
+      }
+    }
+  }
+  ctx.stash.events = events;
+  ctx.stash.seen = seen;
+  ctx.stash.from = seen + 1;
+  ctx.stash.to = null;
+  ctx.stash.complete = open || !ctx.result.nextToken;
   return ctx.prev.result;
 }

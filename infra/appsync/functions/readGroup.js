@@ -2,8 +2,8 @@ import { util } from '@aws-appsync/utils';
 /** @import { Ctx, Group } from '../types' */
 
 /**
- * Reads the group, whether it is alive or not, and leaves it in the stash. Subscribers need not know whether a group has ended: nothing comes
- * of it any more.
+ * Reads the group for a subscriber, and leaves it in the stash. Whoever asks for a secured group that does not exist or has ended is refused, as
+ * queries are: a group that is secured, or a secret is given. Other subscribers are never asked whether their group exists: nothing comes of it.
  * @param {Ctx} ctx
  */
 export function request(ctx) {
@@ -22,8 +22,20 @@ export function response(ctx) {
     console.error(`mesh-unavailable: ${ctx.error.type}: ${ctx.error.message}`);
     util.error('The group could not be read. Try again.', 'Unavailable');
   }
-  if (ctx.result) {
-    ctx.stash.group = ctx.result;
+  const group = ctx.result;
+  const now = util.time.nowEpochSeconds();
+  const isOver = !group || group.expiresAt <= now || group.hostFreshUntil <= now;
+  if (isOver && (group ? group.secured : ctx.args.secret)) {
+    // Clients look for the words before the full stop.
+    const name = `${ctx.args.groupId}@${ctx.args.domain}`;
+    let words = `Group not found: ${name}`;
+    if (group && !group.dissolvedAt) {
+      words = group.expiresAt <= now ? `Group expired: ${name}` : `Group not found: ${name} (heartbeat expired)`;
+    }
+    util.error(`${words}. The group does not exist or has ended. Disconnect.`, 'GroupNotFound');
+  }
+  if (group) {
+    ctx.stash.group = group;
   }
   return null;
 }

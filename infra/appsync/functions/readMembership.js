@@ -17,7 +17,7 @@ export function request(ctx) {
   };
 }
 
-/** @param {Ctx<{ groupId: string, secured?: boolean } | null>} ctx */
+/** @param {Ctx<{ groupId: string, secured?: boolean, leftGroupId?: string } | null>} ctx */
 export function response(ctx) {
   if (ctx.error) {
     console.error(`mesh-unavailable: ${ctx.error.type}: ${ctx.error.message}`);
@@ -25,5 +25,11 @@ export function response(ctx) {
   }
   ctx.stash.formerGroupId = ctx.result ? ctx.result.groupId : null;
   ctx.stash.formerIsSecured = ctx.result ? ctx.result.secured === true : false;
+  // Kept with the membership: if the answer to the join that left it is lost, the next join ends what the node still hears there.
+  if (ctx.result && ctx.stash.formerIsSecured && ctx.result.groupId !== ctx.args.groupId) {
+    ctx.stash.leftGroupId = ctx.result.groupId;
+  } else if (ctx.result && ctx.result.leftGroupId) {
+    ctx.stash.leftGroupId = ctx.result.leftGroupId;
+  }
   return ctx.result;
 }

@@ -55,6 +55,8 @@ export function request(ctx) {
         messageId: messageId ? messageId : null,
         at: util.time.nowEpochMilliSeconds(),
         ttl: kept,
+        // By it seekEvents finds the next event.
+        lastEvent: group.eventSequence ? group.eventSequence : 0,
       }),
       // A number that was declared void stays void.
       condition: { expression: 'attribute_not_exists(pk)' },

@@ -1,7 +1,7 @@
 import { extensions, util } from '@aws-appsync/utils';
 /** @import { Ctx } from '../types' */
 
-/** checkBounds, checkGroupExists, readMembership, listMembers, putMember. A node may join again: its membership begins anew. */
+/** checkBounds, checkGroupExists, readMembership, checkFormer, listMembers, putMember. A node may join again: its membership begins anew. */
 export function request() {
   return {};
 }
@@ -9,11 +9,13 @@ export function request() {
 /** @param {Ctx} ctx */
 export function response(ctx) {
   const { groupId, domain, nodeId, nodeName } = ctx.args;
-  const { group, formerGroupId, formerIsSecured, memberSecret } = ctx.stash;
-  if (formerGroupId && formerIsSecured) {
-    // What the node heard before, under an older secret or in another group, ends. AppSync takes at most five of these per request.
+  const { group, formerGroupId, formerIsSecured, leftGroupId, memberSecret } = ctx.stash;
+  if (formerIsSecured || leftGroupId) {
+    // What the node heard before, under an older secret or in another group, ends. AppSync takes at most five of these per request,
+    // in which there is no second field: ResolverCountLimit in infra/templates/mesh.yaml.
+    const payload = { domain, nodeId, ...(formerIsSecured ? { groupId: formerGroupId } : {}), ...(leftGroupId ? { leftGroupId } : {}) };
     for (const subscriptionField of ['onDataUpdateInGroup', 'onBatchEventInGroup', 'onGroupDissolve', 'onMessageInGroup']) {
-      extensions.invalidateSubscriptions({ subscriptionField, payload: { groupId: formerGroupId, domain, nodeId } });
+      extensions.invalidateSubscriptions({ subscriptionField, payload });
     }
   }
   return {

@@ -35,7 +35,7 @@ export function response(ctx) {
     util.error(error.message, error.type);
   }
   if (ended) {
-    // AppSync takes at most five of these per request.
+    // AppSync takes at most five of these per request. There is no second field in it: ResolverCountLimit in infra/templates/mesh.yaml.
     for (const subscriptionField of ['onDataUpdateInGroup', 'onBatchEventInGroup', 'onGroupDissolve', 'onMessageInGroup']) {
       extensions.invalidateSubscriptions({ subscriptionField, payload: ended });
     }

@@ -23,7 +23,11 @@ export function response(ctx) {
     const here = [is('groupId', groupId), is('domain', domain)];
     extensions.setSubscriptionFilter({ filterGroup: [{ filters: here }] });
     extensions.setSubscriptionInvalidationFilter({
-      filterGroup: [{ filters: [...here, is('nodeId', reader)] }, { filters: [...here, is('everybody', true)] }],
+      filterGroup: [
+        { filters: [...here, is('nodeId', reader)] },
+        { filters: [is('leftGroupId', groupId), is('domain', domain), is('nodeId', reader)] },
+        { filters: [...here, is('everybody', true)] },
+      ],
     });
   }
   return null;

@@ -21,16 +21,25 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::server::KEY;
-use super::{BATCHES, REPORTS, Result};
+use super::{Result, Scenario};
 
 const DOMAIN: &str = "bench";
-/// Connections per group. A request waits only if this many are under way.
-const CONNECTIONS: usize = 8;
+/// Connections per group for so many publishes per second. A request waits only if all of them are under way.
+const PUBLISHES_PER_CONNECTION: u32 = 10;
+const MOST_CONNECTIONS: u32 = 64;
 /// How long the last deliveries may take after the last publish.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Every tenth event batch or so has this many events; most have a few.
 const EVENTS: usize = 3;
 const SELECTION: &str = "groupId domain sequence timestamp nodeStatus { nodeId data { key value } timestamp } batchEvent { firedByNodeId events { name payload timestamp } }";
+
+/// What a server speaks on a socket.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    AppSync,
+    /// `graphql-transport-ws`, of the npm package graphql-ws.
+    GraphqlWs,
+}
 
 /// What was measured in one part.
 pub(crate) struct Measured {
@@ -55,14 +64,15 @@ struct Heard {
 
 pub(crate) struct Class {
     address: SocketAddr,
+    scenario: Scenario,
     groups: Vec<String>,
-    nodes: usize,
     heard: Arc<Heard>,
 }
 
 impl Class {
     /// Makes the groups, lets everybody join, and opens a socket for each.
-    pub(crate) async fn enter(address: SocketAddr, groups: usize, nodes: usize) -> Result<Self> {
+    pub(crate) async fn enter(address: SocketAddr, protocol: Protocol, scenario: Scenario) -> Result<Self> {
+        let Scenario { groups, nodes, .. } = scenario;
         let mut http = Http::open(address).await?;
         let mut heard = Heard::default();
         heard.times.resize_with(groups * nodes, Mutex::default);
@@ -81,12 +91,12 @@ impl Class {
                         return Err(joined.to_string().into());
                     }
                 }
-                let socket = subscribe(address, &id).await?;
-                tokio::spawn(listen(socket, Arc::clone(&heard), group * nodes + node));
+                let socket = subscribe(address, protocol, &id).await?;
+                tokio::spawn(listen(socket, protocol, Arc::clone(&heard), group * nodes + node));
             }
             ids.push(id);
         }
-        Ok(Self { address, groups: ids, nodes, heard })
+        Ok(Self { address, scenario, groups: ids, heard })
     }
 
     /// Publishes at so many times the class's rate for so long.
@@ -98,7 +108,7 @@ impl Class {
         let start = Instant::now() + Duration::from_millis(100);
         let mut groups = Vec::new();
         for (number, group) in self.groups.iter().enumerate() {
-            let publish = publish(self.address, group.clone(), number, self.nodes, load, start, lasting);
+            let publish = publish(self.address, group.clone(), number, self.scenario, load, start, lasting);
             groups.push(tokio::spawn(publish));
         }
         let mut published = 0;
@@ -106,7 +116,7 @@ impl Class {
             published += group.await??;
         }
         let took = start.elapsed();
-        let expected = published * self.nodes as u64;
+        let expected = published * self.scenario.nodes as u64;
         let waited = Instant::now();
         while self.heard.count.load(Ordering::SeqCst) < expected && waited.elapsed() < PATIENCE {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -144,16 +154,17 @@ async fn publish(
     address: SocketAddr,
     group: String,
     number: usize,
-    nodes: usize,
+    scenario: Scenario,
     load: u32,
     start: Instant,
     lasting: Duration,
 ) -> Result<u64> {
-    let rate = (REPORTS + BATCHES) * load;
+    let Scenario { nodes, reports, batches, .. } = scenario;
+    let rate = (reports + batches) * load;
     let (sender, receiver) = mpsc::unbounded_channel::<u32>();
     let receiver = Arc::new(Mutex::new(receiver));
     let mut workers = Vec::new();
-    for _ in 0..CONNECTIONS {
+    for _ in 0..(rate / PUBLISHES_PER_CONNECTION).clamp(8, MOST_CONNECTIONS) {
         let receiver = Arc::clone(&receiver);
         let group = group.clone();
         let mut http = Http::open(address).await?;
@@ -162,7 +173,9 @@ async fn publish(
             loop {
                 let next = receiver.lock().await.recv().await;
                 let Some(n) = next else { return Ok::<u64, Box<dyn std::error::Error + Send + Sync>>(accepted) };
-                let answer = http.publish(&group, &format!("node-{number}-{}", n as usize % nodes), n).await?;
+                let is_batch = n % (reports + batches) < batches;
+                let node = format!("node-{number}-{}", n as usize % nodes);
+                let answer = http.publish(&group, &node, n, is_batch).await?;
                 if answer.get("errors").is_some() {
                     return Err(answer.to_string().into());
                 }
@@ -212,10 +225,10 @@ impl Http {
         Ok(serde_json::from_slice(&response.into_body().collect().await?.to_bytes())?)
     }
 
-    /// The n-th publish of a group: 2 of 17 are events.
-    async fn publish(&mut self, group: &str, node: &str, n: u32) -> Result<Value> {
+    /// The n-th publish of a group.
+    async fn publish(&mut self, group: &str, node: &str, n: u32, is_batch: bool) -> Result<Value> {
         let mut variables = json!({"groupId": group, "domain": DOMAIN, "nodeId": node});
-        let query = if n % (REPORTS + BATCHES) < BATCHES {
+        let query = if is_batch {
             let event =
                 json!({"eventName": "clicked", "payload": "{\"button\":\"A\"}", "firedAt": "2026-01-01T00:00:00.000Z"});
             variables["value"] = json!(vec![event; EVENTS]);
@@ -234,12 +247,15 @@ impl Http {
 
 type Socket = WebSocketStream<TcpStream>;
 
-async fn subscribe(address: SocketAddr, group: &str) -> Result<Socket> {
+async fn subscribe(address: SocketAddr, protocol: Protocol, group: &str) -> Result<Socket> {
     let authorization = json!({"host": "localhost", "x-api-key": KEY});
     let header = base64::engine::general_purpose::STANDARD.encode(authorization.to_string());
-    let url = format!("ws://{address}/graphql/realtime?header={header}&payload=e30=");
-    let mut request = url.into_client_request()?;
-    request.headers_mut().insert("sec-websocket-protocol", "graphql-ws".parse()?);
+    let (path, name) = match protocol {
+        Protocol::AppSync => (format!("/graphql/realtime?header={header}&payload=e30="), "graphql-ws"),
+        Protocol::GraphqlWs => ("/graphql".to_owned(), "graphql-transport-ws"),
+    };
+    let mut request = format!("ws://{address}{path}").into_client_request()?;
+    request.headers_mut().insert("sec-websocket-protocol", name.parse()?);
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let config = WebSocketConfig::default().read_buffer_size(4096).write_buffer_size(0);
@@ -247,14 +263,28 @@ async fn subscribe(address: SocketAddr, group: &str) -> Result<Socket> {
     let query = format!(
         "subscription ($groupId: ID!, $domain: String!) {{ onMessageInGroup(groupId: $groupId, domain: $domain) {{ {SELECTION} }} }}"
     );
-    let data = json!({"query": query, "variables": {"groupId": group, "domain": DOMAIN}}).to_string();
-    let start =
-        json!({"id": "1", "type": "start", "payload": {"data": data, "extensions": {"authorization": authorization}}});
-    for (message, answer) in [(json!({"type": "connection_init"}), "connection_ack"), (start, "start_ack")] {
-        socket.send(Message::Text(message.to_string().into())).await?;
-        wait_for(&mut socket, answer).await?;
+    let operation = json!({"query": query, "variables": {"groupId": group, "domain": DOMAIN}});
+    tell(&mut socket, &json!({"type": "connection_init"})).await?;
+    wait_for(&mut socket, "connection_ack").await?;
+    match protocol {
+        Protocol::AppSync => {
+            let extensions = json!({ "authorization": authorization });
+            let payload = json!({"data": operation.to_string(), "extensions": extensions});
+            tell(&mut socket, &json!({"id": "1", "type": "start", "payload": payload})).await?;
+            wait_for(&mut socket, "start_ack").await?;
+        }
+        Protocol::GraphqlWs => {
+            tell(&mut socket, &json!({"id": "1", "type": "subscribe", "payload": operation})).await?;
+            // The protocol has no acknowledgement. The answer to a later ping stands for it.
+            tell(&mut socket, &json!({"type": "ping"})).await?;
+            wait_for(&mut socket, "pong").await?;
+        }
     }
     Ok(socket)
+}
+
+async fn tell(socket: &mut Socket, message: &Value) -> Result<()> {
+    Ok(socket.send(Message::Text(message.to_string().into())).await?)
 }
 
 async fn wait_for(socket: &mut Socket, kind: &str) -> Result<()> {
@@ -273,13 +303,17 @@ async fn wait_for(socket: &mut Socket, kind: &str) -> Result<()> {
 }
 
 /// Notes for every message how long it took.
-async fn listen(mut socket: Socket, heard: Arc<Heard>, number: usize) {
+async fn listen(mut socket: Socket, protocol: Protocol, heard: Arc<Heard>, number: usize) {
     const STAMP: &str = "\"timestamp\":\"";
+    let kind = match protocol {
+        Protocol::AppSync => "\"type\":\"data\"",
+        Protocol::GraphqlWs => "\"type\":\"next\"",
+    };
     while let Some(Ok(message)) = socket.next().await {
         let Message::Text(text) = message else { continue };
         let text = text.as_str();
         // Reading the whole of it would measure this client's JSON reader.
-        if !text.contains("\"type\":\"data\"") {
+        if !text.contains(kind) {
             continue;
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::Result;
 use super::server::{KEY, api};
+use testkit::Dynamo;
 
 /// An operation, its document, its variables, and the requests of the first design.
 type Row = (&'static str, &'static str, Value, &'static str);
@@ -13,7 +14,8 @@ const WHERE: &str = "$groupId: ID!, $domain: String!";
 
 /// One line per operation.
 pub(crate) async fn compare() -> Result<Vec<String>> {
-    let (api, db) = api().await?;
+    let db = Dynamo::start(&["infra/templates/mesh.yaml"]).await;
+    let api = api(db.client(), db.table("MeshTable"))?;
     let caller = Caller::api_key(KEY);
     let create = "mutation { createGroup(name: \"class\", hostId: \"host\", domain: \"d\") { id } }";
     let group = api.execute(create, json!({}), &caller).await.data()["createGroup"]["id"].clone();

@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::group::{self, Group, Random, Secret};
 use crate::settings::Settings;
-use crate::table::{Former, Table};
+use crate::table::Table;
 use crate::{create, dissolve, domain, leave};
 
 const SECONDS_PER_DAY: u64 = 86_400;
@@ -122,10 +122,7 @@ impl Resolver {
             Request::Create(arguments) => {
                 let made = create::create(table, settings, clock, random, arguments, caller).await?;
                 let create::Arguments { domain, host_id, .. } = arguments;
-                let ended = match made.former {
-                    Some(Former { group_id, is_secured: true }) => node_of(&group_id, domain, host_id),
-                    _ => Value::Null,
-                };
+                let ended = made.left.map_or(Value::Null, |left| node_of(&left, domain, host_id));
                 Ok(Answer { value: created(settings, &made.group), ended })
             }
             Request::Leave(arguments) => {
@@ -138,7 +135,7 @@ impl Resolver {
                 let notice = dissolve::dissolve(table, settings, clock, random, arguments).await?;
                 let dissolve::Arguments { group_id, domain, .. } = arguments;
                 let everybody = json!({ "groupId": group_id, "domain": domain, "everybody": true });
-                let ended = if notice.is_secured { everybody } else { Value::Null };
+                let ended = if notice.secret.is_some() { everybody } else { Value::Null };
                 Ok(Answer { value: dissolved(arguments, &notice), ended })
             }
             Request::CheckApiKey { expires } => Ok(check_api_key(*expires, clock.now()).into()),
@@ -212,11 +209,10 @@ fn left(arguments: &leave::Arguments) -> Value {
 fn dissolved(arguments: &dissolve::Arguments, notice: &dissolve::Notice) -> Value {
     let dissolve::Arguments { group_id, domain, message_id, .. } = arguments;
     let message = "The host has dissolved the group.";
-    // Without group and domain a message reaches no subscriber: a repeated publish is answered, not delivered again.
-    let (to_group, to_domain) = if notice.is_replay { (None, None) } else { (Some(group_id), Some(domain)) };
+    // Also a repeated notice is delivered: nobody knows whether the first one was. It has the same number, so clients recognise it.
     json!({
-        "groupId": to_group,
-        "domain": to_domain,
+        "groupId": group_id,
+        "domain": domain,
         "sequence": notice.sequence,
         "messageId": message_id,
         "groupDissolve": { "groupId": group_id, "domain": domain, "message": message },
@@ -256,7 +252,7 @@ mod tests {
             secret: None,
         };
         let at = Timestamp::from_millis(1_700_000_000_123);
-        let shown = dissolved(&arguments, &dissolve::Notice { sequence: 1, at, is_replay: false, is_secured: false });
+        let shown = dissolved(&arguments, &dissolve::Notice { sequence: 1, at, secret: None });
         assert_eq!(shown["timestamp"], "2023-11-14T22:13:20.123Z");
     }
 }

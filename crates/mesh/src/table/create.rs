@@ -31,6 +31,8 @@ pub(crate) enum Creation {
 /// Where the host of a new group was before, and the secret that its caller gave.
 pub(crate) struct Was<'a> {
     pub(crate) former: Option<&'a Former>,
+    /// Whether that group is over. Then its secret counts no longer.
+    pub(crate) is_over: bool,
     pub(crate) secret: Option<&'a Secret>,
 }
 
@@ -166,16 +168,23 @@ impl Table {
             node.insert("memberSecret".into(), text(secret.expose()));
             membership.insert("secured".into(), AttributeValue::Bool(true));
         }
+        if let Some(left) = host_was.former.and_then(Former::left) {
+            membership.insert("leftGroupId".into(), text(left));
+        }
         let (unchanged, values) = match former {
             Some(former) => ("groupId = :former", Some(Item::from([(":former".to_owned(), text(former))]))),
             None => ("attribute_not_exists(pk)", None),
         };
         let mut items = vec![self.put(membership, Some(unchanged), values), self.put(node, None, None)];
         if let Some(former) = former {
-            let mut values = own(host_was.secret);
-            values.insert(":now".to_owned(), seconds(now));
-            let unless_it_is_anothers = format!("{OWN} OR #ttl <= :now");
-            items.push(self.delete_named(node_key(domain, former, host_id), &unless_it_is_anothers, values));
+            let node = node_key(domain, former, host_id);
+            items.push(if host_was.is_over {
+                self.delete(node, None, None)
+            } else {
+                let mut values = own(host_was.secret);
+                values.insert(":now".to_owned(), seconds(now));
+                self.delete_named(node, &format!("{OWN} OR #ttl <= :now"), values)
+            });
             items.push(self.delete(status_key(domain, host_id), None, None));
         }
         items

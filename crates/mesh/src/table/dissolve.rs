@@ -19,7 +19,7 @@ use super::{
     ALIVE, Table, group_key, group_partition, host_key, latest_key, membership_key, node_key, publish_key, read_group,
     records, seconds, status_key,
 };
-use crate::dissolve::Notice;
+use crate::dissolve::{NOT_THE_HOST, Notice};
 use crate::group::{Error, Secret};
 
 /// How many writes DynamoDB takes in one batch.
@@ -72,7 +72,8 @@ impl Table {
         };
         match notice {
             Some(RecordedNotice { kind, sequence, at }) if kind == KIND => {
-                Ok(Some(Notice { sequence, at: Timestamp::from_millis(at), is_replay: true, is_secured: false }))
+                let secret = get_text(&item, "memberSecret").map(Secret::new);
+                Ok(Some(Notice { sequence, at: Timestamp::from_millis(at), secret }))
             }
             _ => Err(Error::Validation("This messageId was used before for another message. Use a new one.".into())),
         }
@@ -86,12 +87,16 @@ impl Table {
         owner: Owner,
         expires_at: Timestamp,
     ) -> Result<(), store::Error> {
-        let Notice { sequence, at, .. } = *notice;
-        let outcome = RecordedNotice { kind: KIND.to_owned(), sequence, at: at.as_millis() };
-        let mut record = Record::new(State::Completed { outcome: Outcome::of(&outcome)? }, owner, 1, at);
+        let Notice { sequence, at, secret } = notice;
+        let outcome = RecordedNotice { kind: KIND.to_owned(), sequence: *sequence, at: at.as_millis() };
+        let mut record = Record::new(State::Completed { outcome: Outcome::of(&outcome)? }, owner, 1, *at);
         record.expires_at = Some(expires_at);
         let mut item = publish.key();
         item.extend(item::record_attributes(&self.publishes(), &record));
+        if let Some(secret) = secret {
+            // A repeat has to know it.
+            item.insert("memberSecret".into(), text(secret.expose()));
+        }
         let put = self.client.put_item().table_name(&self.name).set_item(Some(item));
         put.send().await.map(|_| ()).map_err(classify)
     }
@@ -141,7 +146,7 @@ impl Table {
                         Err(Error::Unauthorized("Only the host can dissolve the group."))
                     }
                     Some(group) if group.host_secret.is_some() && group.host_secret.as_ref() != secret => {
-                        Err(Error::Unauthorized("Only the host can dissolve the group. Pass the hostSecret."))
+                        Err(Error::Unauthorized(NOT_THE_HOST))
                     }
                     found => Err(Error::no_group(domain, group_id, found.as_ref(), now)),
                 }

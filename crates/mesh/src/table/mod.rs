@@ -10,6 +10,7 @@
 //! | a publish that can be recognised (the library's record) | `GROUP#{groupId}@{domain}` | `PUBLISHED#{nodeId}#{messageId}` | |
 //! | which group a node is in | `NODE#{nodeId}@{domain}` | `MEMBERSHIP` | |
 //! | which group a node of this id joined last, in any domain | `NODE#{nodeId}` | `LATEST` | |
+//! | what an operator did by hand | `OPERATION#{month}` | `OPERATION#{time}#…` | |
 //! | a node's last report | `NODE#{nodeId}@{domain}` | `STATUS#LATEST` | `GSI1PK` = the group, `GSI1SK` = `STATUS#{nodeId}` |
 //!
 //! The partition of a node names its domain, so two domains whose nodes chose the same id have two nodes. `%` and `@` in
@@ -27,6 +28,7 @@ use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{Delete, Put, TransactWriteItem};
 use function::item::{Item, get_bool, get_number, get_text, number, text};
+use function::operation::Operations;
 use ichido::dynamodb::classify;
 use ichido::{Key, Namespace, Timestamp, key, store};
 
@@ -44,17 +46,32 @@ pub fn records(table_name: &str) -> ichido::dynamodb::Table {
     ichido::dynamodb::Table::new(table_name, PK).sort_key(SK, "METADATA")
 }
 
+/// What operators did by hand.
+pub fn operations(table_name: &str) -> Operations {
+    Operations::new(table_name, PK).sort_key(SK)
+}
+
 /// The group that a node is in, before it changes to another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Former {
     pub(crate) group_id: String,
     pub(crate) is_secured: bool,
+    /// The secured group that the node left last for another one. If the answer to that call was lost, subscriptions there are still open.
+    pub(crate) left: Option<String>,
 }
 
-/// A living member of a group.
+impl Former {
+    /// The secured group that the node has left last, when it goes to another group.
+    pub(crate) fn left(&self) -> Option<&str> {
+        if self.is_secured { Some(&self.group_id) } else { self.left.as_deref() }
+    }
+}
+
+/// A node of a group.
 pub(crate) struct Member {
     /// Only members of secured groups have one.
     pub(crate) secret: Option<Secret>,
+    pub(crate) is_alive: bool,
 }
 
 /// The table of the mesh.
@@ -88,11 +105,12 @@ impl Table {
     pub(crate) async fn group_of_node(&self, domain: &str, node_id: &str) -> Result<Option<Former>, store::Error> {
         Ok(self.get(membership_key(domain, node_id)).await?.and_then(|item| {
             let is_secured = get_bool(&item, "secured").unwrap_or(false);
-            Some(Former { group_id: group_id_of(item)?, is_secured })
+            let left = get_text(&item, "leftGroupId").map(str::to_owned);
+            Some(Former { group_id: group_id_of(item)?, is_secured, left })
         }))
     }
 
-    /// The node, if it is a member that has not expired.
+    /// The node, whether it has expired or not.
     pub(crate) async fn member(
         &self,
         domain: &str,
@@ -100,9 +118,10 @@ impl Table {
         node_id: &str,
         now: Timestamp,
     ) -> Result<Option<Member>, store::Error> {
-        let node = self.get(node_key(domain, group_id, node_id)).await?;
-        let node = node.filter(|node| get_number::<u64>(node, "ttl").is_some_and(|ttl| ttl > now.as_secs()));
-        Ok(node.map(|node| Member { secret: get_text(&node, "memberSecret").map(Secret::new) }))
+        Ok(self.get(node_key(domain, group_id, node_id)).await?.map(|node| Member {
+            secret: get_text(&node, "memberSecret").map(Secret::new),
+            is_alive: get_number::<u64>(&node, "ttl").is_some_and(|ttl| ttl > now.as_secs()),
+        }))
     }
 
     fn put(&self, item: Item, condition: Option<&str>, values: Option<Item>) -> TransactWriteItem {
@@ -263,6 +282,7 @@ fn write_group(group: &Group) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::group::{MAX_DOMAIN_CHARS, MAX_ID_CHARS, MAX_MESSAGE_ID_CHARS};
 
     #[test]
     fn a_transaction_that_is_cancelled_by_throttling_is_no_conflict() {
@@ -272,6 +292,28 @@ mod tests {
             assert!(!is_conflict(&[Some("TransactionConflict"), Some(failure)]), "{failure}");
         }
         assert!(!is_conflict(&[]), "it was not cancelled");
+    }
+
+    #[test]
+    fn the_longest_ids_of_any_script_fit_the_keys_of_dynamodb() {
+        // Most bytes per character, with and without escaping.
+        for character in ["𠮷", "%", "#", "@"] {
+            let domain = &character.repeat(MAX_DOMAIN_CHARS);
+            let id = &character.repeat(MAX_ID_CHARS);
+            let message_id = &character.repeat(MAX_MESSAGE_ID_CHARS);
+            let keys = [
+                group_key(domain, id),
+                node_key(domain, id, id),
+                publish_key(domain, id, id, message_id),
+                latest_key(id),
+                membership_key(domain, id),
+                status_key(domain, id),
+            ];
+            for key in keys {
+                let bytes = |name: &str| get_text(&key, name).map_or(0, str::len);
+                assert!((1..=2048).contains(&bytes(PK)) && (1..=1024).contains(&bytes(SK)), "{key:?}");
+            }
+        }
     }
 
     #[test]
