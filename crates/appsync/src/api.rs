@@ -115,6 +115,12 @@ impl Api {
         engine.call(script, function, mode, &whole.to_string())
     }
 
+    /// Ends the WebSockets that are open, so that their clients connect again. For a program that replaces this API by another one:
+    /// the mutations of the new one would reach nobody who subscribed to the old one.
+    pub fn close(&self) {
+        self.inner.hub.close();
+    }
+
     /// How many WebSockets are open.
     pub fn connections(&self) -> usize {
         self.inner.hub.connections()

@@ -15,10 +15,26 @@ pub(crate) const MAX_QUERY_TOKENS: usize = 15_000;
 pub(crate) const MAX_QUERY_DEPTH: usize = 75;
 /// Resolver calls per request.
 pub(crate) const MAX_RESOLVERS: usize = 10_000;
+/// Resolver calls of one request that are under way at the same time. What each of them holds is at most [`MAX_SCRIPT_JSON`].
+pub(crate) const CONCURRENT_RESOLVERS: usize = 32;
+/// Fields that a query or a subscription may select in all, fragments spread out. A field counts as often as it is selected, because each
+/// time is work. Far fewer characters can select far more.
+pub(crate) const MAX_SELECTED_FIELDS: usize = 100_000;
+/// The same for what a query asks about the schema, where a field counts once per object of the schema that it is asked of. It is larger
+/// because tools ask for a whole schema at once.
+pub(crate) const MAX_INTROSPECTED_FIELDS: usize = 500_000;
+/// Selections that are looked at while a query is executed: those of a list's objects once per element. An answer of 5 MB without repeated
+/// selections needs about a tenth.
+pub(crate) const MAX_VISITED_SELECTIONS: usize = 10_000_000;
+/// What the handlers of one request may be given, in all: contexts as JSON. AppSync has no such bound. It is here because a handler
+/// gets the whole object that its field belongs to, and all variables, as often as it is called.
+pub(crate) const MAX_CONTEXT_BYTES: usize = 64 * 1024 * 1024;
 /// How deep lists and objects may nest in a variable or an argument.
 pub(crate) const MAX_INPUT_DEPTH: usize = 64;
 /// Entries of `ctx.info.selectionSetList`. Further selections are not listed.
 pub(crate) const MAX_SELECTION_LIST: usize = 2_000;
+/// Characters of `ctx.info.selectionSetList` and `selectionSetGraphQL` together. Further selections are not listed.
+pub(crate) const MAX_SELECTION_BYTES: usize = 128 * 1024;
 /// How long a whole request may take.
 pub(crate) const EXECUTION_TIME: Duration = Duration::from_secs(30);
 /// Valid documents that are kept for the next request with the same text.
@@ -96,6 +112,8 @@ pub struct Limits {
     pub execution_time: Duration,
     /// The largest answer.
     pub response_bytes: usize,
+    /// What the handlers of one request may be given, in all.
+    pub context_bytes: usize,
     /// How long one handler may run.
     pub script_time: Duration,
     /// How much memory one engine may use.
@@ -117,6 +135,7 @@ impl Default for Limits {
             resolvers: MAX_RESOLVERS,
             execution_time: EXECUTION_TIME,
             response_bytes: MAX_RESPONSE_BYTES,
+            context_bytes: MAX_CONTEXT_BYTES,
             script_time: SCRIPT_TIME,
             script_memory: SCRIPT_MEMORY,
             connections: MAX_CONNECTIONS,

@@ -5,6 +5,7 @@
 //! stops the resolver; the error is the last in [`Resolved::errors`].
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -72,6 +73,8 @@ pub(crate) struct Call<'a> {
     pub(crate) field: &'a str,
     /// The part of the context that is the same for all handlers: JSON members without braces.
     pub(crate) context: String,
+    /// How many bytes of context the handlers of this request have been given.
+    pub(crate) given: &'a AtomicUsize,
 }
 
 /// What a resolver call produced.
@@ -170,7 +173,7 @@ impl Flow<'_> {
                 Value::Null,
             );
         };
-        let context = self.context(prev, &Value::Null, &Value::Null);
+        let context = self.context(prev, &Value::Null, &Value::Null)?;
         let Ok(context) = serde_json::from_str::<Value>(&context) else {
             return self.stop("InternalFailure", "The context is not JSON.".to_owned(), Value::Null);
         };
@@ -228,11 +231,19 @@ impl Flow<'_> {
         }
     }
 
-    fn context(&self, prev: &Value, result: &Value, error: &Value) -> String {
-        format!(
+    /// The context of a handler. There is none if the handlers of this request have been given too much already.
+    fn context(&mut self, prev: &Value, result: &Value, error: &Value) -> Result<String, Stop> {
+        let limit = self.call.api.limits.context_bytes;
+        if self.call.given.load(Ordering::Relaxed) > limit {
+            let message = format!("The resolvers of the request need contexts of more than {limit} bytes.");
+            return self.stop("ContextSizeLimitReached", message, Value::Null);
+        }
+        let context = format!(
             "{{{},\"stash\":{},\"prev\":{prev},\"result\":{result},\"error\":{error}}}",
             self.call.context, self.stash
-        )
+        );
+        self.call.given.fetch_add(context.len(), Ordering::Relaxed);
+        Ok(context)
     }
 
     /// `Type.field`, for log messages.
@@ -249,7 +260,7 @@ impl Flow<'_> {
         result: &Value,
         error: &Value,
     ) -> Result<Ending, Stop> {
-        let context = self.context(prev, result, error);
+        let context = self.context(prev, result, error)?;
         let engine = &self.call.api.engine;
         match engine.call(script, name, self.call.accepted.mode.description(), &context) {
             Ok(Evaluation { ending, stash, errors, filter, invalidation_filter, invalidations, logs: _ }) => {

@@ -1,16 +1,26 @@
 //! What a document selects of an object, once fragments, `@skip` and `@include` are applied.
 
 use apollo_compiler::ast::Value as Literal;
-use apollo_compiler::collections::{HashMap, IndexMap};
+use apollo_compiler::collections::{HashMap, HashSet, IndexMap};
 use apollo_compiler::executable::{DirectiveList, ExecutableDocument, Field, Selection, SelectionSet};
 use apollo_compiler::{Name, Node};
 use serde_json::{Map, Value};
 
-use crate::limits::MAX_SELECTION_LIST;
+use crate::limits::{MAX_SELECTION_BYTES, MAX_SELECTION_LIST};
 use crate::schema::Schema;
 
 /// Fields by their key in the answer. Several fields with one key are merged.
 pub(crate) type Fields<'a> = IndexMap<&'a Name, Vec<&'a Node<Field>>>;
+
+/// What collecting the fields of an object has found so far.
+#[derive(Default)]
+struct Collected<'a> {
+    fields: Fields<'a>,
+    /// The fragments that were spread.
+    spread: HashSet<&'a Name>,
+    /// Selections that were looked at. A key that is selected a thousand times is one field, but it is looked at a thousand times.
+    visited: usize,
+}
 
 /// What a selection is read with.
 #[derive(Clone, Copy)]
@@ -26,39 +36,51 @@ impl<'a> Selector<'a> {
     where
         'a: 's,
     {
-        let mut fields = Fields::default();
-        let mut spread = Vec::new();
-        for set in sets {
-            self.collect(type_name, set, &mut fields, &mut spread);
-        }
-        fields
+        self.counted(type_name, sets).0
     }
 
-    fn collect<'s>(&self, type_name: &Name, set: &'s SelectionSet, fields: &mut Fields<'s>, spread: &mut Vec<&'s Name>)
+    /// The same, and how many selections were looked at to find them: no more than the document has, because a fragment is spread only
+    /// once per object.
+    pub(crate) fn counted<'s>(
+        &self,
+        type_name: &Name,
+        sets: impl IntoIterator<Item = &'s SelectionSet>,
+    ) -> (Fields<'s>, usize)
+    where
+        'a: 's,
+    {
+        let mut collected = Collected::default();
+        for set in sets {
+            self.collect(type_name, set, &mut collected);
+        }
+        (collected.fields, collected.visited)
+    }
+
+    fn collect<'s>(&self, type_name: &Name, set: &'s SelectionSet, collected: &mut Collected<'s>)
     where
         'a: 's,
     {
         for selection in &set.selections {
+            collected.visited += 1;
             if !self.included(selection.directives()) {
                 continue;
             }
             match selection {
-                Selection::Field(field) => fields.entry(field.response_key()).or_default().push(field),
+                Selection::Field(field) => collected.fields.entry(field.response_key()).or_default().push(field),
                 Selection::InlineFragment(fragment) => {
                     if fragment.type_condition.as_ref().is_none_or(|condition| self.applies(condition, type_name)) {
-                        self.collect(type_name, &fragment.selection_set, fields, spread);
+                        self.collect(type_name, &fragment.selection_set, collected);
                     }
                 }
                 Selection::FragmentSpread(fragment) => {
                     // A fragment adds its fields once per object, however often it is spread.
-                    if spread.contains(&&fragment.fragment_name) {
+                    if !collected.spread.insert(&fragment.fragment_name) {
                         continue;
                     }
-                    spread.push(&fragment.fragment_name);
                     if let Some(fragment) = self.document.fragments.get(&fragment.fragment_name)
                         && self.applies(fragment.type_condition(), type_name)
                     {
-                        self.collect(type_name, &fragment.selection_set, fields, spread);
+                        self.collect(type_name, &fragment.selection_set, collected);
                     }
                 }
             }
@@ -83,45 +105,64 @@ impl<'a> Selector<'a> {
 
     /// `ctx.info.selectionSetList` and `selectionSetGraphQL` of a field.
     pub(crate) fn describe(&self, fields: &[&Node<Field>]) -> (Vec<String>, String) {
-        let mut list = Vec::new();
-        let mut text = String::new();
+        let mut described = Description::default();
         for field in fields {
-            self.describe_set(&field.selection_set, "", &mut list, &mut text);
+            self.describe_set(&field.selection_set, "", &mut described);
         }
+        let Description { list, text, .. } = described;
         let text = if text.is_empty() { text } else { format!("{{{text}\n}}") };
         (list, text)
     }
 
-    fn describe_set(&self, set: &SelectionSet, prefix: &str, list: &mut Vec<String>, text: &mut String) {
+    fn describe_set(&self, set: &SelectionSet, prefix: &str, described: &mut Description) {
         for selection in &set.selections {
-            // Nested fragments can select exponentially many fields.
-            if list.len() >= MAX_SELECTION_LIST || !self.included(selection.directives()) {
+            // Nested fragments can select exponentially many fields, and names can be long.
+            if described.is_full() {
+                return;
+            }
+            if !self.included(selection.directives()) {
                 continue;
             }
             match selection {
                 Selection::Field(field) => {
                     let path = format!("{prefix}{}", field.response_key());
-                    text.push_str("\n  ");
+                    described.text.push_str("\n  ");
                     if let Some(alias) = &field.alias {
-                        text.push_str(alias);
-                        text.push_str(": ");
+                        described.text.push_str(alias);
+                        described.text.push_str(": ");
                     }
-                    text.push_str(&field.name);
-                    list.push(path.clone());
+                    described.text.push_str(&field.name);
+                    described.paths += path.len();
+                    described.list.push(path.clone());
                     if !field.selection_set.is_empty() {
-                        text.push_str(" {");
-                        self.describe_set(&field.selection_set, &format!("{path}/"), list, text);
-                        text.push_str("\n  }");
+                        described.text.push_str(" {");
+                        self.describe_set(&field.selection_set, &format!("{path}/"), described);
+                        described.text.push_str("\n  }");
                     }
                 }
-                Selection::InlineFragment(fragment) => self.describe_set(&fragment.selection_set, prefix, list, text),
+                Selection::InlineFragment(fragment) => self.describe_set(&fragment.selection_set, prefix, described),
                 Selection::FragmentSpread(spread) => {
                     if let Some(fragment) = self.document.fragments.get(&spread.fragment_name) {
-                        self.describe_set(&fragment.selection_set, prefix, list, text);
+                        self.describe_set(&fragment.selection_set, prefix, described);
                     }
                 }
             }
         }
+    }
+}
+
+/// A selection as a resolver sees it.
+#[derive(Default)]
+struct Description {
+    list: Vec<String>,
+    /// How long the paths in `list` are, in all.
+    paths: usize,
+    text: String,
+}
+
+impl Description {
+    fn is_full(&self) -> bool {
+        self.list.len() >= MAX_SELECTION_LIST || self.paths + self.text.len() >= MAX_SELECTION_BYTES
     }
 }
 

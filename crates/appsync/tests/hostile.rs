@@ -1,11 +1,13 @@
 //! Hostile input: it ends in an error within the bounds, and the API works as before.
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use appsync::{Api, Limits};
 use serde_json::{Value, json};
-use support::{KEY, api, builder, caller, code, none, serve};
+use support::{KEY, Unit, api, builder, caller, code, none, serve};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const SDL: &str =
@@ -191,6 +193,256 @@ async fn deep_queries_and_bombs_of_fragments_are_refused() {
     let introspection =
         "{ __schema { types { fields { type { fields { type { fields { type { fields { name } } } } } } } } } }";
     assert!(!api.execute(introspection, Value::Null, &caller()).await.errors.is_empty());
+}
+
+/// An API whose only data source is a function. Returns it with how often the function was called, and how many bytes of context it got.
+fn counted(limits: Limits, answer: Value) -> (Api, Arc<AtomicUsize>, Arc<AtomicUsize>) {
+    let (calls, bytes) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let direct = |field| Unit { field, source: "function", code: "" };
+    let units = [direct("Query.deep"), direct("Query.big"), direct("Deep.resolved"), direct("Deep.list")];
+    let (counted, given) = (Arc::clone(&calls), Arc::clone(&bytes));
+    let worker = move |context: Value| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        given.fetch_add(context.to_string().len(), Ordering::Relaxed);
+        let answer = match context["info"]["fieldName"].as_str() {
+            Some("list") => json!([answer, answer, answer, answer]),
+            _ => answer.clone(),
+        };
+        async move {
+            // As a data source that takes its time: all calls that may be under way at once are.
+            tokio::task::yield_now().await;
+            Ok(answer)
+        }
+    };
+    let api = builder(SDL, &units).lambda("worker", worker).limits(limits).build().expect("builds");
+    (api, calls, bytes)
+}
+
+/// A query of some kilobytes whose fragments multiply: each spreads the next one twice.
+fn bomb(aliases: usize, field: &str, levels: usize) -> String {
+    let fields: String = (0..aliases).map(|n| format!("a{n}: deep {{ ...f0 }} ")).collect();
+    let mut bomb = format!("{{ {fields} }}");
+    for n in 0..levels {
+        let next = n + 1;
+        bomb.push_str(&format!(" fragment f{n} on Deep {{ a: {field} {{ ...f{next} }} b: {field} {{ ...f{next} }} }}"));
+    }
+    bomb.push_str(&format!(" fragment f{levels} on Deep {{ n }}"));
+    bomb
+}
+
+#[tokio::test]
+async fn a_query_that_needs_too_many_resolvers_is_refused_before_the_first_is_called() {
+    let (api, calls, _) = counted(Limits::default(), json!({"n": 1}));
+    let response = api.execute(&bomb(50, "resolved", 12), Value::Null, &caller()).await;
+    assert_eq!(response.errors.len(), 1);
+    assert_eq!(response.errors[0].error_type(), Some("ResolverCountLimitReached"));
+    assert_eq!((response.data(), calls.load(Ordering::Relaxed)), (Value::Null, 0));
+    // Within the bound it is answered: 2 + 4 + 8 below each of two.
+    let response = api.execute(&bomb(2, "resolved", 3), Value::Null, &caller()).await;
+    assert!(response.is_ok(), "{:?}", response.errors);
+    assert_eq!(calls.load(Ordering::Relaxed), 2 * (1 + 2 + 4 + 8));
+}
+
+#[tokio::test]
+async fn a_query_that_selects_fields_without_end_is_refused_before_a_resolver_is_called() {
+    let (api, calls, _) = counted(Limits::default(), json!({"n": 1}));
+    let response = api.execute(&bomb(50, "deep", 30), Value::Null, &caller()).await;
+    assert_eq!(response.errors[0].error_type(), Some("QueryComplexityLimitReached"));
+    assert_eq!(calls.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn fields_that_several_fragments_select_count_once_as_they_are_called_once() {
+    let limits = Limits { resolvers: 3, ..Limits::default() };
+    let (api, calls, _) = counted(limits, json!({"n": 1}));
+    let twice = "{ deep { ...a ...b ...a } } fragment a on Deep { resolved { ...c } } \
+                 fragment b on Deep { resolved { ...c n } } fragment c on Deep { resolved { n } }";
+    let response = api.execute(twice, Value::Null, &caller()).await;
+    assert!(response.is_ok(), "{:?}", response.errors);
+    assert_eq!(calls.load(Ordering::Relaxed), 3);
+}
+
+#[tokio::test]
+async fn once_the_answer_is_too_large_no_further_resolver_is_called() {
+    let (api, calls, _) = counted(Limits::default(), json!(["x".repeat(3 * 1024 * 1024)]));
+    let aliases: String = (0..500).map(|n| format!("a{n}: big(n: 1) ")).collect();
+    let response = api.execute(&format!("{{ {aliases} }}"), Value::Null, &caller()).await;
+    assert_eq!(response.errors[0].error_type(), Some("ResponseSizeLimitReached"));
+    // Those that were under way when the second answer came, and no others.
+    assert_eq!(calls.load(Ordering::Relaxed), 32);
+}
+
+#[tokio::test]
+async fn a_key_that_is_selected_again_and_again_counts_each_time() {
+    let (api, calls, _) = counted(Limits::default(), json!({"n": 1}));
+    // Four hundred fields in the answer, but two hundred thousand selections to look at.
+    let aliases: String = (0..200).map(|n| format!("a{n}: deep {{ ...f }} ")).collect();
+    let query = format!("{{ {aliases} }} fragment f on Deep {{ {} }}", "n ".repeat(1_000));
+    let response = api.execute(&query, Value::Null, &caller()).await;
+    assert_eq!(response.errors[0].error_type(), Some("QueryComplexityLimitReached"));
+    assert_eq!(calls.load(Ordering::Relaxed), 0);
+    // Once is within the bound.
+    let query = format!("{{ deep {{ ...f }} }} fragment f on Deep {{ {} }}", "n ".repeat(1_000));
+    assert_eq!(api.execute(&query, Value::Null, &caller()).await.data(), json!({"deep": {"n": 1}}));
+}
+
+#[tokio::test]
+async fn selections_are_not_looked_at_without_end_for_a_long_list() {
+    let elements = json!({"list": vec![json!({"n": 1}); 11_000]});
+    let answer = move |_: Value| {
+        let elements = elements.clone();
+        async move { Ok(elements) }
+    };
+    let unit = Unit { field: "Query.deep", source: "function", code: "" };
+    let api = builder(SDL, &[unit]).lambda("worker", answer).build().expect("builds");
+    let query = |repeats| format!("{{ deep {{ list {{ {} }} }} }}", "n ".repeat(repeats));
+    let response = api.execute(&query(1_000), Value::Null, &caller()).await;
+    assert_eq!(response.errors.len(), 1);
+    assert_eq!(response.errors[0].error_type(), Some("QueryComplexityLimitReached"));
+    let response = api.execute(&query(2), Value::Null, &caller()).await;
+    assert!(response.is_ok(), "{:?}", response.errors);
+}
+
+#[tokio::test]
+async fn questions_about_the_schema_that_multiply_are_refused_before_they_are_answered() {
+    let api = hostile("return { payload: 1 }");
+    let aliases = |field: &str| (0..20).map(|n| format!("{}{n}: {field} ", &field[..1])).collect::<String>();
+    let types = aliases("enumValues { name }") + &aliases("fields { name }");
+    let fragments = [
+        ("__schema { ...s }", format!("fragment s on __Schema {{ {} }}", aliases("types { ...t }"))),
+        (
+            "__schema { ...s }",
+            format!("fragment s on __Schema {{ {} }}", aliases("types { fields { args { name } type { ...t } } }")),
+        ),
+        (
+            "__type(name: \"Deep\") { ...s }",
+            format!("fragment s on __Type {{ {} }}", aliases("fields { args { name } type { ofType { ...t } ...t } }")),
+        ),
+        (
+            "__schema { ...s }",
+            format!(
+                "fragment s on __Schema {{ {} directives {{ args {{ name }} }} }}",
+                aliases("queryType { fields { type { ...t } } }")
+            ),
+        ),
+    ];
+    for (root, fragment) in fragments {
+        let query = format!("{{ {} }} {fragment} fragment t on __Type {{ {types} }}", aliases(root));
+        let response = api.execute(&query, Value::Null, &caller()).await;
+        assert_eq!(response.errors.len(), 1, "{root} {fragment}");
+        assert_eq!(response.errors[0].error_type(), Some("QueryComplexityLimitReached"), "{root} {fragment}");
+    }
+}
+
+/// What tools ask a schema.
+const INTROSPECTION: &str = "{ __schema { queryType { name } mutationType { name } subscriptionType { name }
+    types { kind name description fields(includeDeprecated: true) { name description args { ...Input } type { ...Ref } isDeprecated deprecationReason }
+      inputFields { ...Input } interfaces { ...Ref } enumValues(includeDeprecated: true) { name description isDeprecated deprecationReason }
+      possibleTypes { ...Ref } }
+    directives { name description locations args { ...Input } } } }
+  fragment Input on __InputValue { name description type { ...Ref } defaultValue }
+  fragment Ref on __Type { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name
+    ofType { kind name ofType { kind name ofType { kind name ofType { kind name } } } } } } } } } }";
+
+#[tokio::test]
+async fn a_large_schema_may_be_asked_for_as_a_whole() {
+    let types: String = (0..400)
+        .map(|n| {
+            let fields: String = (0..10).map(|m| format!("f{m}(a: Int!): [T{}!]! ", (n + m) % 400)).collect();
+            format!("type T{n} {{ {fields} }} ")
+        })
+        .collect();
+    let api = builder(&format!("type Query {{ t: T0 }} {types}"), &[]).build().expect("builds");
+    let response = api.execute(INTROSPECTION, Value::Null, &caller()).await;
+    assert!(response.is_ok(), "{:?}", response.errors);
+    let types = response.data()["__schema"]["types"].as_array().map_or(0, Vec::len);
+    assert!(types > 400, "{types} types");
+}
+
+/// An API with a mutation whose answer goes to subscribers.
+fn published(answer: Value) -> Api {
+    let sdl = format!(
+        "{SDL} type Mutation {{ publish: Deep }} type Subscription {{ onPublish: Deep @aws_subscribe(mutations: [\"publish\"]) }}"
+    );
+    let answering = move |_: Value| {
+        let answer = answer.clone();
+        async move { Ok(answer) }
+    };
+    let unit = Unit { field: "Mutation.publish", source: "function", code: "" };
+    builder(&sdl, &[unit]).lambda("worker", answering).build().expect("builds")
+}
+
+#[tokio::test]
+async fn a_subscription_that_selects_fields_without_end_is_refused() {
+    let api = published(json!({"n": 1}));
+    let mut query = "subscription { onPublish { ...f0 } }".to_owned();
+    for n in 0..30 {
+        let next = n + 1;
+        query.push_str(&format!(" fragment f{n} on Deep {{ a: deep {{ ...f{next} }} b: deep {{ ...f{next} }} }}"));
+    }
+    query.push_str(" fragment f30 on Deep { n }");
+    let Err(refused) = api.subscribe(&query, Value::Null, &caller()).await else { panic!("it is accepted") };
+    assert_eq!(refused.errors[0].error_type(), Some("QueryComplexityLimitReached"));
+    assert_eq!(api.subscriptions(), 0);
+}
+
+#[tokio::test]
+async fn a_message_is_not_made_further_than_it_may_be_large() {
+    let api = published(json!({"list": vec![json!({"n": 1}); 500]}));
+    let publish = "mutation { publish { list { n } } }";
+    let address = serve(&api).await;
+    let mut socket = support::Socket::greeted(address).await;
+    // The message would have four kilobytes, after half a million selections.
+    let query = format!("subscription {{ onPublish {{ list {{ {} }} }} }}", "n ".repeat(1_000));
+    socket.start("repeated", &query, json!({})).await;
+    assert!(api.execute(publish, Value::Null, &caller()).await.is_ok());
+    assert_eq!(socket.next().await["payload"]["errors"][0]["errorType"], "PayloadSizeLimitExceeded");
+    socket.send(json!({"id": "repeated", "type": "stop"})).await;
+    assert_eq!(socket.next().await["type"], "complete");
+    // One with a few repetitions arrives.
+    socket.start("once", "subscription { onPublish { list { n n a: n } } }", json!({})).await;
+    assert!(api.execute(publish, Value::Null, &caller()).await.is_ok());
+    let arrived = socket.next().await;
+    assert_eq!(arrived["payload"]["data"]["onPublish"]["list"][499], json!({"n": 1, "a": 1}), "{}", arrived["type"]);
+}
+
+#[tokio::test]
+async fn what_handlers_are_given_is_bounded_for_the_whole_request() {
+    let limits = Limits { context_bytes: 1_000_000, ..Limits::default() };
+    let (api, calls, bytes) = counted(limits, json!({"n": 1, "unused": "x".repeat(100_000)}));
+    // Four calls per element of a list, each with the whole element as its source.
+    let query =
+        "{ deep { list { a: resolved { n } b: resolved { n } c: resolved { n } d: list { e: resolved { n } } } } }";
+    let response = api.execute(query, Value::Null, &caller()).await;
+    assert!(
+        response.errors.iter().any(|error| error.error_type() == Some("ContextSizeLimitReached")),
+        "{:?}",
+        response.errors.first()
+    );
+    let (calls, bytes) = (calls.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed));
+    assert!(bytes <= 1_000_000 + 200_000, "{calls} calls with {bytes} bytes");
+    // Many variables are given to every resolver.
+    let limits = Limits { context_bytes: 1_000_000, ..Limits::default() };
+    let (api, _, bytes) = counted(limits, json!(["x"]));
+    let aliases: String = (0..500).map(|n| format!("a{n}: big(n: $n) ")).collect();
+    let query = format!("query ($n: Int!, $large: AWSJSON) {{ {aliases} json(in: $large) }}");
+    let large = json!({"n": 1, "large": json!("x".repeat(100_000)).to_string()});
+    let response = api.execute(&query, large, &caller()).await;
+    assert_eq!(response.errors[0].error_type(), Some("ContextSizeLimitReached"));
+    assert!(bytes.load(Ordering::Relaxed) <= 1_200_000);
+}
+
+#[tokio::test]
+async fn a_selection_with_long_names_is_described_within_its_bound() {
+    let (api, calls, bytes) = counted(Limits::default(), json!({"n": 1}));
+    // Below each of fifty fields, three chains of seventy. The paths of a chain have 150,000 characters in all.
+    let chain = |name: &str| format!("{} n {}", format!("{}: deep {{ ", name.repeat(60)).repeat(70), "}".repeat(70));
+    let aliases: String = (0..50).map(|n| format!("a{n}: deep {{ ...f }} ")).collect();
+    let query = format!("{{ {aliases} }} fragment f on Deep {{ {} {} {} }}", chain("a"), chain("b"), chain("c"));
+    let response = api.execute(&query, Value::Null, &caller()).await;
+    assert!(response.is_ok(), "{:?}", response.errors.first());
+    assert_eq!(calls.load(Ordering::Relaxed), 50);
+    assert!(bytes.load(Ordering::Relaxed) < 50 * 200_000, "{} bytes", bytes.load(Ordering::Relaxed));
 }
 
 #[tokio::test]

@@ -391,3 +391,15 @@ async fn a_message_that_is_too_large_is_an_error_for_its_subscribers() {
     assert_eq!(answer["type"], "error");
     assert_eq!(answer["payload"]["errors"][0]["errorType"], "PayloadSizeLimitExceeded");
 }
+
+#[tokio::test]
+async fn an_api_that_is_replaced_tells_its_clients_to_connect_again() {
+    let api = chat();
+    let mut socket = Socket::greeted(serve(&api).await).await;
+    socket.start("1", "subscription { onAny { text } }", json!({})).await;
+    assert_eq!(api.subscriptions(), 1);
+    api.close();
+    assert_eq!(socket.next().await["payload"]["errors"][0]["errorType"], "ServiceRestart");
+    assert!(socket.maybe().await.is_none(), "the WebSocket is closed");
+    assert_eq!(api.subscriptions(), 0);
+}

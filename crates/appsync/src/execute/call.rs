@@ -1,5 +1,6 @@
 //! Calls the resolver of a field.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use apollo_compiler::executable::Field;
@@ -30,11 +31,16 @@ impl<'a> Execution<'a> {
         path: &Path<'_>,
     ) -> Option<Value> {
         let first = nodes.first().copied()?;
+        // Held for the call, not for the fields below it: they need permits of their own.
+        let permit = self.permits.acquire().await.ok()?;
+        if self.is_too_large() {
+            return None;
+        }
         let calls = self.resolvers.fetch_add(1, Ordering::Relaxed) + 1;
         if calls > self.api.limits.resolvers {
             // One error is enough: the other calls that are left out would all have the same one.
             if calls == self.api.limits.resolvers + 1 {
-                let message = format!("The request needs more than {} resolver calls.", self.api.limits.resolvers);
+                let message = self.too_many_resolvers().message;
                 self.raise_typed("ResolverCountLimitReached", message, path, first);
             }
             return None;
@@ -50,6 +56,7 @@ impl<'a> Execution<'a> {
             }
         };
         let resolved = self.call(type_name, resolver, nodes, &Value::Object(arguments), source).await;
+        drop(permit);
         let Resolved { value, errors, invalidations, failed, .. } = resolved;
         for raised in errors {
             self.raise(raised, path, first, nodes);
@@ -86,16 +93,25 @@ impl<'a> Execution<'a> {
         source: &Value,
     ) -> Resolved {
         let name = nodes.first().map_or("", |field| field.name.as_str());
-        let (list, text) = self.selector().describe(nodes);
-        let info = json!({
-            "fieldName": name,
-            "parentTypeName": type_name.as_str(),
-            "variables": self.variables,
-            "selectionSetList": list,
-            "selectionSetGraphQL": text,
-        });
-        let context = format!("{},\"arguments\":{arguments},\"source\":{source},\"info\":{info}", self.shared_context);
-        let call = Call { api: self.api, accepted: self.accepted, type_name, field: name, context };
+        let context = format!(
+            "{},\"arguments\":{arguments},\"source\":{source},\"info\":{{\"fieldName\":\"{name}\",\"parentTypeName\":\"{type_name}\",\"variables\":{},{}}}",
+            self.shared_context,
+            self.variables_json,
+            self.described(nodes),
+        );
+        let call = Call { api: self.api, accepted: self.accepted, type_name, field: name, context, given: &self.given };
         resolve::resolve(&call, resolver).await
+    }
+
+    /// The members `selectionSetList` and `selectionSetGraphQL` of `ctx.info`. A field below a list is called once per element, so they
+    /// are made once per field of the document.
+    fn described(&self, nodes: &[&'a Node<Field>]) -> Arc<str> {
+        let key: Vec<usize> = nodes.iter().map(|node| std::ptr::from_ref::<Field>(node).addr()).collect();
+        let mut described = lock(&self.described);
+        let made = described.entry(key).or_insert_with(|| {
+            let (list, text) = self.selector().describe(nodes);
+            format!("\"selectionSetList\":{},\"selectionSetGraphQL\":{}", json!(list), json!(text)).into()
+        });
+        Arc::clone(made)
     }
 }

@@ -102,6 +102,9 @@ impl<'a> Execution<'a> {
                 };
                 let mut list = Vec::with_capacity(items.len());
                 for (index, item) in items.into_iter().enumerate() {
+                    if self.is_too_large() {
+                        return Err(Propagate);
+                    }
                     let here = Path { above: Some(path), place: Place::Index(index) };
                     list.push(absorb(self.leaf(parent, inner, item, &here), inner)?);
                 }

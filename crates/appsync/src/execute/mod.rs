@@ -4,19 +4,24 @@
 //! - An answer may be partial. A field that failed is `null`, and its error stands beside the data.
 //! - `null` never stands where the schema forbids it ([`null`](crate::null)).
 //! - The fields of a query run concurrently, those of a mutation one after the other.
-//! - Every bound of [`Limits`](crate::limits::Limits) holds.
+//! - Every bound of [`Limits`](crate::limits::Limits) holds. A query that certainly exceeds one is refused before the first resolver is
+//!   called. When the answer becomes too large, no further resolver is called.
 //!
 //! This file walks through objects and their fields. `call` calls a field's resolver, `complete` checks the resolver's value
-//! against the type of the field, `error` records what failed, and `introspection` answers questions about the schema.
+//! against the type of the field, `error` records what failed, and `introspection` answers questions about the schema. `cost` counts
+//! beforehand what a query asks for, with the help of `schema_size` where it asks about the schema.
 
 mod call;
 mod complete;
+mod cost;
 mod error;
 mod introspection;
 mod path;
+mod schema_size;
 
-use std::sync::Mutex;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use apollo_compiler::ast::OperationType;
 use apollo_compiler::executable::{ExecutableDocument, Field, Operation, SelectionSet};
@@ -26,10 +31,12 @@ use apollo_compiler::{Name, Node};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
 
 use crate::api::Inner;
 use crate::auth::{Accepted, Caller};
 use crate::engine::Invalidation;
+use crate::limits::{CONCURRENT_RESOLVERS, MAX_VISITED_SELECTIONS};
 use crate::lock::{into_inner, lock};
 use crate::null::{Propagate, absorb};
 use crate::resolve::{Resolver, unauthorized};
@@ -61,6 +68,12 @@ pub(crate) struct Execution<'a> {
     accepted: &'a Accepted,
     /// The members of `ctx` that all resolvers of this request share, as JSON.
     shared_context: String,
+    /// `ctx.info.variables`, as JSON.
+    variables_json: String,
+    /// The part of `ctx.info` that depends on the selection, as JSON, by the addresses of the fields that select.
+    described: Mutex<HashMap<Vec<usize>, Arc<str>>>,
+    /// A call of a resolver takes one, so that the contexts and results of only so many are in memory.
+    permits: Semaphore,
     errors: Mutex<Vec<Error>>,
     publications: Mutex<Vec<Publication>>,
     invalidations: Mutex<Vec<Invalidation>>,
@@ -68,6 +81,10 @@ pub(crate) struct Execution<'a> {
     resolvers: AtomicUsize,
     /// The size of the answer so far.
     bytes: AtomicUsize,
+    /// Selections that were looked at so far.
+    visited: AtomicUsize,
+    /// How many bytes of context handlers have been given.
+    given: AtomicUsize,
 }
 
 impl<'a> Execution<'a> {
@@ -92,11 +109,16 @@ impl<'a> Execution<'a> {
             variables,
             accepted,
             shared_context,
+            variables_json: json!(variables).to_string(),
+            described: Mutex::default(),
+            permits: Semaphore::new(CONCURRENT_RESOLVERS),
             errors: Mutex::default(),
             publications: Mutex::default(),
             invalidations: Mutex::default(),
             resolvers: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
+            visited: AtomicUsize::new(0),
+            given: AtomicUsize::new(0),
         }
     }
 
@@ -112,6 +134,9 @@ impl<'a> Execution<'a> {
                 Error::typed("QueryDepthLimitReached", format!("The query is nested deeper than {limit} levels."));
             return self.finish(None, Some(error));
         }
+        if let Err(error) = self.affordable() {
+            return self.finish(None, Some(*error));
+        }
         match tokio::time::timeout(self.api.limits.execution_time, self.root()).await {
             Ok(data) => self.finish(Some(data), None),
             Err(_) => {
@@ -124,14 +149,19 @@ impl<'a> Execution<'a> {
     }
 
     fn finish(self, data: Option<Data>, error: Option<Error>) -> Executed {
+        let (too_large, too_complex) = (self.is_too_large(), self.is_too_complex());
         let mut errors = into_inner(self.errors);
         errors.extend(error);
-        let too_large = self.bytes.into_inner() > self.api.limits.response_bytes;
-        let data = data.filter(|data| !too_large && *data != Data::Null);
+        let data = data.filter(|data| !too_large && !too_complex && *data != Data::Null);
         if too_large {
             let limit = self.api.limits.response_bytes;
             errors =
                 vec![Error::typed("ResponseSizeLimitReached", format!("The answer is larger than {limit} bytes."))];
+        } else if too_complex {
+            let message = format!(
+                "Executing the query means looking at more than {MAX_VISITED_SELECTIONS} selections; select each field once."
+            );
+            errors = vec![Error::typed("QueryComplexityLimitReached", message)];
         }
         Executed {
             response: Response { data, errors },
@@ -159,12 +189,19 @@ impl<'a> Execution<'a> {
         path: Option<&Path<'_>>,
         serial: bool,
     ) -> Result<Object, Propagate> {
-        let fields = self.selector().fields(type_name, sets.iter().copied());
+        if self.is_too_complex() {
+            return Err(Propagate);
+        }
+        let (fields, visited) = self.selector().counted(type_name, sets.iter().copied());
+        self.visited.fetch_add(visited, Ordering::Relaxed);
         let mut entries: Vec<Option<Entry>> = Vec::with_capacity(fields.len());
         let mut waiting: Vec<(usize, BoxFuture<'_, Result<Data, Propagate>>)> = Vec::new();
         let introspected = if path.is_none() { self.introspect() } else { None };
         for (index, (key, nodes)) in fields.iter().enumerate() {
             let Some(first) = nodes.first() else { continue };
+            if self.is_too_large() {
+                return Err(Propagate);
+            }
             self.count(key.len() + 4);
             let entry = |data| Some(Entry { key: (*key).clone(), field: first.name.clone(), data });
             if first.name == "__typename" {
@@ -240,6 +277,16 @@ impl<'a> Execution<'a> {
             self.publish(&first.name, &data);
         }
         Ok(data)
+    }
+
+    /// Whether the answer is larger than it may be. Nobody will see it, so nothing more is added to it.
+    fn is_too_large(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) > self.api.limits.response_bytes
+    }
+
+    /// Whether the selections of lists were looked at too often.
+    fn is_too_complex(&self) -> bool {
+        self.visited.load(Ordering::Relaxed) > MAX_VISITED_SELECTIONS
     }
 
     /// Adds to the size of the answer.

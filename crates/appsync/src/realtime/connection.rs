@@ -167,10 +167,15 @@ impl Conversation<'_> {
         let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
         keep_alive.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let overflow = Arc::clone(&self.listener.overflow);
+        let mut closing = self.api.hub.closing.subscribe();
         loop {
             let answers = tokio::select! {
                 biased;
                 () = overflow.notified() => return slow(),
+                _ = closing.changed() => {
+                    let last = connection_error("ServiceRestart", "The API was replaced. Please connect again.");
+                    return Ended::Closed { last, code: 1012, reason: "ServiceRestart" };
+                }
                 message = queue.recv() => match message {
                     Some(Outgoing::Text(text)) => vec![text],
                     Some(Outgoing::Ended(id)) => {

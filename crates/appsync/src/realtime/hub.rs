@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::extract::ws::Utf8Bytes;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 
 use super::plan::Plan;
 use super::publish::{Event, dispatch};
@@ -50,6 +50,8 @@ pub(crate) struct Hub {
     /// To the task that serves the groups. The first publication starts that task.
     queue: Mutex<Option<mpsc::Sender<Event>>>,
     pub(super) connections: AtomicUsize,
+    /// Tells the WebSockets to end.
+    pub(super) closing: watch::Sender<()>,
     /// The next [`ConnectionId`].
     next: AtomicU64,
 }
@@ -69,6 +71,11 @@ impl Hub {
     /// How many sockets are open.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Ends the WebSockets that are open.
+    pub(crate) fn close(&self) {
+        self.closing.send_replace(());
     }
 
     /// How many subscriptions there are.

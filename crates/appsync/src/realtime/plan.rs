@@ -14,6 +14,7 @@ use crate::auth::{Accepted, Caller};
 use crate::engine::Raised;
 use crate::execute::Execution;
 use crate::input;
+use crate::limits::MAX_SUBSCRIPTION_PAYLOAD;
 use crate::resolve::unauthorized;
 use crate::response::{Data, Error, RaisedParts};
 use crate::selection;
@@ -67,6 +68,10 @@ pub(crate) async fn plan(
         Err(error) => return refuse("ValidationError", error.message),
     };
     let execution = Execution::new(api, &document, operation, &coerced, &accepted, caller);
+    // The fields are made anew for every message.
+    if let Err(error) = execution.affordable() {
+        return Err(vec![*error]);
+    }
     let Some(root) = api.schema.root(OperationType::Subscription) else {
         return refuse("ValidationError", "The schema has no subscriptions.".to_owned());
     };
@@ -133,9 +138,10 @@ impl Plan {
         }
     }
 
-    /// `{"data": …}` for this subscription.
-    pub(super) fn payload(&self, api: &Inner, data: &Data) -> String {
-        let response = project::project(api, self, data);
-        serde_json::to_string(&response).unwrap_or_else(|_| "{\"data\":null}".to_owned())
+    /// `{"data": …}` for this subscription. `None` if it is larger than a message may be.
+    pub(super) fn payload(&self, api: &Inner, data: &Data) -> Option<String> {
+        let response = project::project(api, self, data)?;
+        let payload = serde_json::to_string(&response).unwrap_or_else(|_| "{\"data\":null}".to_owned());
+        (payload.len() <= MAX_SUBSCRIPTION_PAYLOAD).then_some(payload)
     }
 }

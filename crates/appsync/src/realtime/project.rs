@@ -1,7 +1,9 @@
 //! Makes the message for a subscriber from the answer to a mutation.
 //!
 //! The message has the fields that the subscriber selected, under its own names. A field that the mutation did not select is
-//! `null`.
+//! `null`. A message that becomes larger than it may be is not finished: the hub is locked meanwhile.
+
+use std::collections::HashMap;
 
 use apollo_compiler::ast::Type;
 use apollo_compiler::executable::Field;
@@ -10,6 +12,7 @@ use serde_json::Value;
 
 use super::plan::Plan;
 use crate::api::Inner;
+use crate::limits::{MAX_SELECTED_FIELDS, MAX_SUBSCRIPTION_PAYLOAD};
 use crate::null::{self, Propagate, absorb};
 use crate::resolve::unauthorized;
 use crate::response::{self, Data, Entry, Error, Object, Response, Segment};
@@ -20,15 +23,20 @@ struct Projection<'a> {
     plan: &'a Plan,
     selector: Selector<'a>,
     errors: Vec<Error>,
+    /// The size of what was made so far, roughly.
+    bytes: usize,
+    /// Selections that were looked at so far.
+    visited: usize,
 }
 
-/// The message for a plan.
-pub(super) fn project(api: &Inner, plan: &Plan, data: &Data) -> Response {
+/// The message for a plan. `None` if it is larger than a message may be.
+pub(super) fn project(api: &Inner, plan: &Plan, data: &Data) -> Option<Response> {
     let Ok(operation) = plan.document.operations.get(plan.operation.as_deref()) else {
-        return Response::refused(vec![Error::request("The subscription's document no longer has its operation.")]);
+        let gone = Error::request("The subscription's document no longer has its operation.");
+        return Some(Response::refused(vec![gone]));
     };
     let selector = Selector { schema: &api.schema, document: &plan.document, variables: &plan.variables };
-    let mut projection = Projection { api, plan, selector, errors: Vec::new() };
+    let mut projection = Projection { api, plan, selector, errors: Vec::new(), bytes: 0, visited: 0 };
     let root = operation.object_type();
     let mut entries = Vec::new();
     for (key, nodes) in selector.fields(root, [&operation.selection_set]) {
@@ -42,10 +50,20 @@ pub(super) fn project(api: &Inner, plan: &Plan, data: &Data) -> Response {
         entries.push(Entry { key: key.clone(), field: first.name.clone(), data: value });
     }
     let data = Data::Object(Object { type_name: root.clone(), entries });
-    Response { data: Some(data), errors: projection.errors }
+    (!projection.is_too_large()).then_some(Response { data: Some(data), errors: projection.errors })
 }
 
 impl Projection<'_> {
+    /// Whether nobody will see the message. A message of the largest size needs fewer selections than a subscription may have.
+    fn is_too_large(&self) -> bool {
+        self.bytes > MAX_SUBSCRIPTION_PAYLOAD || self.visited > MAX_SELECTED_FIELDS
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.bytes += error.message.len();
+        self.errors.push(error);
+    }
+
     fn value(
         &mut self,
         parent: &Name,
@@ -54,6 +72,9 @@ impl Projection<'_> {
         data: Option<&Data>,
         path: &mut Vec<Segment>,
     ) -> Result<Data, Propagate> {
+        if self.is_too_large() {
+            return Err(Propagate);
+        }
         match (data, ty) {
             (None | Some(Data::Null), _) => self.null(parent, ty, path),
             (Some(Data::List(items)), Type::List(inner) | Type::NonNullList(inner)) => {
@@ -67,7 +88,12 @@ impl Projection<'_> {
                 Ok(Data::List(list))
             }
             (Some(Data::Object(object)), _) => self.object(object, nodes, path).map(Data::Object),
-            (Some(other), _) => Ok(other.clone()),
+            (Some(other), _) => {
+                if let Data::Leaf(Value::String(text)) = other {
+                    self.bytes += text.len();
+                }
+                Ok(other.clone())
+            }
         }
     }
 
@@ -77,10 +103,16 @@ impl Projection<'_> {
         nodes: &[&Node<Field>],
         path: &mut Vec<Segment>,
     ) -> Result<Object, Propagate> {
-        let fields = self.selector.fields(&object.type_name, nodes.iter().map(|field| &field.selection_set));
+        let sets = nodes.iter().map(|field| &field.selection_set);
+        let (fields, visited) = self.selector.counted(&object.type_name, sets);
+        self.visited += visited;
+        // If the mutation selected a field several times, the first one is taken.
+        let published: HashMap<&Name, &Data> =
+            object.entries.iter().rev().map(|entry| (&entry.field, &entry.data)).collect();
         let mut entries = Vec::with_capacity(fields.len());
         for (key, nodes) in fields {
             let Some(first) = nodes.first() else { continue };
+            self.bytes += key.len() + 4;
             let entry = |data| Entry { key: key.clone(), field: first.name.clone(), data };
             if first.name == "__typename" {
                 entries.push(entry(Data::Leaf(Value::String(object.type_name.to_string()))));
@@ -89,11 +121,11 @@ impl Projection<'_> {
             let Some(definition) = self.api.schema.field(&object.type_name, &first.name) else { continue };
             path.push(Segment::Key(key.to_string()));
             let value = if self.api.allows(self.plan.accepted.mode, &object.type_name, definition) {
-                let found = object.entries.iter().find(|entry| entry.field == first.name).map(|entry| &entry.data);
+                let found = published.get(&first.name).copied();
                 self.value(&object.type_name, &definition.ty, &nodes, found, path)
             } else {
                 let raised = unauthorized(&object.type_name, &first.name);
-                self.errors.push(Error { path: path.clone(), ..Error::typed("Unauthorized", raised.message) });
+                self.fail(Error { path: path.clone(), ..Error::typed("Unauthorized", raised.message) });
                 Err(Propagate)
             };
             path.pop();
@@ -107,7 +139,7 @@ impl Projection<'_> {
             return Ok(Data::Null);
         }
         let message = null::forbidden(ty, parent, &response::place(path));
-        self.errors.push(Error { path: path.to_vec(), ..Error::request(message) });
+        self.fail(Error { path: path.to_vec(), ..Error::request(message) });
         Err(Propagate)
     }
 }

@@ -52,15 +52,14 @@ fn deliver(api: &Inner, publication: &Publication) {
         let Some(groups) = topics.get(&publication.subscription) else { return };
         for group in groups.values().filter(|group| group.plan.wants(&publication.data)) {
             let payload = group.plan.payload(api, &publication.data);
-            let too_large = payload.len() > MAX_SUBSCRIPTION_PAYLOAD;
             for (id, listener) in &group.members {
                 let id = Value::String(id.clone());
-                let text = if too_large {
+                let text = if let Some(payload) = &payload {
+                    format!("{{\"id\":{id},\"type\":\"data\",\"payload\":{payload}}}")
+                } else {
                     let message = format!("The message is larger than {MAX_SUBSCRIPTION_PAYLOAD} bytes.");
                     json!({"id": id, "type": "error", "payload": {"errors": [{"errorType": "PayloadSizeLimitExceeded", "message": message}]}})
                         .to_string()
-                } else {
-                    format!("{{\"id\":{id},\"type\":\"data\",\"payload\":{payload}}}")
                 };
                 if let Err(mpsc::error::TrySendError::Full(_)) = listener.queue.try_send(Outgoing::Text(text.into())) {
                     listener.overflow.notify_one();
