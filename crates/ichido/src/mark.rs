@@ -138,7 +138,17 @@ impl<'o> Mark<'o> {
             Marked::Duplicate => (Decision::Duplicate, Reason::Completed),
         };
         let (key, strength, fallback) = (&self.key, Strength::Mark, store_latency.is_none());
-        self.inner.observe(Event::Decided { key, strength, decision, reason, store_latency, fallback, first });
+        self.inner.observe(Event::Decided {
+            key,
+            strength,
+            decision,
+            reason,
+            store_latency,
+            fallback,
+            first,
+            attempt: None,
+            until: None,
+        });
         marked
     }
 }

@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use crate::clock::Timestamp;
 use crate::key::Key;
-use crate::record::StateKind;
+use crate::record::{Owner, StateKind};
 use crate::store;
 
 #[cfg(feature = "tracing")]
@@ -130,12 +131,25 @@ impl Reason {
     }
 }
 
+/// A claim that a call holds: its owner, its number, and when its lease ends.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Attempt<'a> {
+    /// The token of the call.
+    pub owner: &'a Owner,
+    /// The number of the claim. 0 if the local memory admitted the call.
+    pub fence: u64,
+    /// When its lease ends, for the call itself. Others wait for [`MAX_CLOCK_SKEW`](crate::MAX_CLOCK_SKEW) longer.
+    pub lease_end: Timestamp,
+}
+
 /// Something that happened.
 #[derive(Debug)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the variants say what their fields are")]
 pub enum Event<'a> {
     /// A call learned whether it is the first one. Each call reports this once, however long it waited for another one.
+    #[non_exhaustive]
     Decided {
         key: &'a Key,
         strength: Strength,
@@ -147,28 +161,49 @@ pub enum Event<'a> {
         fallback: bool,
         /// A duplicate of a completed key: the attributes in its record.
         first: &'a [(String, serde_json::Value)],
+        /// The claim that the call holds now. `None` for a duplicate, and for `mark` and `join`, which need no claim.
+        attempt: Option<Attempt<'a>>,
+        /// A duplicate of a call in flight: when that one's lease ends.
+        until: Option<Timestamp>,
     },
     /// An earlier holder may have performed the effect. The probe is asked, if there is one.
+    #[non_exhaustive]
     Doubted { key: &'a Key, fence: u64 },
     /// The probe answered.
-    Probed { key: &'a Key, done: bool },
+    #[non_exhaustive]
+    Probed { key: &'a Key, fence: u64, done: bool },
+    /// A holder renewed its lease.
+    #[non_exhaustive]
+    Renewed { key: &'a Key, attempt: Attempt<'a> },
+    /// The work ended, after this long. `done`: it returned an outcome, so the effect happened in this time. Otherwise it
+    /// returned an error, or was stopped because its claim was lost; the effect may have happened. A call that is dropped
+    /// during its work does not report this.
+    #[non_exhaustive]
+    Worked { key: &'a Key, fence: u64, done: bool, took: Duration },
     /// A claim ended: it is completed, failed or released.
-    Settled { key: &'a Key, state: StateKind, store_latency: Option<Duration> },
+    #[non_exhaustive]
+    Settled { key: &'a Key, fence: u64, state: StateKind, store_latency: Option<Duration> },
     /// A late worker tried to settle or renew a claim that it no longer holds. Nothing was changed.
+    #[non_exhaustive]
     Fenced { key: &'a Key, fence: u64 },
     /// A call to the store failed.
+    #[non_exhaustive]
     StoreFailed { key: &'a Key, operation: Operation, error: &'a store::Error },
     /// Too many transient failures in a row: the store is not asked for a while.
     BreakerOpened,
     /// The store answers again.
     BreakerClosed,
     /// The store does not answer and the policy is open: the local memory admitted this key.
+    #[non_exhaustive]
     AdmittedWithoutStore { key: &'a Key },
     /// The effect happened, but the store does not have its outcome.
+    #[non_exhaustive]
     Unrecorded { key: &'a Key },
     /// The journal is full: the call was refused, or its outcome could not be kept.
+    #[non_exhaustive]
     JournalFull { key: &'a Key },
     /// A key of the journal is settled with the store. `conflict`: another instance had settled it before.
+    #[non_exhaustive]
     Reconciled { key: &'a Key, conflict: bool },
 }
 

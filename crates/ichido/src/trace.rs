@@ -57,9 +57,10 @@ mod traced {
     ///
     /// | what | name | level | fields besides `ichido.key` |
     /// |---|---|---|---|
-    /// | event | `ichido.decided` | DEBUG | `ichido.strength`, `ichido.decision`, `ichido.reason`, `ichido.fallback`, `ichido.store_ms`, `ichido.first` |
+    /// | event | `ichido.decided` | DEBUG | `ichido.strength`, `ichido.decision`, `ichido.reason`, `ichido.fallback`, `ichido.store_ms`, `ichido.first`, `ichido.owner`, `ichido.fence`, `ichido.lease_end`, `ichido.until` |
     /// | event | `ichido.doubted`, `ichido.probed` | DEBUG | `ichido.fence`; `ichido.done` |
-    /// | event | `ichido.settled` | DEBUG | `ichido.state`, `ichido.store_ms` |
+    /// | event | `ichido.renewed`, `ichido.worked` | DEBUG | `ichido.fence`; `ichido.lease_end`; `ichido.done`, `ichido.work_ms` |
+    /// | event | `ichido.settled` | DEBUG | `ichido.fence`, `ichido.state`, `ichido.store_ms` |
     /// | event | `ichido.fenced` | WARN | `ichido.fence` |
     /// | event | `ichido.store_failed` | WARN | `db.operation.name`, `error.type`, `exception.message` |
     /// | event | `ichido.breaker_opened`, `ichido.breaker_closed` | WARN, INFO | |
@@ -75,30 +76,46 @@ mod traced {
     impl Observer for Traced {
         fn observe(&self, event: &Event<'_>) {
             match event {
-                Event::Decided { key, strength, decision, reason, store_latency, fallback, first } => event!(
-                    name: "ichido.decided", target: "ichido", Level::DEBUG,
-                    ichido.key = %key,
-                    ichido.strength = strength.name(),
-                    ichido.decision = decision.name(),
-                    ichido.reason = reason.name(),
-                    ichido.fallback = fallback,
-                    ichido.store_ms = store_latency.map(millis),
-                    ichido.first = (!first.is_empty()).then(|| json(first)),
-                    "checked {key}: {} ({})", decision.name(), reason.name()
-                ),
+                Event::Decided { key, strength, decision, reason, store_latency, fallback, first, attempt, until } => {
+                    event!(
+                        name: "ichido.decided", target: "ichido", Level::DEBUG,
+                        ichido.key = %key,
+                        ichido.strength = strength.name(),
+                        ichido.decision = decision.name(),
+                        ichido.reason = reason.name(),
+                        ichido.fallback = fallback,
+                        ichido.store_ms = store_latency.map(millis),
+                        ichido.first = (!first.is_empty()).then(|| json(first)),
+                        ichido.owner = attempt.map(|attempt| attempt.owner.as_str()),
+                        ichido.fence = attempt.map(|attempt| attempt.fence),
+                        ichido.lease_end = attempt.map(|attempt| tracing::field::display(attempt.lease_end)),
+                        ichido.until = until.map(tracing::field::display),
+                        "checked {key}: {} ({})", decision.name(), reason.name()
+                    )
+                }
                 Event::Doubted { key, fence } => event!(
                     name: "ichido.doubted", target: "ichido", Level::DEBUG,
                     ichido.key = %key, ichido.fence = fence,
                     "an earlier worker may have performed {key}"
                 ),
-                Event::Probed { key, done } => event!(
+                Event::Probed { key, fence, done } => event!(
                     name: "ichido.probed", target: "ichido", Level::DEBUG,
-                    ichido.key = %key, ichido.done = done,
+                    ichido.key = %key, ichido.fence = fence, ichido.done = done,
                     "asked the destination about {key}: {}", if *done { "it was performed" } else { "it was not performed" }
                 ),
-                Event::Settled { key, state, store_latency } => event!(
+                Event::Renewed { key, attempt } => event!(
+                    name: "ichido.renewed", target: "ichido", Level::DEBUG,
+                    ichido.key = %key, ichido.fence = attempt.fence, ichido.lease_end = %attempt.lease_end,
+                    "renewed the claim on {key} until {}", attempt.lease_end
+                ),
+                Event::Worked { key, fence, done, took } => event!(
+                    name: "ichido.worked", target: "ichido", Level::DEBUG,
+                    ichido.key = %key, ichido.fence = fence, ichido.done = done, ichido.work_ms = millis(*took),
+                    "{} {key}", if *done { "performed" } else { "the work ended without an outcome; it may have performed" }
+                ),
+                Event::Settled { key, fence, state, store_latency } => event!(
                     name: "ichido.settled", target: "ichido", Level::DEBUG,
-                    ichido.key = %key, ichido.state = state.name(), ichido.store_ms = store_latency.map(millis),
+                    ichido.key = %key, ichido.fence = fence, ichido.state = state.name(), ichido.store_ms = store_latency.map(millis),
                     "settled the claim on {key} as {}", state.name()
                 ),
                 Event::Fenced { key, fence } => event!(

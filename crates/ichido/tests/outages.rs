@@ -312,6 +312,7 @@ async fn every_decision_is_reported_with_its_reason() {
     let reported = Reported::default();
     let once = instance_with(&db, db.clock().clone(), reported.clone(), Outage::default());
     let payload = |amount: &str| ichido::DigestKey::new(b"k").digests().field("amount", amount).build();
+    let begun = db.clock().now();
 
     let first = once.run(&open("Ev1")).digests(payload("100")).on_doubt(OnDoubt::Repeat).work(|claim| {
         let once = &once;
@@ -341,24 +342,37 @@ async fn every_decision_is_reported_with_its_reason() {
     run(&once, &open("Ev4"), "without the store").await.unwrap();
     run(&once, &open("Ev4"), "again").await.unwrap();
 
-    let decided = |key: &str, decision: &str, reason: &str, latency: &str, fallback: bool| {
+    let (begun, later) = (begun + LEASE, begun + LEASE + MAX_CLOCK_SKEW + LEASE);
+    let held = |fence: u64, lease_end| {
+        format!("attempt: Some(Attempt {{ owner: Owner, fence: {fence}, lease_end: {lease_end:?} }}), until: None")
+    };
+    let told = "attempt: None, until: None".to_owned();
+    let busy = format!("attempt: None, until: Some({:?})", begun + MAX_CLOCK_SKEW);
+    let decided = |key: &str, decision: &str, reason: &str, fallback: bool, who: &str| {
+        let latency = if fallback { "None" } else { "Some(0ns)" };
         format!(
-            "Decided {{ key: {key:?}, strength: Run, decision: {decision}, reason: {reason}, store_latency: {latency}, fallback: {fallback}, first: [] }}"
+            "Decided {{ key: {key:?}, strength: Run, decision: {decision}, reason: {reason}, store_latency: {latency}, fallback: {fallback}, first: [], {who} }}"
         )
     };
     let expected = [
-        decided("Ev1", "New", "Absent", "Some(0ns)", false),
-        decided("Ev1", "Duplicate", "InFlight", "Some(0ns)", false),
-        decided("Ev1", "Duplicate", "Completed", "Some(0ns)", false),
-        decided("Ev1", "Duplicate", "DifferentPayload", "Some(0ns)", false),
-        decided("Ev2", "New", "Absent", "Some(0ns)", false),
-        decided("Ev2", "Duplicate", "Failed", "Some(0ns)", false),
-        decided("Ev3", "New", "Absent", "Some(0ns)", false),
-        decided("Ev3", "New", "TakenOver", "Some(0ns)", false),
-        decided("Ev4", "New", "Absent", "None", true),
-        decided("Ev4", "Duplicate", "Completed", "None", true),
+        decided("Ev1", "New", "Absent", false, &held(1, begun)),
+        decided("Ev1", "Duplicate", "InFlight", false, &busy),
+        decided("Ev1", "Duplicate", "Completed", false, &told),
+        decided("Ev1", "Duplicate", "DifferentPayload", false, &told),
+        decided("Ev2", "New", "Absent", false, &held(1, begun)),
+        decided("Ev2", "Duplicate", "Failed", false, &told),
+        decided("Ev3", "New", "Absent", false, &held(1, begun)),
+        decided("Ev3", "New", "TakenOver", false, &held(2, later)),
+        decided("Ev4", "New", "Absent", true, &held(0, later)),
+        decided("Ev4", "Duplicate", "Completed", true, &told),
     ];
-    assert_eq!(reported.with("Decided"), expected);
+    // Each attempt has an owner of its own.
+    let anonymous = |event: String| match (event.find("Owner("), event.find(", fence")) {
+        (Some(from), Some(to)) => format!("{}Owner{}", &event[..from], &event[to..]),
+        _ => event,
+    };
+    let reported: Vec<String> = reported.with("Decided").into_iter().map(anonymous).collect();
+    assert_eq!(reported, expected);
 }
 
 /// How a work fails.
@@ -386,8 +400,9 @@ async fn every_end_of_a_claim_is_reported_and_so_is_what_the_store_did_not_do() 
     for (key, failure) in all {
         end(key, failure).await;
     }
-    let settled =
-        |key: &str, state: &str| format!("Settled {{ key: {key:?}, state: {state}, store_latency: Some(0ns) }}");
+    let settled = |key: &str, state: &str| {
+        format!("Settled {{ key: {key:?}, fence: 1, state: {state}, store_latency: Some(0ns) }}")
+    };
     let expected = [
         settled("completed", "Completed"),
         settled("failed", "Failed"),

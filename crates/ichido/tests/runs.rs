@@ -214,3 +214,32 @@ async fn an_attribute_that_is_given_twice_has_its_later_value() {
     run.work(|claim| work("done", claim)).await.unwrap();
     assert_eq!(db.items(TABLE)[0]["trace"]["S"], "two");
 }
+
+#[tokio::test]
+async fn an_observer_learns_who_holds_a_claim_for_how_long_and_when_its_work_ended() {
+    let db = dynamo();
+    let (clock, reported) = (db.clock().clone(), Reported::default());
+    let once = instance_with(&db, clock.clone(), reported.clone(), Outage::default());
+    let began = clock.now();
+    let done = once.run(&closed("Ev1")).on_doubt(OnDoubt::Repeat).work(async |claim| {
+        clock.advance(Duration::from_secs(7));
+        claim.renew().await.expect("renewed");
+        let meanwhile =
+            run(&instance_with(&db, clock.clone(), reported.clone(), Outage::default()), &closed("Ev1"), "late").await;
+        assert!(matches!(meanwhile, Err(Error::InFlight { .. })), "{meanwhile:?}");
+        Ok::<_, Failure<String>>("done".to_owned())
+    });
+    assert_eq!(done.await.expect("an outcome").value, "done");
+    let one = |word: &str| reported.with(word).pop().unwrap_or_default();
+    let owner = db.items(TABLE)[0]["ichido_owner"]["S"].as_str().unwrap_or_default().to_owned();
+    let decided = reported.with("Decided");
+    let attempt = |lease_end| format!("Attempt {{ owner: Owner({owner}), fence: 1, lease_end: {lease_end:?} }}");
+    assert!(decided[0].contains(&attempt(began + LEASE)), "{decided:?}");
+    assert!(decided[0].contains("until: None"), "{decided:?}");
+    let renewed = began + Duration::from_secs(7) + LEASE;
+    assert!(one("Renewed").contains(&attempt(renewed)), "{}", one("Renewed"));
+    assert!(decided[1].contains("attempt: None"), "{decided:?}");
+    assert!(decided[1].contains(&format!("until: Some({:?})", renewed + MAX_CLOCK_SKEW)), "{decided:?}");
+    assert!(one("Worked").contains("fence: 1, done: true, took: 7s"), "{}", one("Worked"));
+    assert!(one("Settled").contains("fence: 1, state: Completed"), "{}", one("Settled"));
+}

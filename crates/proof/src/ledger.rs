@@ -398,7 +398,7 @@ impl Ledger {
             self.cut_off.insert(life);
         }
         match event {
-            Event::AdmittedWithoutStore { key } => {
+            Event::AdmittedWithoutStore { key, .. } => {
                 if !self.cut_off.contains(&life) {
                     let text = format!("life {life} admitted {key} alone, but the store had failed none of its calls");
                     self.violation(Rule::StoreFirst, text);
@@ -407,7 +407,7 @@ impl Ledger {
                 self.journalled.insert(key.as_str().to_owned());
                 self.counts.alone += 1;
             }
-            Event::Doubted { key, fence } => {
+            Event::Doubted { key, fence, .. } => {
                 *self.doubted.entry(key.as_str().to_owned()).or_default() += 1;
                 if *fence == 0 {
                     *self.doubted_alone.entry((life, key.as_str().to_owned())).or_default() += 1;
@@ -418,7 +418,7 @@ impl Ledger {
             Event::StoreFailed { key, operation: Operation::Fail, .. } => {
                 self.journalled.insert(key.as_str().to_owned());
             }
-            Event::Unrecorded { key } => {
+            Event::Unrecorded { key, .. } => {
                 self.journalled.insert(key.as_str().to_owned());
                 self.counts.unrecorded += 1;
             }

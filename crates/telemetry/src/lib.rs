@@ -39,7 +39,7 @@ pub use lock::lock;
 pub use log::causes;
 pub use scope::{Invocation, invocation, scoped};
 pub use tracing::Level;
-pub use watch::Watch;
+pub use watch::{TARGET as WATCH_TARGET, Watch};
 
 /// Where lines go. It is called with one whole line, without the newline.
 pub type Sink = Arc<dyn Fn(&str) + Send + Sync>;
@@ -59,6 +59,12 @@ pub enum Error {
 pub fn init(sink: Sink, level: Level) -> Result<(), Error> {
     SINK.set(sink).map_err(|_| Error::AlreadyStarted)?;
     log::install(level)
+}
+
+/// The same, with every line of [`Watch`], whatever the level.
+pub fn init_watching(sink: Sink, level: Level) -> Result<(), Error> {
+    SINK.set(sink).map_err(|_| Error::AlreadyStarted)?;
+    log::install_watching(level)
 }
 
 /// Starts logs and metrics without a writer of the process: only lines of a scope ([`scoped`]) are written. For tests; can be

@@ -36,9 +36,21 @@ const OURS: [&str; 14] = [
 ];
 
 pub(crate) fn install(level: Level) -> Result<(), Error> {
+    install_with(targets(level))
+}
+
+pub(crate) fn install_watching(level: Level) -> Result<(), Error> {
+    install_with(
+        targets(level).with_target(crate::WATCH_TARGET, LevelFilter::DEBUG.max(LevelFilter::from_level(level))),
+    )
+}
+
+fn targets(level: Level) -> Targets {
     let level = LevelFilter::from_level(level);
-    let targets =
-        Targets::new().with_default(level.min(LevelFilter::WARN)).with_targets(OURS.map(|name| (name, level)));
+    Targets::new().with_default(level.min(LevelFilter::WARN)).with_targets(OURS.map(|name| (name, level)))
+}
+
+fn install_with(targets: Targets) -> Result<(), Error> {
     tracing_subscriber::registry().with(Lines.with_filter(targets)).try_init().map_err(|_| Error::AlreadyStarted)
 }
 

@@ -213,7 +213,9 @@ impl Join {
             Verdict::NotOurs => return Ok(verdict), // nothing was decided
         };
         let (key, strength) = (&self.key, Strength::Join);
-        let decided = Event::Decided { key, strength, decision, reason, store_latency: None, fallback: false, first };
+        let (store_latency, fallback, attempt, until) = (None, false, None, None);
+        let decided =
+            Event::Decided { key, strength, decision, reason, store_latency, fallback, first, attempt, until };
         self.observer.observe(&decided);
         Ok(verdict)
     }

@@ -129,8 +129,18 @@ impl Call<'_> {
             Ok(Entered::Recorded(recorded)) => &recorded.first,
             _ => &[],
         };
+        let attempt = match &entered {
+            Ok(Entered::Claimed(held)) => Some(held.attempt()),
+            _ => None,
+        };
+        let until = match entered {
+            Err(NotEntered::InFlight { until }) => Some(until),
+            _ => None,
+        };
         let (key, strength) = (&self.key, Strength::Run);
-        self.inner.observe(Event::Decided { key, strength, decision, reason, store_latency, fallback, first });
+        let decided =
+            Event::Decided { key, strength, decision, reason, store_latency, fallback, first, attempt, until };
+        self.inner.observe(decided);
         entered
     }
 

@@ -20,7 +20,7 @@ use crate::claim::{Claim, Lost};
 use crate::clock::Timestamp;
 use crate::digest::Digests;
 use crate::key::Key;
-use crate::observe::Event;
+use crate::observe::{Attempt, Event};
 use crate::once::Inner;
 use crate::record::{self, NoValue, Outcome, Owner};
 use crate::store::{self, Attributes};
@@ -77,6 +77,12 @@ struct Held {
     doubt: bool,
     /// False if only the local memory knows of the claim.
     in_store: bool,
+}
+
+impl Held {
+    fn attempt(&self) -> Attempt<'_> {
+        Attempt { owner: &self.owner, fence: self.fence, lease_end: self.lease_end }
+    }
 }
 
 impl<P> fmt::Debug for Run<'_, P> {
@@ -195,11 +201,11 @@ impl<'o, P> Run<'o, P> {
             inner.observe(Event::Doubted { key, fence: held.fence });
             match trace::probe(key, held.fence, probe.ask(claim.clone())).await {
                 Some(Ok(Probed::Done(value))) => {
-                    inner.observe(Event::Probed { key, done: true });
+                    inner.observe(Event::Probed { key, fence: held.fence, done: true });
                     return settling.complete(value, How::Probed).await;
                 }
                 Some(Ok(Probed::NotDone)) => {
-                    inner.observe(Event::Probed { key, done: false });
+                    inner.observe(Event::Probed { key, fence: held.fence, done: false });
                     doubt = false;
                 }
                 Some(Err(error)) => {
@@ -220,12 +226,15 @@ impl<'o, P> Run<'o, P> {
             return Err(Error::DeadlinePassed { deadline });
         }
         settling.begins_work();
+        let began = inner.clock.now();
         let working = trace::work(key, held.fence, work(claim.clone()));
         let ended = if call.keep_alive {
             keep_alive::until_done(working, &claim, &*inner.clock).await
         } else {
             Ok(working.await)
         };
+        let took = inner.clock.now().since(began);
+        inner.observe(Event::Worked { key, fence: held.fence, done: matches!(ended, Ok(Ok(_))), took });
         let ended = match ended {
             Ok(ended) => ended,
             Err(lost) => {

@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::digest::Digests;
 use crate::key::Key;
 use crate::memory::Known;
-use crate::observe::{Event, Operation};
+use crate::observe::{Attempt, Event, Operation};
 use crate::once::{Inner, MAX_CLOCK_SKEW, Timed};
 use crate::record::{Owner, Record, State};
 use crate::store::{Settle, Settled, Transition};
@@ -39,6 +39,13 @@ impl Settling<'_> {
     }
 }
 
+impl Renewer {
+    fn renewed(&self, lease_end: Timestamp) {
+        let attempt = Attempt { owner: &self.owner, fence: self.fence, lease_end };
+        self.inner.observe(Event::Renewed { key: &self.key, attempt });
+    }
+}
+
 impl Renew for Renewer {
     fn renew(&self, lease: Duration, end: Timestamp) -> Renewing<'_> {
         Box::pin(async move {
@@ -48,6 +55,9 @@ impl Renew for Renewer {
             if !self.in_store {
                 let expiry = self.inner.unfinished_expiry(&self.key, now, lease_end);
                 let lengthened = self.inner.memory().lengthen(&self.key, &self.owner, lease_end, expiry);
+                if let Some(lease_end) = lengthened {
+                    self.renewed(lease_end);
+                }
                 return lengthened.ok_or(Lost::TakenOver);
             }
             let lease_until = lease_end + MAX_CLOCK_SKEW;
@@ -63,6 +73,7 @@ impl Renew for Renewer {
                 Ok(Timed { answer: Settled::Done, .. }) => {
                     let state = Known::InFlight { until: lease_until };
                     self.inner.remember(&self.key, state, self.fence, self.digests.clone(), request.expires_at);
+                    self.renewed(lease_end);
                     Ok(lease_end)
                 }
                 // A later renewal of the same claim was quicker, and the lease ends later than this one asked for.

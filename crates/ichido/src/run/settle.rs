@@ -220,7 +220,7 @@ impl<'a> Settling<'a> {
                 if record.owner == *owner && record.fence == *fence && record.state == request.to.into_state() => {}
             lost => return Ok(lost),
         }
-        inner.observe(Event::Settled { key, state, store_latency: Some(latency) });
+        inner.observe(Event::Settled { key, fence: *fence, state, store_latency: Some(latency) });
         Ok(Settled::Done)
     }
 
