@@ -7,7 +7,7 @@ let page;
 
 // With a variable for one function: the function's name is in front.
 prepare(async () => {
-  page = await open(`${platform.url}/#feeds`);
+  page = await open(`${platform.url}/apps/feeds`);
   await page.locator('#feeds-github-run').waitFor();
 }, { HATEBU_SUBSCRIBER__IGNORE_TITLE: '^Advertisement' });
 
@@ -49,7 +49,10 @@ const posted = async (text) => (await json(`${platform.url}/_local/outbox?sink=m
 test('the first read marks the present entries and posts nothing', async () => {
   for (const feed of ['github', 'hatebu']) {
     assert.match(await read(feed), /[1-9]\d* entries, 0 new|[1-9]\d* entries, \d+ new, 0 settled, 0 owed/);
-    await newest(feed, 'marked');
+    await page.locator(`#feeds-${feed}-marked-title`).filter({ hasText: /^[1-9]\d* entries were there at the first read/ }).waitFor();
+    await page.locator(`#feeds-${feed}-marked-title`).click();
+    await page.locator(`#feeds-${feed}-marked tr[data-state=marked]`).first().waitFor();
+    assert.ok(await page.locator(`#feeds-${feed}-marked tr`).count() <= 10, 'a long list is folded');
   }
   assert.deepEqual(await json(`${platform.url}/_local/outbox?sink=mastodon`), []);
 });

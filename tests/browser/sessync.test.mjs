@@ -22,7 +22,7 @@ const insert = (...uuids) => json(`${platform.url}/bigquery/v2/projects/p/datase
 });
 
 test('rows appear and are counted, and lines that are stored twice are counted apart', async () => {
-  const page = await open(`${platform.url}/#sessync`);
+  const page = await open(`${platform.url}/apps/sessync`);
   await page.getByText('No row yet.').waitFor();
   const total = (id) => page.locator(`#sessync-${id}`).innerText();
   assert.deepEqual(await insert('u1', 'u2', 'u3'), { kind: 'bigquery#tableDataInsertAllResponse' });
@@ -35,7 +35,7 @@ test('rows appear and are counted, and lines that are stored twice are counted a
 });
 
 test('the destination can be broken from the panel, and healed', async () => {
-  const page = await open(`${platform.url}/#sessync`);
+  const page = await open(`${platform.url}/apps/sessync`);
   await page.locator('input[name=sessync-bigquery][value=refuse]').check({ force: true });
   await eventually('the fault', async () => (await json(`${platform.url}/_local/faults`)).bigquery?.mode === 'refuse');
   const before = (await json(`${platform.url}/_local/outbox?sink=bigquery`)).length;
@@ -44,5 +44,17 @@ test('the destination can be broken from the panel, and healed', async () => {
   assert.equal((await json(`${platform.url}/_local/outbox?sink=bigquery`)).length, before);
   await page.locator('input[name=sessync-bigquery][value=""]').check({ force: true });
   await eventually('health', async () => Object.keys(await json(`${platform.url}/_local/faults`)).length === 0);
+  await page.context().close();
+});
+
+test('an upload that is killed is recovered by the next one, and each line is there once', async () => {
+  const page = await open(`${platform.url}/apps/sessync`);
+  await page.getByRole('button', { name: 'Upload, kill it, upload again' }).click();
+  await page.locator('#sessync-said').filter({ hasText: 'All 200 lines are in BigQuery, each once.' }).waitFor();
+  await page.locator('#sessync-steps').filter({ hasText: /killed \(kill -9\) when \d+ rows had arrived/ }).waitFor();
+  const batches = await json(`${platform.url}/_local/outbox?sink=bigquery`);
+  const uuids = batches.flatMap(({ request }) => request.rows.map((row) => row.json.uuid)).filter((uuid) => uuid.startsWith('demo-'));
+  assert.deepEqual([uuids.length, new Set(uuids).size], [200, 200]);
+  assert.deepEqual(page.problems, []);
   await page.context().close();
 });

@@ -6,7 +6,7 @@ import { json, open, platform, prepare } from './support.mjs';
 let page;
 
 prepare(async () => {
-  page = await open(`${platform.url}/#slack`);
+  page = await open(`${platform.url}/apps/slack`);
   await page.locator('#slack-many').waitFor();
 });
 
@@ -83,7 +83,7 @@ test('while the store is down, and after it is back, there is one reply', async 
 });
 
 test('everything on the panel has a name and nothing went wrong in the browser', async () => {
-  const unnamed = await page.locator('#panel-slack').evaluate((panel) =>
+  const unnamed = await page.locator('#page-slack').evaluate((panel) =>
     [...panel.querySelectorAll('button, input, select')].filter((each) => !(each.labels?.length || each.textContent.trim() || each.ariaLabel)).map((each) => each.outerHTML));
   assert.deepEqual(unnamed, []);
   // On a busy machine a delivery may be refused and repeated; the browser reports every refusal.

@@ -6,7 +6,7 @@ import { eventually, json, open, platform, prepare } from './support.mjs';
 let page;
 
 prepare(async () => {
-  page = await open(`${platform.url}/#tokens`);
+  page = await open(`${platform.url}/apps/tokens`);
   await page.locator('#tokens-open').click();
   await balances('1000', '1000', '1000');
 });

@@ -40,6 +40,7 @@
 //! The Rust code outside `tenants/` and `standins/` knows no application, except for the options `--github-feed` and
 //! `--hatebu-feed`.
 
+mod arena;
 pub mod aws;
 mod console;
 pub mod platform;

@@ -31,5 +31,5 @@ mod template;
 pub use document::Document;
 pub use error::Error;
 pub use names::{ACCOUNT, REGION, arn, function_name};
-pub use resource::{Alarm, Function, MetricFilter, Queue, Route, Schedule, Table};
-pub use template::{Resource, Template, file_parameters};
+pub use resource::{Alarm, DEFAULT_ROUTE, Function, MetricFilter, Queue, Route, Schedule, Table, Throttle};
+pub use template::{Resource, Template, file_parameters, file_parameters_with};

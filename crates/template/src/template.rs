@@ -37,12 +37,27 @@ pub struct Resource {
 /// # Errors
 /// When the template or one of the files cannot be read.
 pub fn file_parameters(text: &str, dir: &Path) -> Result<Vec<(String, String)>, Error> {
+    let of_dir = |error| match error {
+        Error::File { path, source } => Error::File { path: dir.join(path), source },
+        other => other,
+    };
+    file_parameters_with(text, |path| std::fs::read_to_string(dir.join(path))).map_err(of_dir)
+}
+
+/// The same, for files that are read in another way: they may be part of a program.
+///
+/// # Errors
+/// When the template or one of the files cannot be read.
+pub fn file_parameters_with(
+    text: &str,
+    read: impl Fn(&str) -> std::io::Result<String>,
+) -> Result<Vec<(String, String)>, Error> {
     let document: Value = serde_yaml_ng::from_str(text)?;
     let files = members(&document["Parameters"]).filter(|(name, _)| name.ends_with("File"));
     files
         .map(|(name, declared)| {
-            let path = dir.join(text_of(&declared["Default"]).unwrap_or_default());
-            let text = std::fs::read_to_string(&path).map_err(|source| Error::File { path, source })?;
+            let path = text_of(&declared["Default"]).unwrap_or_default();
+            let text = read(&path).map_err(|source| Error::File { path: path.clone().into(), source })?;
             Ok((name.clone(), text))
         })
         .collect()

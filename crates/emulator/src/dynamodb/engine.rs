@@ -52,11 +52,16 @@ impl Engine {
         Self { database }
     }
 
-    /// Opens the database in this file, and creates the file if it does not exist.
+    /// Opens the database in this file. If the file does not exist, it is created so that only its owner can read it.
     ///
     /// # Errors
     /// When the file cannot be used.
     pub fn open(file: &Path) -> Result<Self, Error> {
+        // SQLite would give everybody the right to read. Its other files (`-wal`, `-shm`) get the rights of this one. If the file cannot
+        // be made, opening it fails too, and says why.
+        #[cfg(unix)]
+        let _ = std::os::unix::fs::OpenOptionsExt::mode(std::fs::OpenOptions::new().append(true).create(true), 0o600)
+            .open(file);
         Database::new(&file.to_string_lossy()).map(Self::new).map_err(Error::Open)
     }
 

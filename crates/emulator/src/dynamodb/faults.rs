@@ -91,6 +91,9 @@ pub enum Fault {
     /// `TransactionConflict`, as if another transaction were running: transactions are cancelled, plain writes are refused,
     /// plain reads succeed.
     Conflict,
+    /// The same, but the other transaction has the items that have a text, such as their key, that begins so. Calls that write none of
+    /// them are performed.
+    ConflictOn(&'static str),
     /// Performed, but a failed condition does not return the old item. Not every DynamoDB returns it.
     NoOldItem,
     /// `AccessDeniedException`: a configuration error, not an outage.
@@ -186,7 +189,8 @@ impl Spec {
             Mode::Error => Fault::Error,
             Mode::Slow => Fault::Slow(Duration::from_millis(self.ms)),
             Mode::LoseAnswers => Fault::LoseAnswer,
-            Mode::Conflict => Fault::Conflict,
+            // On every item, because a conflict on an account is what makes its shards.
+            Mode::Conflict => Fault::ConflictOn(""),
             Mode::Denied => Fault::Denied,
             Mode::LagIndexes => return None,
         };
@@ -208,7 +212,7 @@ pub enum Mode {
     Slow,
     /// [`Fault::LoseAnswer`].
     LoseAnswers,
-    /// [`Fault::Conflict`].
+    /// [`Fault::ConflictOn`] every item.
     Conflict,
     /// [`Fault::Denied`].
     Denied,
@@ -451,7 +455,11 @@ impl Faulty {
                 Err(Broken::Reset)
             }
             Some(Fault::Hang) => pending().await,
-            Some(Fault::Conflict) => match conflict(&call) {
+            Some(Fault::Conflict) => match conflict(&call, None) {
+                Some(answer) => Ok(answer),
+                None => Ok(self.perform(call, lag).await),
+            },
+            Some(Fault::ConflictOn(prefix)) => match conflict(&call, Some(prefix)) {
                 Some(answer) => Ok(answer),
                 None => Ok(self.perform(call, lag).await),
             },
@@ -559,21 +567,39 @@ fn is_plain_write(operation: &str) -> bool {
     matches!(operation, "PutItem" | "UpdateItem" | "DeleteItem" | "BatchWriteItem")
 }
 
-/// The answer to a call when another transaction holds its first item; `None` if the call cannot conflict.
-fn conflict(call: &Call) -> Option<Answer> {
+/// The answer to a call when another transaction holds its first item, or those with a text that begins with `prefix`; `None` if
+/// the call cannot conflict.
+fn conflict(call: &Call, prefix: Option<&str>) -> Option<Answer> {
     const TEXT: &str = "Transaction is ongoing for the item";
+    let request: Value = serde_json::from_slice(&call.body).ok()?;
+    let held = |action: &Value| {
+        let keys = action.get("Key").or_else(|| action.get("Item")).and_then(Value::as_object);
+        let texts = keys.into_iter().flatten().filter_map(|(_, value)| value.get("S")?.as_str());
+        prefix.is_some_and(|prefix| texts.into_iter().any(|text| text.starts_with(prefix)))
+    };
     if is_plain_write(&call.operation) {
-        return Some(refusal(400, "TransactionConflictException", TEXT));
+        let conflicts = prefix.is_none() || held(&request);
+        return conflicts.then(|| refusal(400, "TransactionConflictException", TEXT));
     }
     if !matches!(call.operation.as_str(), "TransactWriteItems" | "TransactGetItems") {
         return None;
     }
-    let request: Value = serde_json::from_slice(&call.body).ok()?;
-    let items = request.get("TransactItems")?.as_array()?.len();
-    let reasons: Vec<Value> = (0..items)
-        .map(|n| if n == 0 { json!({"Code": "TransactionConflict", "Message": TEXT}) } else { json!({"Code": "None"}) })
+    let items = request.get("TransactItems")?.as_array()?.iter().enumerate();
+    let held: Vec<bool> = items
+        .map(|(n, item)| match prefix {
+            None => n == 0,
+            Some(_) => item.as_object().into_iter().flatten().any(|(_, action)| held(action)),
+        })
         .collect();
-    let codes: Vec<&str> = (0..items).map(|n| if n == 0 { "TransactionConflict" } else { "None" }).collect();
+    if !held.contains(&true) {
+        return None;
+    }
+    let code = |held: &bool| if *held { "TransactionConflict" } else { "None" };
+    let reasons: Vec<Value> = held
+        .iter()
+        .map(|held| if *held { json!({"Code": code(held), "Message": TEXT}) } else { json!({"Code": code(held)}) })
+        .collect();
+    let codes: Vec<&str> = held.iter().map(code).collect();
     let body = json!({
         "__type": "com.amazonaws.dynamodb.v20120810#TransactionCanceledException",
         "Message": format!(

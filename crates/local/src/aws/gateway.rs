@@ -1,7 +1,7 @@
 //! The HTTP API of API Gateway, as a handler and its caller see it.
 //!
 //! A request becomes an event of payload version 2.0, and the handler's answer becomes the response. API Gateway's own answers
-//! have its words: 404 without a route, 413 for a body that is too large, 500 when the handler fails, 503 when it takes too
+//! have its words: 404 without a route, 413 for a body that is too large, 429 for a route with too many requests (`--throttle`), 500 when the handler fails, 503 when it takes too
 //! long.
 
 use std::collections::BTreeMap;
@@ -92,6 +92,10 @@ pub(crate) async fn serve(
     let Some((route, path_parameters)) = find(platform.routes(), &method, uri.path()) else {
         return said(StatusCode::NOT_FOUND, "Not Found");
     };
+    if !platform.throttles().lets_through(&route.key) {
+        platform.metrics().request(API_ID, StatusCode::TOO_MANY_REQUESTS.as_u16(), started.elapsed());
+        return said(StatusCode::TOO_MANY_REQUESTS, "Too Many Requests");
+    }
     let request_id = uuid::Uuid::new_v4().to_string();
     let trace = incoming_trace(headers);
     let mut flat: BTreeMap<String, String> = BTreeMap::new();

@@ -1,11 +1,11 @@
-//! CloudWatch Logs' `FilterLogEvents` over the last log lines of the functions and of the mesh API: `ichidoctl trace` and the
-//! runbooks use it.
+//! CloudWatch Logs over the last log lines of the functions and of the mesh API: `FilterLogEvents`, which `ichidoctl trace` and the
+//! runbooks use, and the queries of Logs Insights that the console of an environment makes ([`super::insights`]).
 
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::protocol;
+use super::{insights, protocol};
 use crate::platform::Platform;
 use crate::world::live::{LAMBDA_LOGS, Line};
 use crate::world::pattern::Pattern;
@@ -15,22 +15,51 @@ const MOST_EVENTS: u64 = 10_000;
 
 /// One operation.
 pub(super) fn call(platform: &Platform, operation: &str, body: &[u8]) -> Response {
-    if operation != "FilterLogEvents" {
-        return protocol::refuse(&format!("Logs_20140328.{operation}"));
-    }
     let request = match protocol::request(body) {
         Ok(request) => request,
         Err(refusal) => return refusal,
     };
+    match operation {
+        "FilterLogEvents" => filter(platform, &request),
+        "DescribeLogGroups" => groups(platform, &request),
+        "StartQuery" => insights::start(platform, &request),
+        "GetQueryResults" => insights::results(platform, &request),
+        _ => protocol::refuse(&format!("Logs_20140328.{operation}")),
+    }
+}
+
+/// The groups of the functions.
+fn groups(platform: &Platform, request: &Value) -> Response {
+    let prefix = request["logGroupNamePrefix"].as_str().unwrap_or_default();
+    let names = platform.functions().iter().map(|function| format!("{LAMBDA_LOGS}{}", function.declared.name));
+    let mut names: Vec<String> = names.filter(|name| name.starts_with(prefix)).collect();
+    names.sort();
+    let groups: Vec<Value> = names
+        .iter()
+        .map(|name| json!({"logGroupName": name, "arn": template::arn("logs", &format!("log-group:{name}:*")), "storedBytes": 0}))
+        .collect();
+    protocol::answer(&json!({ "logGroups": groups }))
+}
+
+/// The group of this name, which may end in `-local`.
+pub(super) fn find_group(platform: &Platform, group: &str) -> Option<String> {
+    match group.strip_prefix(LAMBDA_LOGS).and_then(|function| platform.functions().find(function)) {
+        Some(function) => Some(format!("{LAMBDA_LOGS}{}", function.declared.name)),
+        None => platform.has_log_group(group).then(|| group.to_owned()),
+    }
+}
+
+/// CloudWatch's answer about a group that is not there.
+pub(super) fn no_group() -> Response {
+    let message = "The specified log group does not exist.";
+    protocol::error(StatusCode::BAD_REQUEST, "ResourceNotFoundException", message)
+}
+
+fn filter(platform: &Platform, request: &Value) -> Response {
     let group = request["logGroupName"].as_str().or(request["logGroupIdentifier"].as_str()).unwrap_or_default();
     // A group may be given by its ARN.
     let group = group.find("/aws/").map_or(group, |at| &group[at..]);
-    let is_of_function =
-        group.strip_prefix(LAMBDA_LOGS).is_some_and(|function| platform.functions().find(function).is_some());
-    if !is_of_function && !platform.has_log_group(group) {
-        let message = "The specified log group does not exist.";
-        return protocol::error(StatusCode::BAD_REQUEST, "ResourceNotFoundException", message);
-    }
+    let Some(group) = find_group(platform, group) else { return no_group() };
     let text = request["filterPattern"].as_str().unwrap_or_default();
     let Some(pattern) = Pattern::parse(text) else {
         let message = format!(

@@ -1,13 +1,17 @@
 //! The AWS APIs that are answered: the calls that this project makes. Every other call is refused by name.
 //!
 //! A call is known by its path (Lambda, AppSync), by the `X-Amz-Target` header (DynamoDB, SQS, SSM, Secrets Manager, CloudWatch, Logs), by its protocol
-//! (CloudWatch with CBOR), or by the service in its signature (Scheduler). [`gateway`] plays API Gateway.
+//! (CloudWatch with CBOR), or by the service in its signature (Scheduler, STS). [`gateway`] plays API Gateway.
+//!
+//! Every table, function, queue, schedule, alarm and log group answers to its name and to the same name with the ending of the
+//! environment `local` ([`plain`]), so that tools that were told either find it.
 
 mod appsync;
 mod cbor;
 mod cloudwatch;
 pub(crate) mod dynamodb;
 pub mod gateway;
+mod insights;
 mod lambda;
 mod logs;
 mod protocol;
@@ -15,6 +19,7 @@ mod scheduler;
 mod secretsmanager;
 mod sqs;
 mod ssm;
+mod sts;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -77,6 +82,9 @@ async fn root(State(platform): State<Platform>, request: Request<Body>) -> Respo
     let action =
         url::form_urlencoded::parse(&body).find(|(name, _)| name == "Action").map(|(_, action)| action.into_owned());
     match (rest_service(&parts.headers), action) {
+        (Some(service), Some(action)) if service == "sts" => {
+            sts::call(&action, credential(&parts.headers).and_then(|scope| scope.split('/').next()).unwrap_or_default())
+        }
         (Some(service), Some(action)) => refuse(&format!("{service}: {action}")),
         (None, Some(action)) => refuse(&action),
         (Some(service), None) => refuse(&service),
@@ -99,9 +107,18 @@ async fn call(platform: &Platform, headers: &HeaderMap, body: Bytes) -> Response
     }
 }
 
+/// A name without the ending of the environment `local`.
+fn plain(name: &str) -> &str {
+    name.strip_suffix("-local").unwrap_or(name)
+}
+
 /// The service that a request is signed for.
 fn rest_service(headers: &HeaderMap) -> Option<String> {
+    credential(headers)?.rsplit('/').nth(1).map(str::to_owned)
+}
+
+/// Who signed a request, and for what: `local/20261117/ap-northeast-1/sts/aws4_request`.
+fn credential(headers: &HeaderMap) -> Option<&str> {
     let authorization = headers.get("authorization")?.to_str().ok()?;
-    let scope = authorization.strip_prefix("AWS4-HMAC-SHA256 Credential=")?.split(',').next()?;
-    scope.rsplit('/').nth(1).map(str::to_owned)
+    authorization.strip_prefix("AWS4-HMAC-SHA256 Credential=")?.split(',').next()
 }

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::protocol;
+use super::{plain, protocol};
 use crate::platform::Platform;
 use crate::world::schedules::{Error, Schedule};
 
@@ -109,7 +109,7 @@ fn changed_too_much(name: &str) -> Response {
 
 #[expect(clippy::result_large_err, reason = "the refusal is the response itself")]
 fn find(platform: &Platform, path: &str, group: Option<&String>) -> Result<Schedule, Response> {
-    let name = path.trim_start_matches('/');
+    let name = plain(path.trim_start_matches('/'));
     let schedules = platform.schedules().list();
     let mut named = schedules.into_iter().filter(|schedule| schedule.declared.name == name);
     let found = named.find(|schedule| group.is_none_or(|group| *group == schedule.declared.group));

@@ -6,7 +6,7 @@ use axum::response::Response;
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
-use super::protocol;
+use super::{plain, protocol};
 use crate::platform::Platform;
 use crate::world::queues::Message;
 
@@ -29,8 +29,8 @@ pub(super) fn call(platform: &Platform, operation: &str, body: &[u8]) -> Respons
         "GetQueueUrl" => request["QueueName"].as_str(),
         _ => request["QueueUrl"].as_str().and_then(|url| url.rsplit('/').next()),
     };
-    let queue = named.unwrap_or_default();
     let queues = platform.queues();
+    let queue = named.map(plain).unwrap_or_default();
     if !queues.has(queue) {
         return unknown_queue();
     }

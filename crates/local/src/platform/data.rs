@@ -1,16 +1,18 @@
 //! The data directory: its lock, its format, and the secrets that are generated at the first start.
 //!
 //! Only one process may use a directory. The operating system releases its lock when the process ends, also after kill -9.
-//! A directory in a newer format is refused.
+//! A directory in a newer format is refused. Only the owner can read the files in it, except for the certificate of the TLS port.
 
 use std::collections::BTreeMap;
-use std::fs::{File, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 /// The format of everything in the directory.
 const FORMAT: u32 = 1;
+/// The one file that others may read: clients have to be told to trust it.
+pub(crate) const CERTIFICATE: &str = "cert.pem";
 /// Letters of a generated secret. They hold more than 128 bits.
 const SECRET_LETTERS: usize = 32;
 
@@ -44,12 +46,13 @@ impl Data {
     pub fn open(directory: &Path) -> Result<Self, Error> {
         let io = |source| Error::Io { path: directory.to_owned(), source };
         std::fs::create_dir_all(directory).map_err(io)?;
-        let lock = File::create(directory.join("lock")).map_err(io)?;
+        let lock = private_file().truncate(true).open(directory.join("lock")).map_err(io)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(Error::InUse { path: directory.to_owned() }),
             Err(TryLockError::Error(source)) => return Err(io(source)),
         }
+        make_private(directory).map_err(io)?;
         let format = directory.join("format");
         match std::fs::read_to_string(&format) {
             Ok(text) => match text.trim().parse::<u32>() {
@@ -58,7 +61,7 @@ impl Data {
                 Err(_) => return Err(Error::Damaged { path: format }),
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                std::fs::write(&format, format!("{FORMAT}\n")).map_err(io)?;
+                write_private(&format, &format!("{FORMAT}\n")).map_err(io)?;
             }
             Err(source) => return Err(io(source)),
         }
@@ -137,15 +140,34 @@ impl Secrets {
     }
 }
 
+/// How a file is made that only its owner can read.
+pub(crate) fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Takes the right to read away from others, for the files that earlier versions left in the directory.
+fn make_private(directory: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    for file in std::fs::read_dir(directory)? {
+        use std::os::unix::fs::PermissionsExt as _;
+        let file = file?;
+        let metadata = file.metadata()?;
+        if metadata.is_file() && metadata.permissions().mode() & 0o077 != 0 && file.file_name() != CERTIFICATE {
+            std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o600))?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes a file that only its owner can read. After a crash the file is the old one or the new one, never a part.
 pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
     use std::io::Write;
     let temporary = path.with_extension("new");
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&temporary)?;
+    let mut file = private_file().truncate(true).open(&temporary)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&temporary, path)
@@ -169,6 +191,27 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let _first = Data::open(directory.path()).expect("data");
         assert!(matches!(Data::open(directory.path()), Err(Error::InUse { .. })));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_an_earlier_version_left_open_is_closed_to_others() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().expect("a directory");
+        let mode = |name: &str| {
+            let metadata = std::fs::metadata(directory.path().join(name)).expect("a file");
+            metadata.permissions().mode() & 0o777
+        };
+        for name in ["outbox.jsonl", "dynamodb.db", CERTIFICATE] {
+            std::fs::write(directory.path().join(name), "").expect("a file");
+            let readable = std::fs::Permissions::from_mode(0o644);
+            std::fs::set_permissions(directory.path().join(name), readable).expect("a mode");
+        }
+        let _data = Data::open(directory.path()).expect("data");
+        for name in ["outbox.jsonl", "dynamodb.db", "lock", "format"] {
+            assert_eq!(mode(name), 0o600, "{name}");
+        }
+        assert_eq!(mode(CERTIFICATE), 0o644);
     }
 
     #[test]

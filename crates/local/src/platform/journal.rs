@@ -13,6 +13,8 @@ use std::sync::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::platform::data::private_file;
+
 /// Why a journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -55,7 +57,7 @@ impl Journal {
         let (state, kept) = still_needed(read(path)?);
         let temporary = path.with_extension("new");
         {
-            let mut file = io::BufWriter::new(File::create(&temporary).map_err(io)?);
+            let mut file = io::BufWriter::new(private_file().truncate(true).open(&temporary).map_err(io)?);
             for record in &kept {
                 let line = serde_json::to_string(record).map_err(|error| io(error.into()))?;
                 writeln!(file, "{line}").map_err(io)?;

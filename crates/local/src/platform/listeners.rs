@@ -1,7 +1,5 @@
-//! The listeners: plain, TLS, and the DynamoDB endpoint. They refuse foreign requests before anything else looks at them.
-//!
-//! A foreign web page that is open in the same browser can send requests to loopback, and a foreign DNS name can point to
-//! loopback. So the `Host` header must be a loopback address, and so must the `Origin` header, if there is one.
+//! The listeners: plain, TLS, and the DynamoDB endpoint. They refuse foreign requests ([`loopback`]) before anything else looks at
+//! them.
 
 use std::convert::Infallible;
 use std::io;
@@ -12,7 +10,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, Request, StatusCode, Uri};
+use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -101,7 +99,7 @@ where
 }
 
 async fn answer(router: Router, request: Request<Incoming>, peer: SocketAddr) -> Response {
-    if let Err(why) = is_local(request.uri(), request.headers()) {
+    if let Err(why) = loopback::check(request.uri(), request.headers()) {
         let message =
             format!("refused: {why}; ichido-local answers only requests whose Host and Origin are loopback addresses");
         return (StatusCode::FORBIDDEN, axum::Json(json!({"message": message}))).into_response();
@@ -112,65 +110,5 @@ async fn answer(router: Router, request: Request<Incoming>, peer: SocketAddr) ->
     match answered {
         Ok(response) => response,
         Err(never) => match never {},
-    }
-}
-
-/// Checks that a request is meant for this machine and comes from no foreign page; otherwise says why it does not.
-fn is_local(uri: &Uri, headers: &HeaderMap) -> Result<(), String> {
-    let text = |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-    let host = uri.authority().map(|authority| authority.as_str().to_owned()).or_else(|| text("host"));
-    let host = host.ok_or_else(|| "the request has no Host header".to_owned())?;
-    if !is_loopback(&host) {
-        return Err(format!("the host {host:?} is not this machine"));
-    }
-    if let Some(origin) = text("origin") {
-        let of_origin = origin.split_once("://").map(|(_, host)| host);
-        if !of_origin.is_some_and(is_loopback) {
-            return Err(format!("the origin {origin:?} is not this machine"));
-        }
-    }
-    Ok(())
-}
-
-fn is_loopback(host_and_port: &str) -> bool {
-    let host = match host_and_port.strip_prefix('[') {
-        Some(v6) => v6.split(']').next().unwrap_or_default(),
-        None => host_and_port.rsplit_once(':').map_or(host_and_port, |(host, _)| host),
-    };
-    let host = host.to_ascii_lowercase();
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_this_machine_is_this_machine() {
-        for host in ["127.0.0.1:8787", "localhost", "LocalHost:1", "[::1]:8787", "127.0.0.2"] {
-            assert!(is_loopback(host), "{host}");
-        }
-        for host in
-            ["example.com", "127.0.0.1.example.com:80", "localhost.example.com", "192.168.0.1:8787", "", "0.0.0.0"]
-        {
-            assert!(!is_loopback(host), "{host}");
-        }
-    }
-
-    #[test]
-    fn a_foreign_page_is_refused_and_a_tool_without_an_origin_is_not() {
-        let check = |pairs: &[(&'static str, &str)]| {
-            let headers: HeaderMap = pairs
-                .iter()
-                .map(|(name, value)| (http::HeaderName::from_static(name), value.parse().expect("a value")))
-                .collect();
-            is_local(&Uri::from_static("/"), &headers)
-        };
-        assert!(check(&[("host", "127.0.0.1:8787")]).is_ok());
-        assert!(check(&[("host", "localhost:8787"), ("origin", "http://localhost:3000")]).is_ok());
-        assert!(check(&[("host", "127.0.0.1:8787"), ("origin", "https://example.com")]).is_err());
-        assert!(check(&[("host", "127.0.0.1:8787"), ("origin", "null")]).is_err());
-        assert!(check(&[("host", "rebound.example:8787")]).is_err());
-        assert!(check(&[]).is_err());
     }
 }

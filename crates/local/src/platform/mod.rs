@@ -37,6 +37,7 @@ use crate::world::outbox::Outbox;
 use crate::world::queues::Queues;
 use crate::world::schedules::{Schedule, Schedules};
 use crate::world::store::Store;
+use crate::world::throttles::Throttles;
 use crate::world::{schedules, store};
 
 /// How often the lengths of queues are measured and the alarms are evaluated.
@@ -76,6 +77,7 @@ struct Inner {
     queues: Arc<Queues>,
     schedules: Schedules,
     routes: Vec<Route>,
+    throttles: Throttles,
     alarms: Alarms,
     stand_ins: StandIns,
     faults: Faults,
@@ -154,6 +156,7 @@ impl Platform {
         let of_shared = |source| Error::Template { tenant: "shared", source };
         let template = Template::read(shared, &BTreeMap::new()).map_err(of_shared)?;
         alarms.extend(template.alarms().map_err(of_shared)?);
+        let throttles = if ground.options.throttle { template.throttles() } else { BTreeMap::new() };
         let _ = logs.filters.set(MetricFilters::new(filters)?);
         let functions = Arc::new(functions);
         let queues = Arc::new(Queues::open(data.file("messages.jsonl").as_deref(), queues)?);
@@ -181,6 +184,7 @@ impl Platform {
             queues,
             schedules,
             routes,
+            throttles: Throttles::new(throttles),
             alarms: Alarms::new(alarms),
             stand_ins,
             faults,
@@ -388,6 +392,10 @@ impl Platform {
         &self.0.routes
     }
 
+    pub(crate) fn throttles(&self) -> &Throttles {
+        &self.0.throttles
+    }
+
     pub(crate) fn stand_ins(&self) -> &StandIns {
         &self.0.stand_ins
     }
@@ -451,14 +459,28 @@ fn sink(logs: Arc<Logs>, verbose: bool) -> Sink {
     let terminal = telemetry::stdout();
     Arc::new(move |line| {
         let Ok(read) = serde_json::from_str::<Value>(line) else { return };
-        if !logs.metrics.line(&read) {
-            let group = format!("{LAMBDA_LOGS}{}", read["function"].as_str().unwrap_or_default());
-            logs.line(&group, line, &read);
+        logs.live.about_key(line, &read);
+        if only_for_lives(&read) {
+            return;
+        }
+        let group = |name: &str| format!("{LAMBDA_LOGS}{}", read[name].as_str().unwrap_or_default());
+        if logs.metrics.line(&read) {
+            logs.live.numbers(group("FunctionName"), line);
+        } else {
+            logs.line(&group("function"), line, &read);
         }
         if verbose {
             terminal(line);
         }
     })
+}
+
+/// Whether a line is written here only so that the console can draw the lives of keys. In a deployed environment, functions write
+/// these lines only with `LOG_LEVEL=debug`.
+fn only_for_lives(read: &Value) -> bool {
+    static WANTED: OnceLock<bool> = OnceLock::new();
+    let of_watch = read["target"] == telemetry::WATCH_TARGET && matches!(read["level"].as_str(), Some("DEBUG"));
+    of_watch && !*WANTED.get_or_init(|| process::log_level() >= telemetry::Level::DEBUG)
 }
 
 /// The variables of a function. A variable of the template is overridden by the tenant's, by the environment of the

@@ -48,6 +48,9 @@ pub struct Options {
     /// Factor for the 1 and 2 minutes that Lambda waits before it retries an asynchronous invocation
     #[arg(long, value_name = "FACTOR", default_value_t = 0.02, value_parser = scale)]
     pub retry_scale: f64,
+    /// Throttle the routes of the HTTP API as API Gateway would, by the templates' defaults
+    #[arg(long)]
+    pub throttle: bool,
     /// Print every function with its crate and its variables as JSON, then exit
     #[arg(long)]
     pub functions: bool,

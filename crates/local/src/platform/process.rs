@@ -49,6 +49,10 @@ pub fn main() -> ExitCode {
 
 /// Runs it with other tenants and arguments, for functions of your own. Returns the exit code.
 pub fn main_with(tenants: Vec<Arc<dyn Tenant>>, arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    // The workers of a duel are processes of this program.
+    if let Some(code) = duel::worker() {
+        return code;
+    }
     let options = match options::read(arguments) {
         Ok(options) => options,
         Err((text, 0)) => {
@@ -93,8 +97,7 @@ fn functions(tenants: &[Arc<dyn Tenant>]) -> Value {
 
 fn run(tenants: Vec<Arc<dyn Tenant>>, options: Options) -> Result<(), Error> {
     // The platform's own lines go to the terminal, those of the functions to the console.
-    let level = std::env::var("LOG_LEVEL").ok().and_then(|level| level.parse().ok()).unwrap_or(telemetry::Level::INFO);
-    let _ = telemetry::init(plain(), level);
+    let _ = telemetry::init_watching(plain(), log_level());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .max_blocking_threads(BLOCKING)
@@ -105,6 +108,11 @@ fn run(tenants: Vec<Arc<dyn Tenant>>, options: Options) -> Result<(), Error> {
     // Do not wait for threads that still block: everything acknowledged is on disk.
     runtime.shutdown_background();
     ended
+}
+
+/// From which level on lines are written.
+pub(super) fn log_level() -> telemetry::Level {
+    std::env::var("LOG_LEVEL").ok().and_then(|level| level.parse().ok()).unwrap_or(telemetry::Level::INFO)
 }
 
 /// Prints the platform's own warnings and errors as plain lines.
@@ -154,9 +162,9 @@ async fn serve_until_stopped(tenants: Vec<Arc<dyn Tenant>>, options: Options) ->
     ];
     platform.start().await?;
     // Before anybody is told that it runs: a signal that comes then stops it cleanly.
-    let signalled = signalled();
+    let stopped = loopback::stopped();
     announce(&platform, certificate.as_deref(), started.elapsed());
-    signalled.await;
+    stopped.await;
     let _ = writeln!(io::stdout(), "\nStopping.");
     platform.stop();
     for listener in listeners {
@@ -224,26 +232,4 @@ fn announce(platform: &Platform, certificate: Option<&std::path::Path>, took: st
     text.push_str("\nCtrl-C stops it.\n");
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
-/// Listens for signals from the call on, not only while somebody waits.
-#[cfg(unix)]
-fn signalled() -> impl Future<Output = ()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
-    async move {
-        let (Ok(mut interrupt), Ok(mut terminate)) = signals else {
-            let _ = tokio::signal::ctrl_c().await;
-            return;
-        };
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    }
-}
-
-#[cfg(not(unix))]
-async fn signalled() {
-    let _ = tokio::signal::ctrl_c().await;
 }

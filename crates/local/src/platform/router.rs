@@ -11,15 +11,19 @@ use super::Platform;
 use super::clock::now_ms;
 use super::listeners::Peer;
 use crate::aws::gateway;
-use crate::{aws, console, standins};
+use crate::{arena, aws, console, standins};
 
 /// The largest request that is read. BigQuery and API Gateway each take 10 MB.
 pub(crate) const MAX_REQUEST: usize = 12 * 1024 * 1024;
 
 /// Everything that answers at the main port.
 pub(super) fn main(platform: &Platform) -> Router {
-    let mut router =
-        Router::new().merge(console::routes()).merge(aws::routes()).fallback(rest).with_state(platform.clone());
+    let mut router = Router::new()
+        .merge(aws::routes())
+        .merge(arena::routes())
+        .fallback(rest)
+        .with_state(platform.clone())
+        .merge(console::routes(platform));
     for tenant in platform.tenants() {
         if let Some(own) = tenant.router(platform) {
             router = router.merge(own);

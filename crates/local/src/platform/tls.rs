@@ -7,7 +7,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::platform::data::write_private;
+use crate::platform::data::{CERTIFICATE, write_private};
 
 /// The names that the certificate is for.
 const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
@@ -26,7 +26,7 @@ pub(crate) fn config(directory: Option<&Path>) -> Result<Arc<ServerConfig>, Erro
     let (certificate, key) = match directory {
         None => make()?,
         Some(directory) => {
-            let (certificate, key) = (directory.join("cert.pem"), directory.join("key.pem"));
+            let (certificate, key) = (directory.join(CERTIFICATE), directory.join("key.pem"));
             let unusable = |error: std::io::Error| Error::Use { path: certificate.clone(), reason: error.to_string() };
             if !certificate.exists() || !key.exists() {
                 let (made, its_key) = make()?;
@@ -36,7 +36,7 @@ pub(crate) fn config(directory: Option<&Path>) -> Result<Arc<ServerConfig>, Erro
             (std::fs::read_to_string(&certificate).map_err(unusable)?, std::fs::read_to_string(&key).map_err(unusable)?)
         }
     };
-    let path = directory.unwrap_or(Path::new("memory")).join("cert.pem");
+    let path = directory.unwrap_or(Path::new("memory")).join(CERTIFICATE);
     let unusable = |reason: String| Error::Use { path: path.clone(), reason };
     let certificate =
         CertificateDer::from_pem_slice(certificate.as_bytes()).map_err(|error| unusable(error.to_string()))?;

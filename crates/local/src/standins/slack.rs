@@ -107,7 +107,10 @@ impl Slack {
             return refused("invalid_metadata_schema");
         }
         let mut state = self.lock();
-        state.last_us = (request.now_ms * 1_000).max(state.last_us + 1);
+        // A reply is always younger than the message that it replies to, also if a test has made up that message's time.
+        let thread = request.parameter("thread_ts").and_then(|ts| ts.replace('.', "").parse::<u64>().ok());
+        let after_thread = thread.filter(|us| *us < (request.now_ms + 60_000) * 1_000).map_or(0, |us| us + 1);
+        state.last_us = (request.now_ms * 1_000).max(state.last_us + 1).max(after_thread);
         let ts = format!("{}.{:06}", state.last_us / 1_000_000, state.last_us % 1_000_000);
         let mut message = json!({
             "type": "message", "subtype": "bot_message", "text": text, "ts": ts,

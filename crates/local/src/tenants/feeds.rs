@@ -17,7 +17,7 @@ use template::Schedule;
 use crate::platform::Platform;
 use crate::standins::StandIn;
 use crate::standins::{mastodon, pushover, sample_feeds, webhook};
-use crate::tenants::{Ground, Panel, Tenant};
+use crate::tenants::{Ground, Keeps, Panel, Tenant};
 
 /// The most entries of a feed in one answer.
 const SHOWN: usize = 100;
@@ -52,6 +52,21 @@ impl Tenant for Feeds {
 
     fn functions(&self) -> Vec<Definition> {
         feeds::functions()
+    }
+
+    fn keeps(&self) -> Vec<Keeps> {
+        let keeps = |application, table, functions: &'static [&'static str; 2]| Keeps {
+            application,
+            table: feeds::table::records(table),
+            unprefixed: None,
+            functions,
+            dead_letters: Some(functions[0]),
+        };
+        vec![
+            keeps("github", "masutaka-feed-github-state", &["github-subscriber", "github-notifier"]),
+            keeps("hatebu", "masutaka-feed-hatebu-state", &["hatebu-subscriber", "hatebu-notifier"]),
+            keeps("feeds", "feeds-state", &["feeds-subscriber", "feeds-notifier"]),
+        ]
     }
 
     fn variables(&self, _ground: &Ground) -> Vec<(&'static str, String)> {
@@ -135,7 +150,7 @@ impl Tenant for Feeds {
     }
 
     fn panel(&self) -> Option<Panel> {
-        Some(Panel { title: "Feeds", script: include_str!("../console/web/panels/feeds.js") })
+        Some(Panel { title: "Feeds", path: "/apps/feeds", script: console::asset!("src/console/web/panels/feeds.js") })
     }
 
     /// Reads the sample feeds once. The first read only marks the present entries, so that later entries are posted.

@@ -4,7 +4,6 @@
 //! also the name of a fault.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use appsync::{Api, Builder, LambdaError};
@@ -22,14 +21,14 @@ use serde_json::{Map, Value, json};
 use crate::platform::Platform;
 use crate::platform::listeners::Peer;
 use crate::standins::LoseAnswer;
-use crate::tenants::{Ground, Panel, Tenant};
+use crate::tenants::{Ground, Keeps, Panel, Tenant};
 use crate::world::faults::Mode;
 
 const TEMPLATE: &str = include_str!("../../../../infra/templates/mesh.yaml");
 /// The JavaScript client, which the console's panel imports.
 const CLIENT: &str = include_str!("../../../../clients/mesh/mesh.js");
-/// The directory of the schema and the resolvers.
-const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../infra/appsync");
+/// The schema and the resolvers: `infra/appsync`, by their paths below it. They are part of the binary, so that it runs without a checkout.
+static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/appsync.rs"));
 
 /// The service's name among the faults.
 const APPSYNC: &str = "appsync";
@@ -50,7 +49,10 @@ fn api_key(ground: &Ground) -> String {
 fn api(platform: &Platform) -> Result<Api, Box<dyn std::error::Error>> {
     let store = platform.store().faulty().clone();
     let aws = Aws::at(&platform.ground().url).with_dynamodb_http(dynamodb::http_client(store, Outside::new()));
-    let files = template::file_parameters(TEMPLATE, Path::new(FILES))?;
+    let files = template::file_parameters_with(TEMPLATE, |path| {
+        let found = FILES.iter().find(|(name, _)| *name == path);
+        found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| std::io::ErrorKind::NotFound.into())
+    })?;
     let parameters: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     let (caller, logger) = (platform.clone(), platform.clone());
     let builder = overridden(Api::builder().template(TEMPLATE, &parameters), |name| std::env::var(name).ok())?;
@@ -144,6 +146,16 @@ impl Tenant for Mesh {
         mesh::functions()
     }
 
+    fn keeps(&self) -> Vec<Keeps> {
+        vec![Keeps {
+            application: "mesh",
+            table: mesh::table::records("MeshV2Table"),
+            unprefixed: None,
+            functions: &["mesh-resolver"],
+            dead_letters: None,
+        }]
+    }
+
     fn config(&self, ground: &Ground) -> Map<String, Value> {
         Map::from_iter([("apiKey".to_owned(), Value::from(api_key(ground)))])
     }
@@ -169,7 +181,7 @@ impl Tenant for Mesh {
     }
 
     fn panel(&self) -> Option<Panel> {
-        Some(Panel { title: "Mesh", script: include_str!("../console/web/panels/mesh.js") })
+        Some(Panel { title: "Mesh", path: "/apps/mesh", script: console::asset!("src/console/web/panels/mesh.js") })
     }
 
     fn try_it(&self, ground: &Ground) -> Option<String> {

@@ -44,13 +44,28 @@ impl Ground {
     }
 }
 
-/// A panel of the console: an ES module, described in this crate's README under "A panel".
+/// A page of the console: an ES module, described in this crate's README under "A page".
 #[derive(Clone, Copy, Debug)]
 pub struct Panel {
-    /// The title of its tab.
+    /// Its title in the menu.
     pub title: &'static str,
-    /// The text of the module.
-    pub script: &'static str,
+    /// `/apps/slack`
+    pub path: &'static str,
+    /// The module: `console::asset!("src/console/web/panels/slack.js")`.
+    pub script: console::Asset,
+}
+
+/// Where an application keeps its records and dead letters, for the console.
+#[derive(Clone, Debug)]
+pub struct Keeps {
+    /// The name by which the operator's tool knows it.
+    pub application: &'static str,
+    pub table: ichido::dynamodb::Table,
+    /// The namespace of its keys that have no prefix.
+    pub unprefixed: Option<&'static str>,
+    pub functions: &'static [&'static str],
+    /// The function that lists, resends and drops the dead letters in the table.
+    pub dead_letters: Option<&'static str>,
 }
 
 /// An application. Only its name has no default.
@@ -108,7 +123,12 @@ pub trait Tenant: Send + Sync + 'static {
         None
     }
 
-    /// Its panel in the console.
+    /// Its tables with records, for the console.
+    fn keeps(&self) -> Vec<Keeps> {
+        Vec::new()
+    }
+
+    /// Its page in the console.
     fn panel(&self) -> Option<Panel> {
         None
     }

@@ -17,7 +17,7 @@ use slack::table::history;
 use crate::platform::Platform;
 use crate::standins;
 use crate::standins::StandIn;
-use crate::tenants::{Ground, Panel, Tenant};
+use crate::tenants::{Ground, Keeps, Panel, Tenant};
 
 /// The bot of the local workspace, as in the defaults of the template.
 const BOT_ID: &str = "B00000000";
@@ -71,12 +71,22 @@ impl Tenant for Slack {
         Some(router.with_state(platform.clone()))
     }
 
+    fn keeps(&self) -> Vec<Keeps> {
+        vec![Keeps {
+            application: "slack",
+            table: slack::table::records(TABLE),
+            unprefixed: Some("events"),
+            functions: &["slack-events", "slack-files"],
+            dead_letters: None,
+        }]
+    }
+
     fn try_it(&self, ground: &Ground) -> Option<String> {
         Some(format!("scripts/slack-event 100 {} | sort | uniq -c", ground.url))
     }
 
     fn panel(&self) -> Option<Panel> {
-        Some(Panel { title: "Slack", script: include_str!("../console/web/panels/slack.js") })
+        Some(Panel { title: "Slack", path: "/apps/slack", script: console::asset!("src/console/web/panels/slack.js") })
     }
 }
 

@@ -12,7 +12,7 @@ use tokens::identity::did::Did;
 use tokens::identity::jwt::OPERATOR_SCOPE;
 
 use crate::platform::Platform;
-use crate::tenants::{Ground, Panel, Tenant};
+use crate::tenants::{Ground, Keeps, Panel, Tenant};
 
 /// As in the defaults of the template.
 const ISSUER: &str = "https://issuer.localhost";
@@ -65,6 +65,16 @@ impl Tenant for Tokens {
         tokens::functions()
     }
 
+    fn keeps(&self) -> Vec<Keeps> {
+        vec![Keeps {
+            application: "tokens",
+            table: tokens::table::records("tokens-ledger"),
+            unprefixed: None,
+            functions: &["tokens-api"],
+            dead_letters: None,
+        }]
+    }
+
     fn secrets(&self, ground: &Ground) -> Vec<(String, String)> {
         with_issuer(ground, |issuer| vec![(KEYS_PARAMETER.to_owned(), issuer.jwks().to_string())])
     }
@@ -81,7 +91,11 @@ impl Tenant for Tokens {
     }
 
     fn panel(&self) -> Option<Panel> {
-        Some(Panel { title: "Tokens", script: include_str!("../console/web/panels/tokens.js") })
+        Some(Panel {
+            title: "Tokens",
+            path: "/apps/tokens",
+            script: console::asset!("src/console/web/panels/tokens.js"),
+        })
     }
 
     /// Opens the three accounts through the function. Opening an open account changes nothing.

@@ -118,7 +118,7 @@ fn breaches(alarm: &Alarm, value: f64) -> bool {
 }
 
 /// The value of one period; `None` if it has no data.
-fn datapoint(statistic: &str, minutes: &[Minute]) -> Option<f64> {
+pub(crate) fn datapoint(statistic: &str, minutes: &[Minute]) -> Option<f64> {
     let count: u64 = minutes.iter().map(|minute| minute.count).sum();
     if count == 0 {
         return None;
@@ -141,16 +141,28 @@ fn datapoint(statistic: &str, minutes: &[Minute]) -> Option<f64> {
 
 /// The datapoints in the evaluation range of an alarm, newest first. Only the series with exactly its dimensions counts.
 pub fn datapoints(alarm: &Alarm, metrics: &Metrics, now_ms: u64) -> Vec<Option<f64>> {
+    newest(alarm, metrics, now_ms, evaluation_range(alarm))
+}
+
+/// The newest datapoints, newest first.
+fn newest(alarm: &Alarm, metrics: &Metrics, now_ms: u64, periods: u32) -> Vec<Option<f64>> {
     let id =
         Id { namespace: alarm.namespace.clone(), name: alarm.metric.clone(), dimensions: alarm.dimensions.clone() };
     let period = (alarm.period.as_secs() / SECONDS_PER_MINUTE).max(1);
     let end = now_ms / MS_PER_MINUTE + 1;
-    (0..u64::from(evaluation_range(alarm)))
+    (0..u64::from(periods))
         .map(|back| {
             let to = end.saturating_sub(back * period);
             datapoint(&alarm.statistic, &metrics.minutes(&id, to.saturating_sub(period), to))
         })
         .collect()
+}
+
+/// The datapoints of the last `periods`, oldest first.
+pub fn history(alarm: &Alarm, metrics: &Metrics, now_ms: u64, periods: u32) -> Vec<Option<f64>> {
+    let mut points = newest(alarm, metrics, now_ms, periods);
+    points.reverse();
+    points
 }
 
 /// Whether a notification of a budget is sent when `actual` was spent and `forecast` is forecast for the month.

@@ -153,9 +153,11 @@ impl Functions {
         Ok(())
     }
 
-    /// Finds a function by its name or its ARN, with or without `:live`.
+    /// Finds a function by its name or its ARN, with or without `:live`. The name may end in `-local`.
     pub fn find(&self, reference: &str) -> Option<Arc<Function>> {
-        self.by_name.get(&template::function_name(&Value::from(reference))).cloned()
+        let name = template::function_name(&Value::from(reference));
+        let found = self.by_name.get(&name).or_else(|| self.by_name.get(name.strip_suffix("-local")?));
+        found.cloned()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Function>> {

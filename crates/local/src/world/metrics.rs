@@ -220,6 +220,32 @@ impl Metrics {
         minutes.filter(|minute| (from..to).contains(&minute.minute)).cloned().collect()
     }
 
+    /// All series, for the console: with the sums of their last minutes.
+    pub(crate) fn of_console(&self, minutes: u64) -> Vec<console::contract::Metric> {
+        let end = self.now_ms() / MS_PER_MINUTE + 1;
+        let all = self.lock();
+        all.iter()
+            .map(|(id, series)| {
+                let mut last: Vec<f64> = series.last.iter().copied().collect();
+                last.sort_by(f64::total_cmp);
+                let sum =
+                    |at: u64| series.minutes.iter().rev().find(|minute| minute.minute == at).map(|minute| minute.sum);
+                console::contract::Metric {
+                    namespace: id.namespace.clone(),
+                    name: id.name.clone(),
+                    dimensions: id.dimensions.clone(),
+                    unit: series.unit.clone(),
+                    count: series.count,
+                    sum: series.sum,
+                    p50: percentile(&last, 50.0),
+                    p99: percentile(&last, 99.0),
+                    max: Some(series.max),
+                    minutes: (end.saturating_sub(minutes)..end).map(sum).collect(),
+                }
+            })
+            .collect()
+    }
+
     /// All series, for `/_local/metrics`.
     pub fn shown(&self) -> Value {
         let all = self.lock();

@@ -7,8 +7,9 @@
 //! | `store` | DynamoDB, with faults for handlers and without for tools |
 //! | `queues` | SQS |
 //! | `schedules` | EventBridge Scheduler |
+//! | `throttles` | the throttles of API Gateway |
 //! | [`metrics`], `metric_filters`, [`alarms`] | CloudWatch |
-//! | `live`, `pattern` | events for the console, and log lines |
+//! | `live`, `rates`, `pattern` | events for the console, what happened in the last minutes, and log lines |
 //! | `faults` | what is broken on purpose |
 //! | `outbox` | requests with an effect that stand-ins received |
 
@@ -22,5 +23,7 @@ pub mod metrics;
 pub(crate) mod outbox;
 pub(crate) mod pattern;
 pub(crate) mod queues;
+pub(crate) mod rates;
 pub(crate) mod schedules;
 pub(crate) mod store;
+pub(crate) mod throttles;

@@ -158,6 +158,22 @@ impl Queues {
         Ok(())
     }
 
+    /// All messages, oldest first. Reading them here hides them from nobody.
+    pub(crate) fn peek(&self) -> Vec<Message> {
+        let mut messages = self.lock();
+        self.expire(&mut messages, now_ms());
+        messages.clone()
+    }
+
+    /// Deletes a message by its id; false if it is gone.
+    pub(crate) fn remove(&self, id: &str) -> Result<bool, journal::Error> {
+        let mut messages = self.lock();
+        let Some(at) = messages.iter().position(|message| message.id == id) else { return Ok(false) };
+        self.journal.append(&Record::Deleted(id.to_owned()))?;
+        messages.remove(at);
+        Ok(true)
+    }
+
     /// How many messages are visible, and how many were received and are invisible.
     pub(crate) fn count(&self, queue: &str) -> (usize, usize) {
         let now = now_ms();

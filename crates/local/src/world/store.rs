@@ -1,5 +1,7 @@
 //! The store: an embedded DynamoDB with the tables of the templates. Handlers reach it through faults, tools directly.
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -27,6 +29,8 @@ pub enum Error {
 pub struct Store {
     engine: Engine,
     faulty: Faulty,
+    /// The tables of the templates, by name.
+    declared: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Store {
@@ -38,13 +42,19 @@ impl Store {
         };
         let engine = opened.map_err(Error::Open)?;
         let faulty = Faulty::new(OnBlockingThread(engine.clone()), ichido::SystemClock, fastrand::u64(..));
-        Ok(Self { engine, faulty })
+        Ok(Self { engine, faulty, declared: Arc::default() })
     }
 
     /// Creates a table as its template says, unless it exists. An existing table keeps its keys, which cannot change on AWS
     /// either.
     pub fn make(&self, table: &Table) -> Result<(), Error> {
+        telemetry::lock(&self.declared).insert(table.name.clone());
         self.engine.ensure_table(table).map_err(|source| Error::Table { table: table.name.clone(), source })
+    }
+
+    /// Whether a template declares this table.
+    pub(crate) fn declares(&self, table: &str) -> bool {
+        telemetry::lock(&self.declared).contains(table)
     }
 
     /// Performs one operation for a tool, without faults.

@@ -132,20 +132,28 @@ async fn a_resolver_is_evaluated_without_being_deployed() {
 }
 
 #[tokio::test]
+async fn the_caller_is_the_user_of_its_access_key() {
+    let local = Local::start();
+    let request = http().post(&local.url).header("authorization", signed("sts"));
+    let answer = request.body("Action=GetCallerIdentity&Version=2011-06-15").send().await.expect("an answer");
+    assert_eq!(answer.headers()["content-type"], "text/xml");
+    let text = answer.text().await.expect("text");
+    assert!(text.contains("<Arn>arn:aws:iam::000000000000:user/local</Arn>"), "{text}");
+}
+
+#[tokio::test]
 async fn anything_else_is_refused_by_name() {
     let local = Local::start();
     let target = http().post(&local.url).header("x-amz-target", "Kinesis_20131202.PutRecord").body("{}");
-    let query = http()
-        .post(&local.url)
-        .header("authorization", signed("sts"))
-        .body("Action=GetCallerIdentity&Version=2011-06-15");
+    let query =
+        http().post(&local.url).header("authorization", signed("sts")).body("Action=AssumeRole&Version=2011-06-15");
     let groups = http().get(format!("{}/schedule-groups", local.url)).header("authorization", signed("scheduler"));
     let logs = http().post(&local.url).header("x-amz-target", "Logs_20140328.PutLogEvents").body("{}");
     let rest = http().get(format!("{}/some-bucket/key", local.url)).header("authorization", signed("s3"));
     let on_tools_port = http().post(&local.dynamodb_url).header("x-amz-target", "AmazonSSM.GetParameter").body("{}");
     for (request, name) in [
         (target, "Kinesis_20131202.PutRecord"),
-        (query, "sts: GetCallerIdentity"),
+        (query, "sts: AssumeRole"),
         (groups, "scheduler: GET /schedule-groups"),
         (logs, "Logs_20140328.PutLogEvents"),
         (rest, "s3: GET /some-bucket/key"),
@@ -215,6 +223,8 @@ async fn the_aws_cli_is_one_of_the_clients() {
     assert_eq!(received["Messages"][0]["Body"], "hello");
     let alarms = cli(&["cloudwatch", "describe-alarms", "--alarm-name-prefix", "workshop", "--output", "json"]);
     assert_eq!(alarms["MetricAlarms"][0]["AlarmName"], "workshop-dead-letters");
+    let caller = cli(&["sts", "get-caller-identity", "--output", "json"]);
+    assert_eq!(caller["Arn"], "arn:aws:iam::000000000000:user/local");
     let schedules = cli(&["scheduler", "list-schedules", "--output", "json"]);
     assert_eq!(schedules["Schedules"][0]["Name"], "workshop-note-schedule");
     let group = ["logs", "filter-log-events", "--log-group-name", "/aws/lambda/workshop-note", "--output", "json"];

@@ -4,6 +4,7 @@
 //! workshop misbehave on purpose. `start` tests the real binary.
 
 mod aws;
+mod console;
 mod feeds;
 mod gateway;
 mod kill;

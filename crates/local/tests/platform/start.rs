@@ -120,11 +120,12 @@ async fn a_wrong_variable_of_a_function_is_said_at_the_start() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn it_is_small_when_idle() {
-    const MOST_KB: u64 = 60 * 1024;
+    // What it takes for itself. The pages of its program are the machine's cache, and a debug build has many.
+    const MOST_KB: u64 = 20 * 1024;
     let local = real(&["--memory", "--no-demo"]);
     local.get("/healthz").await;
     let status = std::fs::read_to_string(format!("/proc/{}/status", local.pid())).expect("its status");
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its size");
-    let kb: u64 = resident.trim().trim_end_matches(" kB").parse().expect("a number");
-    assert!(kb < MOST_KB, "{kb} kB resident");
+    let own = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("its size");
+    let kb: u64 = own.trim().trim_end_matches(" kB").parse().expect("a number");
+    assert!(kb < MOST_KB, "{kb} kB");
 }

@@ -14,6 +14,6 @@ pub use alarm::Alarm;
 pub use function::Function;
 pub use metric_filter::MetricFilter;
 pub use queue::Queue;
-pub use route::Route;
+pub use route::{DEFAULT_ROUTE, Route, Throttle};
 pub use schedule::Schedule;
 pub use table::Table;

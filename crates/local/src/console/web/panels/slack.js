@@ -22,7 +22,7 @@ export function mount(root, kit) {
   let uploader = '';
   const who = choices('Uploaded by', 'slack-uploader', UPLOADERS, (chosen) => { uploader = chosen; });
   const once = el('button', { id: 'slack-once', onclick: () => run(newEvent(), 1) }, 'Send once');
-  const many = el('button', { id: 'slack-many', class: 'primary', onclick: () => run(newEvent(), MANY) }, `Send ${MANY} times at once`);
+  const many = el('button', { id: 'slack-many', class: 'primary big', onclick: () => run(newEvent(), MANY) }, `Send one event ${MANY} times at once`);
   const again = el('button', { id: 'slack-again', disabled: true, onclick: () => run(events[0], MANY) }, `Send the last event ${MANY} more times`);
   const { error, attempt } = trial();
 
@@ -46,16 +46,22 @@ export function mount(root, kit) {
   }
 
   const table = el('tbody', { id: 'slack-events' });
-  const empty = el('p', { class: 'empty' }, 'No event yet. Send one above.');
+  const empty = el('p', { class: 'empty' }, 'No event yet. Press the button above.');
+  const thread = el('ol', { class: 'thread', id: 'slack-thread', 'aria-label': 'The thread of the last event' });
+  const noThread = el('p', { class: 'empty' }, 'The thread appears here: the message with its files, and one reply per file.');
+  const score = el('p', { class: 'soft', id: 'slack-score', role: 'status' });
 
   root.append(
+    kit.head('Slack', 'Slack sends an event again when it is not sure. However often it comes, each file gets exactly one reply.', many),
+    error,
+    el('section', { class: 'card', 'aria-labelledby': 'slack-thread-title' }, el('h2', { id: 'slack-thread-title' }, '#uploads'), noThread, thread, score),
     el('div', { class: 'columns' },
       el('section', { class: 'card', 'aria-labelledby': 'slack-send-title' },
-        el('h2', { id: 'slack-send-title' }, 'Send a file event'),
+        el('h2', { id: 'slack-send-title' }, 'What is sent'),
         el('p', { class: 'soft' }, 'The console signs the event and sends it to ', el('code', {}, 'POST /slack/events'), ', as Slack does. Every delivery carries the same event.'),
         el('label', { class: 'field' }, 'Files in the message', files),
-        who, error,
-        el('div', { class: 'row' }, many, once, again)),
+        who,
+        el('div', { class: 'row' }, once, again)),
       el('section', { class: 'card', 'aria-labelledby': 'slack-break-title' },
         el('h2', { id: 'slack-break-title' }, 'Break the store or Slack'),
         el('p', { class: 'soft' }, 'Break something, send an event, and heal it again. Lambda retries a failed event. An event that keeps failing becomes a dead letter.'),
@@ -63,13 +69,13 @@ export function mount(root, kit) {
     el('section', { class: 'card', 'aria-labelledby': 'slack-events-title' },
       el('h2', { id: 'slack-events-title' }, 'One reply per file'),
       empty,
-      el('div', { class: 'scroll' }, el('table', {},
+      el('div', { class: 'scroll', tabindex: '0' }, el('table', {},
         el('thead', {}, el('tr', {}, ['event', 'deliveries', 'answers', 'replies', ''].map((name) => el('th', { scope: 'col', class: name === 'deliveries' ? 'number' : '' }, name)))), table))),
     el('section', { class: 'card', 'aria-labelledby': 'slack-history-title' },
       el('h2', { id: 'slack-history-title' }, 'History'),
       el('p', { class: 'soft' }, 'Kept for 90 days, by hour and channel. ', el('a', { href: '/_local/slack/report.html?days=30', target: '_blank', rel: 'noopener' }, 'Open the report'), ', or run ', el('code', {}, 'ichidoctl slack report'), '. The last duplicates of a burst are counted with the next event.'),
       unusual,
-      el('div', { class: 'scroll' }, el('table', {},
+      el('div', { class: 'scroll', tabindex: '0' }, el('table', {},
         el('thead', {}, el('tr', {}, el('th', { scope: 'col' }, 'day'), el('th', { scope: 'col', class: 'number' }, 'handled'), el('th', { scope: 'col' }, 'duplicates'), COUNTED.map(([, text]) => el('th', { scope: 'col', class: 'number' }, text)))), history))));
   attempt(showHistory);
 
@@ -87,7 +93,7 @@ export function mount(root, kit) {
       type: 'event_callback', team_id: 'T0LOCAL', api_app_id: 'A0LOCAL', event_id: `Ev${id}`, event_time: Math.floor(Date.now() / 1000),
       event: { type: 'message', subtype: 'file_share', channel: 'C0LOCAL', channel_type: 'channel', ts, event_ts: ts, files: list, ...by },
     });
-    const event = { id: `Ev${id}`, body, files: list, own: uploader === 'own', sent: 0, repeated: 0, answers: new Map(), replies: new Map(), row: undefined };
+    const event = { id: `Ev${id}`, ts, body, files: list, own: uploader === 'own', sent: 0, repeated: 0, answers: new Map(), replies: new Map(), row: undefined };
     events.unshift(event);
     return event;
   }
@@ -154,11 +160,25 @@ export function mount(root, kit) {
     return ['dup', 'waiting for replies'];
   }
 
+  /** The thread of the last event, as people see it in Slack. */
+  function drawThread() {
+    const event = events[0];
+    noThread.hidden = Boolean(event);
+    if (!event) return;
+    const bubble = (kind, face, name, ...what) => el('li', { class: `bubble ${kind}` }, el('span', { class: 'face', 'aria-hidden': 'true' }, face), el('div', {}, el('b', {}, name), el('p', {}, what)));
+    const [face, name] = event.own ? ['i', 'our own bot'] : ['A', 'Alice'];
+    kit.fill(thread, bubble('', face, name, `shared ${event.files.map((file) => file.name).join(', ')}`),
+      event.files.flatMap((file) => (event.replies.get(file.id) ?? []).map((reply) => bubble('bot', 'i', 'ichido', reply, ' ', kit.keyLink(`FILE#T0LOCAL#C0LOCAL#${event.ts}#${file.id}`, 'FILE', 'its life')))));
+    const total = counts(event).reduce((sum, each) => sum + each, 0);
+    score.textContent = `${event.sent} deliveries of one event, ${total} ${total === 1 ? 'reply' : 'replies'} to ${event.files.length} ${event.files.length === 1 ? 'file' : 'files'}.`;
+  }
+
   function draw(event) {
     empty.hidden = true;
+    drawThread();
     const [kind, text] = verdict(event);
     const row = el('tr', { 'data-event': event.id, 'data-verdict': text },
-      el('th', { scope: 'row' }, el('code', {}, event.id)), el('td', { class: 'number' }, String(event.sent)), el('td', {}, answers(event)),
+      el('th', { scope: 'row' }, kit.keyLink(event.id, 'events')), el('td', { class: 'number' }, String(event.sent)), el('td', {}, answers(event)),
       el('td', {}, replies(event), el('ul', { class: 'plain' }, [...event.replies.values()].flat().map((reply) => el('li', { class: 'soft' }, reply)))),
       el('td', {}, el('span', { class: `badge ${kind}` }, text)));
     if (event.row) event.row.replaceWith(row); else table.prepend(row);

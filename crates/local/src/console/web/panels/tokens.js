@@ -69,7 +69,7 @@ export function mount(root, kit) {
   const amount = el('input', { id: 'tokens-amount', value: '10', inputmode: 'decimal', size: '12', autocomplete: 'off' });
   const message = el('input', { id: 'tokens-message', value: 'for lunch', size: '20', autocomplete: 'off' });
   const key = el('input', { id: 'tokens-key', value: newKey(), size: '20', autocomplete: 'off' });
-  const answers = el('ol', { class: 'feed', id: 'tokens-answers', 'aria-label': 'Answers, newest first', tabindex: '0' });
+  const answers = el('ol', { class: 'feed short', id: 'tokens-answers', 'aria-label': 'Answers, newest first', tabindex: '0' });
   const summary = el('p', { id: 'tokens-summary', role: 'status' }, 'Nothing sent yet.');
 
   function newKey() {
@@ -85,11 +85,15 @@ export function mount(root, kit) {
   function show(answer) {
     const good = answer.status === 200;
     const label = good ? (answer.replayed ? 'replayed' : 'made') : String(answer.status);
-    const what = good ? `${answer.json.amount} to ${name(answer.json.recipientDid)}, transaction ${answer.json.transactionId}` : `${answer.json.code}: ${answer.json.detail}`;
+    const life = good ? [' ', kit.keyLink(recordKey(), 'IDEMPOTENCY', 'its life')] : [];
+    const what = good ? [`${answer.json.amount} to ${name(answer.json.recipientDid)}, transaction ${answer.json.transactionId}`, ...life] : `${answer.json.code}: ${answer.json.detail}`;
     const kind = good ? (answer.replayed ? 'dup' : 'new') : 'bad';
     list(label, kind, what);
     return label;
   }
+
+  /** The key of the record of a transfer (crates/tokens/src/table.rs). */
+  const recordKey = () => `IDEMPOTENCY#${[accounts[Number(from.value)].did, key.value.trim()].map((part) => part.replaceAll('%', '%25').replaceAll('#', '%23')).join('#')}`;
 
   function list(label, kind, what) {
     const now = new Date().toISOString();
@@ -137,7 +141,7 @@ export function mount(root, kit) {
   });
 
   const buttons = [
-    el('button', { class: 'primary', id: 'tokens-once', type: 'submit' }, 'Send once'),
+    el('button', { id: 'tokens-once', type: 'submit' }, 'Send once'),
     el('button', { id: 'tokens-twice', type: 'button', onclick: twice }, 'Send twice at the same time'),
     el('button', { id: 'tokens-lost', type: 'button', onclick: lost }, 'Send, lose the answer, send again'),
   ];
@@ -176,7 +180,7 @@ export function mount(root, kit) {
   let due;
   const refresh = async () => {
     clearTimeout(due);
-    try { await showBalances(); await showHistory(); } catch { /* The next event tries again. */ }
+    try { await showBalances(); drawPicture(); await showHistory(); } catch { /* The next event tries again. */ }
   };
   // Refresh when anybody posts, for example curl or another tab. Our own reads are no posts.
   on('request', (event) => {
@@ -187,7 +191,30 @@ export function mount(root, kit) {
   root.addEventListener('show', refresh);
 
   const head = (...titles) => el('thead', {}, el('tr', {}, titles.map((title) => el('th', { scope: 'col' }, title))));
-  root.append(el('div', { class: 'columns' },
+  const sum = el('p', { class: 'conserved soft', id: 'tokens-sum', role: 'status' });
+  const [left, right, arrow] = [el('div', { class: 'account' }), el('div', { class: 'account' }), el('div', { class: 'arrow', 'aria-hidden': 'true' }, '→')];
+  /** Two accounts, the arrow between them, and the sum of all, which a transfer does not change. */
+  function drawPicture() {
+    const side = (element, account) => fill(element, el('span', {}, name(account.did)), el('b', {}, rows.get(account.did).balance.textContent), el('span', { class: 'soft' }, rows.get(account.did).status.textContent));
+    side(left, accounts[Number(from.value)]);
+    side(right, accounts[Number(to.value)]);
+    const balances = accounts.map(({ did }) => Number(rows.get(did).balance.textContent));
+    sum.textContent = balances.every(Number.isFinite) ? `All ${accounts.length} accounts together: ${kit.count(balances.reduce((total, each) => total + each, 0))}. A transfer moves tokens; it makes and loses none.` : 'Open the accounts first: press “Open all”.';
+  }
+  for (const select of [from, to]) select.addEventListener('change', drawPicture);
+
+  const lead = el('button', { class: 'primary big', id: 'tokens-lead', onclick: async () => {
+    if (accounts.some(({ did }) => rows.get(did).status.textContent === 'not opened')) await openAll();
+    key.value = newKey();
+    amount.value = '10';
+    await twice();
+    arrow.classList.remove('moving');
+    requestAnimationFrame(() => arrow.classList.add('moving'));
+  } }, 'Send 10 twice at the same time');
+  root.append(
+    kit.head('Tokens', 'A transfer moves money once per idempotency key, however often it is sent.', lead),
+    el('section', { class: 'card', 'aria-label': 'Two accounts' }, el('div', { class: 'accounts' }, left, arrow, right), sum, summary),
+    el('div', { class: 'columns' },
     el('div', {},
       el('section', { class: 'card', 'aria-labelledby': 'tokens-send-title' },
         el('h2', { id: 'tokens-send-title' }, 'Send a transfer'),
@@ -196,13 +223,13 @@ export function mount(root, kit) {
           el('div', { class: 'row' }, field('Message', message), field('Idempotency key', key),
             el('button', { type: 'button', id: 'tokens-new-key', onclick: () => { key.value = newKey(); } }, 'New key')),
           el('div', { class: 'row' }, buttons)),
-        summary, answers)),
+        answers)),
     el('div', {},
       el('section', { class: 'card', 'aria-labelledby': 'tokens-accounts-title' },
         el('div', { class: 'row end' }, el('h2', { id: 'tokens-accounts-title' }, 'Accounts'), el('button', { id: 'tokens-open', onclick: openAll }, 'Open all')),
-        el('table', {}, head('Account', 'Balance', 'Status', 'Operator'), balances)),
+        el('div', { class: 'scroll', tabindex: '0' }, el('table', {}, head('Account', 'Balance', 'Status', 'Operator'), balances))),
       el('section', { class: 'card', 'aria-labelledby': 'tokens-history-title' },
         el('div', { class: 'row end' }, el('h2', { id: 'tokens-history-title' }, 'Statement'), field('of', whose)),
-        el('table', {}, head('Time', 'Kind', 'With', 'Amount', 'Balance', 'Operator'), history)))));
+        el('div', { class: 'scroll', tabindex: '0' }, el('table', {}, head('Time', 'Kind', 'With', 'Amount', 'Balance', 'Operator'), history))))));
   return refresh();
 }
