@@ -31,6 +31,7 @@ pub mod env;
 mod health;
 pub mod http;
 pub mod item;
+pub mod operation;
 pub mod secret;
 mod serve;
 

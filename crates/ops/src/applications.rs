@@ -4,6 +4,7 @@
 //! templates and fails if a table, a queue or a function is not here.
 
 use clap::ValueEnum;
+use function::operation::Operations;
 use ichido::dynamodb::Table;
 
 /// An application with state on AWS.
@@ -80,12 +81,35 @@ impl Application {
         }
     }
 
+    /// Where that table keeps what operators did by hand.
+    pub(crate) fn operations(self, table: &str) -> Operations {
+        match self {
+            Self::Slack => slack::table::operations(table),
+            Self::Github | Self::Hatebu | Self::Feeds => feeds::table::operations(table),
+            Self::Tokens => tokens::table::operations(table),
+            Self::Mesh => mesh::table::operations(table),
+        }
+    }
+
+    /// The application of a function, which is named without the end of the environment.
+    pub(crate) fn of_function(function: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|application| application.functions().contains(&function))
+    }
+
     /// The attributes that describe, in one line, an item which is not a record. Only the tables of feeds have such
     /// items where records are looked up.
     pub(crate) fn summary_attributes(self) -> &'static [&'static str] {
         match self {
             Self::Github | Self::Hatebu | Self::Feeds => feeds::table::SUMMARY_ATTRIBUTES,
             Self::Slack | Self::Tokens | Self::Mesh => &[],
+        }
+    }
+
+    /// The namespace of its keys that have no prefix.
+    pub fn unprefixed(self) -> Option<&'static str> {
+        match self {
+            Self::Slack => Some("events"),
+            Self::Github | Self::Hatebu | Self::Feeds | Self::Tokens | Self::Mesh => None,
         }
     }
 

@@ -5,8 +5,12 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use clap::{Args, ValueEnum};
 use function::Aws;
-use ichido::{Clock as _, SystemClock};
+use function::operation::NO_REASON;
+use ichido::{Clock as _, SystemClock, Timestamp};
 use serde::Serialize;
+
+/// Where `make dev` answers.
+pub const LOCAL_PLATFORM: &str = "http://127.0.0.1:8787";
 
 /// An address that the SDK can use. It panics on others.
 fn endpoint(text: &str) -> Result<String, String> {
@@ -25,7 +29,7 @@ pub struct Shared {
     /// Send AWS calls to this address; `make dev` is http://127.0.0.1:8787
     #[arg(long, global = true, value_name = "URL", env = "AWS_ENDPOINT_URL", value_parser = endpoint)]
     pub endpoint_url: Option<String>,
-    /// The environment; outside prod, names of tables and functions end in `-ENV`
+    /// The environment; outside prod, names of tables and functions end in `-ENV`. `local` alone is `make dev`
     #[arg(long, global = true, value_enum, env = "ENV")]
     pub env: Option<Environment>,
     /// Print JSON
@@ -34,6 +38,39 @@ pub struct Shared {
     /// Do not ask for confirmation
     #[arg(long, global = true)]
     pub yes: bool,
+}
+
+/// The longest reason, in characters.
+const MOST_REASON: usize = 1_000;
+
+/// Why something is done by hand.
+#[derive(Debug, Clone, Args)]
+pub struct Why {
+    /// The reason; it is kept with your identity (`ichidoctl operations` shows it)
+    #[arg(long, value_name = "TEXT", default_value = NO_REASON, value_parser = |text: &str| Why::new(text).map(|why| why.reason))]
+    pub reason: String,
+}
+
+impl Why {
+    /// Refuses a reason that is too long.
+    pub(crate) fn new(reason: &str) -> Result<Self, String> {
+        if reason.chars().count() > MOST_REASON {
+            return Err(format!("a reason has at most {MOST_REASON} characters; nothing was changed"));
+        }
+        Ok(Why { reason: reason.to_owned() })
+    }
+}
+
+impl Shared {
+    /// `--env local` without an endpoint means the local platform at its usual address, which has the names of production.
+    fn resolved(&self) -> Self {
+        match (self.env, &self.endpoint_url) {
+            (Some(Environment::Local), None) => {
+                Shared { env: None, endpoint_url: Some(LOCAL_PLATFORM.to_owned()), ..self.clone() }
+            }
+            _ => self.clone(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -78,7 +115,7 @@ pub enum Ended {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
-        "no environment is named: add --env dev, --env staging or --env prod (or --endpoint-url URL for the local platform)"
+        "no environment is named: add --env dev, --env staging or --env prod (--env local is the local platform, make dev)"
     )]
     NoEnvironment,
     #[error("not confirmed, so nothing was changed; --yes skips the question")]
@@ -104,9 +141,13 @@ pub fn failed(what: impl Into<String>, source: impl std::error::Error + Send + S
 pub struct Context<'a> {
     pub aws: Aws,
     shared: Shared,
-    out: &'a mut (dyn Write + Send),
+    out: &'a mut (dyn Write + Send + Sync),
     /// Whether the output goes to a terminal.
     terminal: bool,
+    /// Who uses the tool, once that is known.
+    caller: Option<String>,
+    /// Whether a page of the console has asked what a terminal would ask.
+    page: bool,
 }
 
 impl std::fmt::Debug for Context<'_> {
@@ -116,7 +157,8 @@ impl std::fmt::Debug for Context<'_> {
 }
 
 impl<'a> Context<'a> {
-    pub async fn new(shared: &Shared, out: &'a mut (dyn Write + Send)) -> Self {
+    pub async fn new(shared: &Shared, out: &'a mut (dyn Write + Send + Sync)) -> Self {
+        let shared = &shared.resolved();
         // The local platform needs no credentials. Another endpoint gets those of the process, if there are any.
         let aws = match &shared.endpoint_url {
             Some(endpoint) if !has_credentials() => Aws::at(endpoint),
@@ -126,8 +168,48 @@ impl<'a> Context<'a> {
     }
 
     /// With the caller's clients: what tests use.
-    pub fn with(shared: &Shared, aws: Aws, out: &'a mut (dyn Write + Send)) -> Self {
-        Context { aws, shared: shared.clone(), out, terminal: false }
+    pub fn with(shared: &Shared, aws: Aws, out: &'a mut (dyn Write + Send + Sync)) -> Self {
+        Context { aws, shared: shared.clone(), out, terminal: false, caller: None, page: false }
+    }
+
+    /// On behalf of this caller, whom AWS is not asked about.
+    #[must_use]
+    pub fn called_by(self, caller: &str) -> Self {
+        Context { caller: Some(caller.to_owned()), ..self }
+    }
+
+    /// For a change that a page of the console has asked about.
+    #[must_use]
+    pub(crate) fn confirmed_on_page(self) -> Self {
+        Context { page: true, ..self }
+    }
+
+    /// Whether a page of the console asked for the change.
+    pub(crate) fn on_page(&self) -> bool {
+        self.page
+    }
+
+    /// The options of every command.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Who uses the tool: the ARN of the identity that AWS sees, not what the operating system says.
+    pub(crate) async fn caller(&mut self) -> Result<String, Error> {
+        if let Some(caller) = &self.caller {
+            return Ok(caller.clone());
+        }
+        let sts = aws_sdk_sts::Client::new(self.aws.config());
+        let identity = sts.get_caller_identity().send().await.map_err(|error| {
+            failed(
+                "AWS does not say who you are (sts:GetCallerIdentity), so nothing was changed; check your credentials",
+                error,
+            )
+        })?;
+        let arn = identity.arn.filter(|arn| !arn.is_empty());
+        let arn =
+            arn.ok_or_else(|| Error::Refused("AWS does not say who you are, so nothing was changed".to_owned()))?;
+        Ok(self.caller.insert(arn).clone())
     }
 
     /// `given`, or else the name of the table in the chosen environment.
@@ -187,11 +269,7 @@ impl<'a> Context<'a> {
     /// Writes one line of JSON about a change to standard error, with the time. A terminal shows it, and the log of a
     /// pipeline keeps it.
     pub fn log(&self, what: &serde_json::Value) -> Result<(), Error> {
-        let mut line = serde_json::json!({ "timestamp": SystemClock.now().to_string() });
-        if let (Some(line), Some(what)) = (line.as_object_mut(), what.as_object()) {
-            line.extend(what.clone());
-        }
-        Ok(writeln!(io::stderr(), "{line}")?)
+        Ok(writeln!(io::stderr(), "{}", log_line(what, SystemClock.now()))?)
     }
 
     pub fn json(&self) -> bool {
@@ -213,7 +291,16 @@ impl<'a> Context<'a> {
     /// Writes JSON for a machine.
     pub fn value(&mut self, value: &impl Serialize) -> Result<(), Error> {
         let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
-        Ok(writeln!(self.out, "{text}")?)
+        Ok(writeln!(self.out, "{}", harmless_json(&text))?)
+    }
+
+    /// How a question was answered, for the trace of an operation.
+    pub(crate) fn confirmed(&self) -> &'static str {
+        match (self.page, self.shared.yes) {
+            (true, _) => "on a page of the console",
+            (false, true) => "--yes",
+            (false, false) => "at the terminal",
+        }
     }
 
     /// Asks before a change that cannot be undone. Without a terminal, only `--yes` confirms it.
@@ -224,12 +311,21 @@ impl<'a> Context<'a> {
         if !io::stdin().is_terminal() {
             return Err(Error::NotConfirmed);
         }
-        write!(io::stderr(), "{what} [y/N] ")?;
+        write!(io::stderr(), "{} [y/N] ", harmless(what))?;
         io::stderr().flush()?;
         let mut answer = String::new();
         io::stdin().lock().read_line(&mut answer)?;
         if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { Err(Error::NotConfirmed) }
     }
+}
+
+/// A line of JSON with its time. Ids in it come from outside, and a terminal may show it.
+fn log_line(what: &serde_json::Value, at: Timestamp) -> String {
+    let mut line = serde_json::json!({ "timestamp": at.to_string() });
+    if let (Some(line), Some(what)) = (line.as_object_mut(), what.as_object()) {
+        line.extend(what.clone());
+    }
+    harmless_json(&line.to_string()).into_owned()
 }
 
 /// Whether the process has credentials of its own.
@@ -239,19 +335,69 @@ fn has_credentials() -> bool {
         .any(|name| std::env::var_os(name).is_some())
 }
 
-/// The text with escapes for control characters, but for the ends of lines and tabs.
-fn harmless(text: &str) -> Cow<'_, str> {
-    let obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
-    if !text.contains(obeyed) {
+/// The text with escapes for what a terminal obeys, but for the ends of lines and tabs.
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| c.escape_default().to_string())
+}
+
+/// JSON with such escapes. Outside of its strings there is nothing to escape.
+fn harmless_json(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| format!("\\u{:04x}", u32::from(c)))
+}
+
+fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
+    if !text.contains(is_obeyed) {
         return Cow::Borrowed(text);
     }
-    let shown = |c: char| if obeyed(c) { c.escape_default().to_string() } else { c.to_string() };
-    Cow::Owned(text.chars().map(shown).collect())
+    Cow::Owned(text.chars().map(|c| if is_obeyed(c) { escape(c) } else { c.to_string() }).collect())
+}
+
+/// Control characters, and those that turn the direction of a text, so that a line would read as another one.
+fn is_obeyed(c: char) -> bool {
+    let turns = matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns || (c.is_control() && c != '\n' && c != '\t')
 }
 
 #[cfg(test)]
 mod tests {
-    use super::endpoint;
+    use ichido::Timestamp;
+    use serde_json::json;
+
+    use super::{Environment, LOCAL_PLATFORM, Shared, endpoint, harmless, harmless_json, log_line};
+
+    #[test]
+    fn the_environment_local_without_an_endpoint_is_the_local_platform() {
+        let local = Shared { env: Some(Environment::Local), ..Shared::default() };
+        let resolved = local.resolved();
+        assert_eq!((resolved.env, resolved.endpoint_url.as_deref()), (None, Some(LOCAL_PLATFORM)));
+        let elsewhere = Shared { endpoint_url: Some("http://127.0.0.1:4599".to_owned()), ..local };
+        assert_eq!(elsewhere.resolved().env, Some(Environment::Local), "the local AWS has names of its own");
+        let prod = Shared { env: Some(Environment::Prod), ..Shared::default() };
+        assert_eq!(prod.resolved().endpoint_url, None);
+    }
+
+    #[test]
+    fn what_a_terminal_obeys_is_shown_as_what_it_is() {
+        assert_eq!(
+            harmless("a\u{1b}[31mb\u{9b}c\u{7f}d\u{202e}e\u{2066}f\n\tg"),
+            "a\\u{1b}[31mb\\u{9b}c\\u{7f}d\\u{202e}e\\u{2066}f\n\tg"
+        );
+        let json = serde_json::to_string_pretty(&["\u{9b}\u{7f}\u{202e}\u{1b} é\n"]).unwrap();
+        assert_eq!(harmless_json(&json), "[\n  \"\\u009b\\u007f\\u202e\\u001b é\\n\"\n]");
+        let read: Vec<String> = serde_json::from_str(&harmless_json(&json)).unwrap();
+        assert_eq!(read, ["\u{9b}\u{7f}\u{202e}\u{1b} é\n"]);
+    }
+
+    #[test]
+    fn a_line_about_a_change_cannot_write_to_the_terminal_either() {
+        let line = log_line(&json!({"id": "1\u{9b}31m\u{202e}\u{1b}"}), Timestamp::from_secs(0));
+        assert_eq!(harmless(&line), line);
+        let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(
+            (&read["id"], &read["timestamp"]),
+            (&json!("1\u{9b}31m\u{202e}\u{1b}"), &json!("1970-01-01T00:00:00.000Z"))
+        );
+    }
 
     #[test]
     fn an_endpoint_that_the_sdk_cannot_use_is_refused_at_the_command_line() {

@@ -6,7 +6,7 @@
 //! operator drops it. If the process dies in between, the event is sent twice, which is safe: it goes through the same keys and
 //! probes as the first time.
 
-use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
+use aws_sdk_sqs::types::{Message, MessageSystemAttributeName, QueueAttributeName};
 use feeds::entry::EntryId;
 use feeds::list::FeedName;
 use feeds::table::claim_key;
@@ -93,9 +93,16 @@ impl Letters {
 /// Reads all dead letters of these applications. Call [`let_go`] afterwards. It fails only if nothing could be read.
 pub(crate) async fn read(context: &Context<'_>, applications: &[Application]) -> Result<Letters, Error> {
     let mut all = Letters::default();
+    let mut hidden = Vec::new();
     for application in applications {
         for failures in application.failures() {
-            all.take(of_queue(context, *application, *failures).await);
+            match of_queue(context, *application, *failures).await {
+                Ok((letters, others)) => {
+                    all.letters.extend(letters);
+                    hidden.extend(others);
+                }
+                Err(error) => all.unread.push(error),
+            }
         }
         if let Some(function) = application.dead_letter_function() {
             all.take(of_table(context, *application, function).await);
@@ -104,18 +111,21 @@ pub(crate) async fn read(context: &Context<'_>, applications: &[Application]) ->
     if all.letters.is_empty() && !all.unread.is_empty() {
         return Err(all.unread.swap_remove(0));
     }
+    all.unread.append(&mut hidden);
     all.letters.sort_by(|a, b| a.at.cmp(&b.at).then_with(|| a.id.cmp(&b.id)));
     Ok(all)
 }
 
-async fn of_queue(context: &Context<'_>, application: Application, failures: Failures) -> Result<Vec<Letter>, Error> {
+/// The letters in a queue, and a word if there are some that somebody else has received and not yet let go.
+async fn of_queue(
+    context: &Context<'_>,
+    application: Application,
+    failures: Failures,
+) -> Result<(Vec<Letter>, Option<Error>), Error> {
     let suffix = context.suffix()?;
     let (queue, function) = (format!("{}{suffix}", failures.queue), format!("{}{suffix}", failures.function));
     let sqs = context.sqs();
-    let url = sqs.get_queue_url().queue_name(&queue).send().await.map_err(|error| {
-        failed(format!("could not find the queue {queue}; check --env and the permission sqs:GetQueueUrl"), error)
-    })?;
-    let url = url.queue_url.unwrap_or_default();
+    let url = url(context, &queue).await?;
     let mut letters: Vec<Letter> = Vec::new();
     while letters.len() < MOST {
         let receive = sqs
@@ -135,7 +145,51 @@ async fn of_queue(context: &Context<'_>, application: Application, failures: Fai
         }
         letters.extend(messages.iter().map(|message| of_message(application, &function, &queue, &url, message)));
     }
-    Ok(letters)
+    let others = count(context, &queue, &url).await?.held.saturating_sub(letters.len());
+    let hidden = (others > 0).then(|| {
+        Error::Refused(format!(
+            "somebody else looks at {others} in {queue} just now; they are shown again within {HIDDEN_SECONDS} s"
+        ))
+    });
+    Ok((letters, hidden))
+}
+
+/// How many messages the queues of all applications have.
+pub(crate) async fn in_queues(context: &Context<'_>) -> Result<usize, Error> {
+    let suffix = context.suffix()?;
+    let mut all = 0;
+    for failures in Application::ALL.iter().flat_map(|application| application.failures()) {
+        let queue = format!("{}{suffix}", failures.queue);
+        let Count { visible, held } = count(context, &queue, &url(context, &queue).await?).await?;
+        all += visible + held;
+    }
+    Ok(all)
+}
+
+async fn url(context: &Context<'_>, queue: &str) -> Result<String, Error> {
+    let found = context.sqs().get_queue_url().queue_name(queue).send().await.map_err(|error| {
+        failed(format!("could not find the queue {queue}; check --env and the permission sqs:GetQueueUrl"), error)
+    })?;
+    Ok(found.queue_url.unwrap_or_default())
+}
+
+/// How many messages a queue has, roughly, as AWS counts them.
+struct Count {
+    visible: usize,
+    /// Somebody has received them, and has neither deleted them nor let them go.
+    held: usize,
+}
+
+async fn count(context: &Context<'_>, queue: &str, url: &str) -> Result<Count, Error> {
+    use QueueAttributeName::{ApproximateNumberOfMessages, ApproximateNumberOfMessagesNotVisible};
+    let asked = context.sqs().get_queue_attributes().queue_url(url);
+    let asked =
+        asked.attribute_names(ApproximateNumberOfMessages).attribute_names(ApproximateNumberOfMessagesNotVisible);
+    let answer = asked.send().await.map_err(|error| {
+        failed(format!("could not count the queue {queue}; check the permission sqs:GetQueueAttributes"), error)
+    })?;
+    let of = |name| answer.attributes().and_then(|all| all.get(&name)?.parse().ok()).unwrap_or(0);
+    Ok(Count { visible: of(ApproximateNumberOfMessages), held: of(ApproximateNumberOfMessagesNotVisible) })
 }
 
 fn of_message(application: Application, function: &str, queue: &str, url: &str, message: &Message) -> Letter {

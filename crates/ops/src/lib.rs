@@ -6,13 +6,15 @@
 //!    and where to write.
 //! 2. The command (`command/NAME.rs`, one file each) asks AWS for what there is.
 //! 3. Before a change that cannot be undone, it asks the operator.
-//! 4. It changes only what it has read: a claim with that fence, an alias with that revision, the messages that it holds.
+//! 4. Before an operation that an auditor asks about, it writes into the table of the application who does it and why (`operation.rs`).
+//! 5. It changes only what it has read: a claim with that fence, an alias with that revision, the messages that it holds.
 //!    A schedule has no such condition; the last change wins.
-//! 5. It prints the result: text for a person, or JSON with `--json`. `keys`, `dead-letters`, `schedules`, `mend` and `restore` also
-//!    write one line of JSON per change to standard error. A rollout is recorded in the alias, a change of the ledger in the ledger.
+//! 6. It prints the result: text for a person, or JSON with `--json`. Every change also writes one line of JSON to standard error.
+//!    A rollout is recorded in the alias.
 //!
-//! Two commands go beyond one question and one change. [`rollout`] moves traffic step by step and decides with a state
+//! Three commands go beyond one question and one change. [`rollout`] moves traffic step by step and decides with a state
 //! machine. `doctor` compares everything that is deployed with the templates, and `mend` sets back what differs.
+//! `console` serves the pages of `crates/console`, which ask the same questions and make the same changes.
 //!
 //! # Failures
 //!
@@ -20,6 +22,8 @@
 //! |---|---|
 //! | no environment is named | nothing; the error says how to name one. Production is never the default |
 //! | AWS refuses a call, or does not answer | the command ends with code 2; the error names the call, the permission that it needs, and the cause |
+//! | AWS does not say who the caller is, or the trace cannot be written | nothing is changed, and the error says so |
+//! | the process is killed during an operation by hand | its trace has no end, and `operations` says that it may have happened |
 //! | one of several places cannot be read | what could be read is shown, and the error below it |
 //! | somebody else changed the claim or the alias in between | nothing is changed, and the command says so |
 //! | the process is killed during a rollout | the alias says how far it came; the same command goes on, `--abort` goes back |
@@ -29,7 +33,7 @@
 //!
 //! # Commands
 //!
-//! `rollout`, `rollback`, `doctor`, `mend`, `restore`, `cost`, `keys`, `dead-letters`, `schedules`, `slack`, `trace`, `tokens`.
+//! `rollout`, `rollback`, `doctor`, `mend`, `restore`, `console`, `cost`, `keys`, `dead-letters`, `schedules`, `slack`, `trace`, `operations`, `tokens`.
 //!
 //! Invariant: `applications.rs` knows where an application keeps its things, `tokens` calls the ledger of the crate `tokens`,
 //! and `restore` lets the crate `feeds` say what an item of a copy means. `slack` lets the crate `slack` read and
@@ -39,8 +43,10 @@ pub mod applications;
 pub mod command;
 pub mod context;
 mod dead_letter;
+mod deployed;
 mod doctor;
 mod infra;
+mod operation;
 mod outside;
 mod record;
 mod restoring;

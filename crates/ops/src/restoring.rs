@@ -13,6 +13,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use function::item::{Item, get_number};
+use function::operation::Operations;
 use ichido::Timestamp;
 use serde::Serialize;
 
@@ -35,6 +36,8 @@ pub(crate) struct Tables {
     pub keys: Vec<String>,
     /// The attribute after whose time an item counts as absent.
     pub ttl: Option<String>,
+    /// What operators did by hand. It stays in the table, whatever the copy shows: it has happened.
+    pub operations: Operations,
 }
 
 /// Items of one kind: how many, and some of their keys.
@@ -99,7 +102,7 @@ impl Tables {
                 match there.get(&key) {
                     _ if self.is_over(&item, now) => found.expired += 1,
                     None => found.missing.add(&key),
-                    Some(there) if *there == item => found.same += 1,
+                    Some(there) if *there == item || self.operations.has(there) => found.same += 1,
                     Some(_) => found.different.add(&key),
                 }
             }
@@ -111,7 +114,7 @@ impl Tables {
         loop {
             let (page, next) = self.page(&self.table, from).await?;
             let there = self.counterparts(&self.copy, &page).await?;
-            for key in page.iter().map(|item| self.shown(item)) {
+            for key in page.iter().filter(|item| !self.operations.has(item)).map(|item| self.shown(item)) {
                 if there.get(&key).is_none_or(|copy| replace && self.is_over(copy, now)) {
                     found.newer.add(&key);
                 }
@@ -141,6 +144,7 @@ impl Tables {
                 let difference = match there.remove(&self.shown(&copy)) {
                     _ if self.is_over(&copy, now) => continue,
                     None => Difference::Missing { copy: restored(copy) },
+                    Some(table) if self.operations.has(&table) => continue,
                     Some(table) if replace && table != copy => Difference::Different { table, copy },
                     Some(table) if supersedes(&copy, &table) => Difference::Different { table, copy: restored(copy) },
                     Some(_) => continue,
@@ -168,7 +172,7 @@ impl Tables {
         loop {
             let (page, next) = self.page(&self.table, from).await?;
             let there = self.counterparts(&self.copy, &page).await?;
-            for table in page {
+            for table in page.into_iter().filter(|item| !self.operations.has(item)) {
                 if there.get(&self.shown(&table)).is_none_or(|copy| self.is_over(copy, now)) {
                     self.resolve(Difference::Newer { table }, written).await?;
                 }
@@ -306,6 +310,7 @@ mod tests {
     use testkit::Dynamo;
 
     use super::*;
+    use crate::applications::Application;
 
     fn item(balance: u32) -> Item {
         Item::from([
@@ -324,6 +329,7 @@ mod tests {
             copy: "copy".to_owned(),
             keys: vec!["PK".to_owned(), "SK".to_owned()],
             ttl: None,
+            operations: Application::Tokens.operations(db.table("TokensTable")),
         };
         let put = || tables.client.put_item().table_name(&tables.table);
         put().set_item(Some(item(7))).send().await.unwrap();
@@ -361,6 +367,7 @@ mod tests {
             copy: "copy".to_owned(),
             keys: vec!["PK".to_owned(), "SK".to_owned()],
             ttl: None,
+            operations: Application::Tokens.operations(db.table("TokensTable")),
         };
         tables.client.put_item().table_name(&tables.table).set_item(Some(item(7))).send().await.unwrap();
         let now = Timestamp::from_secs(1);
@@ -368,7 +375,14 @@ mod tests {
         tables.resolve(Difference::Missing { copy: item(1) }, &mut written).await.unwrap();
         tables.delete_newer(&mut written, now).await.unwrap();
         assert_eq!((written.changed_meanwhile.count, written.deleted), (1, 0));
+        let operation =
+            Item::from([("PK".to_owned(), text("OPERATION#2026-11")), ("SK".to_owned(), text("OPERATION#1"))]);
+        let put = tables.client.put_item().table_name(&tables.table).set_item(Some(operation.clone()));
+        put.send().await.unwrap();
+        tables.client.put_item().table_name(&tables.table).set_item(Some(item(7))).send().await.unwrap();
+        assert_eq!(tables.compare(true, now).await.unwrap().newer.count, 1);
         tables.delete_newer(&mut Written::default(), now).await.unwrap();
-        assert_eq!(tables.page(&tables.table, None).await.unwrap().0, [], "without a writer it is deleted");
+        let left = tables.page(&tables.table, None).await.unwrap().0;
+        assert_eq!(left, [operation], "without a writer it is deleted, and what an operator did stays");
     }
 }

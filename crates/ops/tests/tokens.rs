@@ -9,9 +9,12 @@ use ops::command::{Cli, Command};
 use ops::context::{Context, Ended, Error, Shared};
 use serde_json::{Value, json};
 use testkit::Dynamo;
+use testkit::faults::{Fault, Rule};
 use tokens::identity::did::Did;
 use tokens::ledger::{BUDGET, Ledger, Transfer, system_random};
 use tokens::settings::Rules;
+
+const OLGA: &str = "arn:aws:sts::000000000000:assumed-role/operator/olga";
 
 struct World {
     db: Dynamo,
@@ -48,18 +51,34 @@ impl World {
         body["transactionId"].as_str().unwrap().to_owned()
     }
 
-    /// Runs `ichidoctl tokens …` and returns what it printed.
+    /// Runs `ichidoctl tokens …` for Olga and returns what it printed.
     async fn run(&self, arguments: &[&str]) -> (Result<Ended, Error>, String) {
+        self.run_for(Some(OLGA), &[&["tokens"], arguments].concat()).await
+    }
+
+    /// The same for this caller, or for one whom nobody knows.
+    async fn run_for(&self, caller: Option<&str>, arguments: &[&str]) -> (Result<Ended, Error>, String) {
         let table = format!("--table={}", self.db.table("TokensTable"));
-        let all = ["ichidoctl", "tokens"].iter().chain(arguments).copied().chain([table.as_str()]);
+        let all = ["ichidoctl"].iter().chain(arguments).copied().chain([table.as_str()]);
         let cli = Cli::try_parse_from(all).unwrap();
         let mut out = Vec::new();
         let ended = {
-            let mut context = Context::with(&cli.shared, self.aws.clone(), &mut out);
-            let Command::Tokens(tokens) = &cli.command else { panic!("a command of tokens") };
-            tokens.run(&mut context).await
+            let context = Context::with(&cli.shared, self.aws.clone(), &mut out);
+            let mut context = if let Some(caller) = caller { context.called_by(caller) } else { context };
+            match &cli.command {
+                Command::Tokens(tokens) => tokens.run(&mut context).await,
+                Command::Operations(operations) => operations.run(&mut context).await,
+                other => panic!("a command of tokens, not {other:?}"),
+            }
         };
         (ended, String::from_utf8(out).unwrap())
+    }
+
+    /// What operators did by hand, oldest first.
+    async fn operations(&self) -> Vec<Value> {
+        let (_, text) = self.run_for(None, &["operations", "tokens", "--json"]).await;
+        let all: Value = serde_json::from_str(&text).unwrap();
+        all["operations"].as_array().unwrap().clone()
     }
 }
 
@@ -169,6 +188,92 @@ async fn grant_creates_money_once_per_key_and_needs_a_reason() {
     let (ended, text) = world.run(&["verify"]).await;
     assert_eq!(ended.unwrap(), Ended::Well);
     assert!(text.contains("2025 granted, 2025 held"), "{text}");
+}
+
+#[tokio::test]
+async fn what_is_done_to_the_ledger_is_kept_with_who_did_it_why_and_what_was_shown() {
+    let world = world().await;
+    let id = world.send("k").await;
+    for arguments in [
+        &["freeze", "did:key:alice", "--reason", "stolen token", "--yes"][..],
+        &["unfreeze", "did:key:alice", "--yes"],
+        &["reverse", "did:key:alice", id.as_str(), "--reason", "a mistake", "--yes"],
+        &["grant", "did:key:bob", "25", "--reason", "a prize", "--key", "prize-1", "--yes"],
+    ] {
+        assert_eq!(world.run(arguments).await.0.unwrap(), Ended::Well);
+    }
+    assert!(world.run(&["freeze", "did:key:bob"]).await.0.is_err(), "not confirmed");
+    let all = world.operations().await;
+    let told: Vec<[&str; 3]> =
+        all.iter().map(|one| ["operation", "on", "reason"].map(|name| one[name].as_str().unwrap())).collect();
+    assert_eq!(
+        told,
+        [
+            ["freeze", "did:key:alice", "stolen token"],
+            ["unfreeze", "did:key:alice", "no reason given"],
+            ["reverse", id.as_str(), "a mistake"],
+            ["grant", "did:key:bob", "a prize"],
+        ]
+    );
+    assert!(all.iter().all(|one| one["by"] == OLGA && one["endedAt"].is_string()), "{all:#?}");
+    let freeze = &all[0];
+    assert_eq!(freeze["shown"]["confirmed"], "--yes");
+    let question = freeze["shown"]["question"].as_str().unwrap();
+    assert!(question.contains("Freeze did:key:alice in") && question.contains("is open and holds 990"), "{question}");
+    assert_eq!(freeze["shown"]["before"]["balance"], "990");
+    assert_eq!(freeze["outcome"], "set the status of account did:key:alice to frozen by hand");
+    assert_eq!(all[2]["shown"]["before"]["amount"], "10");
+    let items = world.db.items(world.db.table("TokensTable"));
+    let account = items.iter().find(|item| item["PK"]["S"] == "ACCOUNT#did:key:alice" && item["SK"]["S"] == "BALANCE");
+    assert_eq!(account.unwrap()["statusBy"]["S"], OLGA, "the account names a person, not a program");
+    let kept = items.iter().filter(|item| item["PK"]["S"].as_str().unwrap().starts_with("OPERATION#"));
+    assert!(kept.clone().count() == 4 && kept.clone().all(|item| item.get("ttl").is_none()), "they stay");
+    let (ended, text) = world.run(&["verify"]).await;
+    assert_eq!(ended.unwrap(), Ended::Well, "{text}");
+    let (ended, text) = world.run_for(None, &["operations", "tokens"]).await;
+    assert_eq!(ended.unwrap(), Ended::Well);
+    assert!(text.contains("APPLICATION") && text.contains(OLGA), "{text}");
+}
+
+#[tokio::test]
+async fn an_operation_that_would_leave_no_trace_is_not_carried_out() {
+    let world = world().await;
+    let id = world.send("k").await;
+    let operations = [
+        &["tokens", "freeze", "did:key:alice", "--yes"][..],
+        &["tokens", "reverse", "did:key:alice", id.as_str(), "--yes"],
+        &["tokens", "grant", "did:key:alice", "25", "--reason", "a prize", "--key", "prize-1", "--yes"],
+    ];
+    let unchanged = || async {
+        let holding = world.ledger.holding(&did("did:key:alice")).await.unwrap().unwrap();
+        assert_eq!((holding.status, holding.balance.to_string().as_str()), ("open", "990"));
+        assert!(world.operations().await.is_empty());
+    };
+    for operation in operations {
+        // Nobody answers where STS should be.
+        let (ended, _) = world.run_for(None, operation).await;
+        assert!(ended.unwrap_err().to_string().contains("AWS does not say who you are"), "{operation:?}");
+        unchanged().await;
+        world.db.faults().only(Rule::new(Fault::Denied).on("PutItem"));
+        let (ended, _) = world.run_for(Some(OLGA), operation).await;
+        assert!(ended.unwrap_err().to_string().contains("so nothing was changed"), "{operation:?}");
+        world.db.faults().heal();
+        unchanged().await;
+    }
+}
+
+#[tokio::test]
+async fn an_operation_whose_end_is_not_known_needs_attention() {
+    let world = world().await;
+    world.db.faults().only(Rule::new(Fault::Denied).on("UpdateItem"));
+    let (ended, _) = world.run(&["freeze", "did:key:alice", "--yes"]).await;
+    assert_eq!(ended.unwrap(), Ended::Well, "it was done, and its beginning was written");
+    world.db.faults().heal();
+    let all = world.operations().await;
+    assert_eq!((all.len(), &all[0]["outcome"]), (1, &Value::Null));
+    let (ended, text) = world.run_for(None, &["operations", "tokens"]).await;
+    assert_eq!(ended.unwrap(), Ended::NeedsAttention);
+    assert!(text.contains("may have happened"), "{text}");
 }
 
 #[tokio::test]

@@ -17,6 +17,9 @@ use serde_json::{Map, Value, json};
 const TEXT_TYPES: [&str; 5] =
     ["text/", "application/json", "application/javascript", "application/xml", "application/x-www-form-urlencoded"];
 
+/// The stage whose address is that of the API itself.
+const DEFAULT_STAGE: &str = "$default";
+
 /// Why an event or an answer could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -36,7 +39,7 @@ pub enum Error {
 pub struct Request {
     /// `POST`.
     pub method: String,
-    /// The path as it came, still encoded: `/tokens/balance/did%3Aexample%3Aalice`.
+    /// The path as it came, still encoded, without the name of a stage: `/tokens/balance/did%3Aexample%3Aalice`.
     pub path: String,
     /// The query as it came, without `?`.
     pub raw_query: String,
@@ -80,9 +83,11 @@ impl Request {
             (Some(body), Some(true)) => BASE64_STANDARD.decode(body).map_err(|_| Error::Base64)?,
             (Some(body), _) => body.as_bytes().to_vec(),
         };
+        let stage = text(&context["stage"]).unwrap_or_default();
+        let path = text(&event["rawPath"]).ok_or(Error::Missing("rawPath"))?;
         Ok(Self {
             method: text(&http["method"]).ok_or(Error::Missing("requestContext.http.method"))?,
-            path: text(&event["rawPath"]).ok_or(Error::Missing("rawPath"))?,
+            path: path.strip_prefix(&stage_prefix(&stage)).map(str::to_owned).unwrap_or(path),
             raw_query: text(&event["rawQueryString"]).unwrap_or_default(),
             headers,
             path_parameters: map(&event["pathParameters"]),
@@ -91,7 +96,7 @@ impl Request {
             request_id: text(&context["requestId"]).unwrap_or_default(),
             time_epoch: context["timeEpoch"].as_u64().unwrap_or_default(),
             route_key: text(&event["routeKey"]).unwrap_or_default(),
-            stage: text(&context["stage"]).unwrap_or_default(),
+            stage,
         })
     }
 
@@ -103,10 +108,11 @@ impl Request {
                 headers.insert(name.to_ascii_lowercase(), Value::from(value.as_str()));
             }
         }
+        let path = stage_prefix(&self.stage) + &self.path;
         let mut event = json!({
             "version": "2.0",
             "routeKey": self.route_key,
-            "rawPath": self.path,
+            "rawPath": path,
             "rawQueryString": self.raw_query,
             "headers": headers,
             "requestContext": {
@@ -116,14 +122,14 @@ impl Request {
                 "domainPrefix": "local",
                 "http": {
                     "method": self.method,
-                    "path": decode(&self.path, false),
+                    "path": decode(&path, false),
                     "protocol": "HTTP/1.1",
                     "sourceIp": self.source_ip,
                     "userAgent": self.header("user-agent").unwrap_or_default(),
                 },
                 "requestId": self.request_id,
                 "routeKey": self.route_key,
-                "stage": if self.stage.is_empty() { "$default" } else { &self.stage },
+                "stage": if self.stage.is_empty() { DEFAULT_STAGE } else { &self.stage },
                 "time": clf_time(self.time_epoch),
                 "timeEpoch": self.time_epoch,
             },
@@ -202,6 +208,11 @@ impl Request {
         let plain = self.header("content-encoding").is_none_or(|encoding| encoding == "identity");
         plain && TEXT_TYPES.iter().any(|text| kind.starts_with(text))
     }
+}
+
+/// What API Gateway puts before the path of a request to a stage: nothing for `$default`, else the name of the stage.
+fn stage_prefix(stage: &str) -> String {
+    if matches!(stage, "" | DEFAULT_STAGE) { String::new() } else { format!("/{stage}") }
 }
 
 /// An answer.

@@ -36,6 +36,17 @@ fn an_event_is_read_whole() {
 }
 
 #[test]
+fn the_name_of_a_stage_is_not_part_of_the_path() {
+    let mut event = event();
+    event["requestContext"]["stage"] = Value::from("edge-1a2b");
+    event["rawPath"] = Value::from("/edge-1a2b/slack/events");
+    let request = Request::from_event(&event).expect("an HTTP event");
+    assert_eq!((request.path.as_str(), request.stage.as_str()), ("/slack/events", "edge-1a2b"));
+    let made = request.to_event();
+    assert_eq!((&made["rawPath"], &made["requestContext"]["http"]["path"]), (&event["rawPath"], &event["rawPath"]));
+}
+
+#[test]
 fn a_base64_body_arrives_as_the_bytes_that_were_sent() {
     let mut event = event();
     event["body"] = Value::from(BASE64_STANDARD.encode([0, 159, 146, 150]));

@@ -26,6 +26,14 @@ pub struct Cost {
 
 impl Cost {
     pub async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
+        let json = context.json();
+        let printed = self.compute(context, json).await?;
+        context.write(&printed)?;
+        Ok(Ended::Well)
+    }
+
+    /// What the model prints, as JSON or for people.
+    pub(crate) async fn compute(&self, context: &Context<'_>, json: bool) -> Result<String, Error> {
         let environment = context.environment()?;
         let tree = find_tree().ok_or_else(|| {
             Error::Refused("the prices are in infra/cost; run this in the project's source tree".to_owned())
@@ -40,7 +48,7 @@ impl Cost {
             ),
             None => command.env_remove("USAGE"),
         };
-        if context.json() {
+        if json {
             command.arg("--json");
         }
         let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().await;
@@ -48,7 +56,6 @@ impl Cost {
         if !output.status.success() {
             return Err(Error::Refused(format!("scripts/cost failed ({}); its messages are above", output.status)));
         }
-        context.write(&String::from_utf8_lossy(&output.stdout))?;
-        Ok(Ended::Well)
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 }

@@ -5,8 +5,9 @@ use ichido::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
 use crate::applications::Application;
-use crate::context::{Context, Ended, Error};
+use crate::context::{Context, Ended, Error, Why};
 use crate::dead_letter::{self, Letter};
+use crate::operation::{self, Intent};
 use crate::outside::logs;
 use crate::show;
 
@@ -67,6 +68,8 @@ pub struct Chosen {
     /// The IDs, as `dead-letters list` shows them; without an ID, redrive sends all
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
+    #[command(flatten)]
+    pub why: Why,
 }
 
 impl DeadLetters {
@@ -89,7 +92,7 @@ impl List {
         if context.json() {
             let unread: Vec<String> = found.unread.iter().map(|error| telemetry::causes(error)).collect();
             context.value(&json!({ "deadLetters": all, "unread": unread }))?;
-        } else if all.is_empty() {
+        } else if all.is_empty() && found.unread.is_empty() {
             context.line("no dead letters")?;
         } else {
             let now = SystemClock.now();
@@ -106,10 +109,12 @@ impl List {
                     ]
                 })
                 .collect();
-            show::table(context, ["APPLICATION", "GIVEN UP", "ATTEMPTS", "ID", "REASON"], &rows)?;
+            if !rows.is_empty() {
+                show::table(context, ["APPLICATION", "GIVEN UP", "ATTEMPTS", "ID", "REASON"], &rows)?;
+            }
             found.complain(context)?;
         }
-        Ok(if all.is_empty() { Ended::Well } else { Ended::NeedsAttention })
+        Ok(if all.is_empty() && found.unread.is_empty() { Ended::Well } else { Ended::NeedsAttention })
     }
 }
 
@@ -123,9 +128,10 @@ impl Show {
         }
         // The attempts logged the id of the request, or of the entry.
         let logged = found[0].payload["entryId"].as_str().unwrap_or(&self.id);
-        let history = logs::find(context, self.application.functions(), logged, logs::DAYS_OF_LETTERS).await;
+        let within = logs::since(logs::DAYS_OF_LETTERS);
+        let history = logs::find(context, self.application.functions(), logged, within).await;
         let (history, unread) = match history {
-            Ok(history) => (history, None),
+            Ok(history) => (history.lines, None),
             Err(error) => (Vec::new(), Some(telemetry::causes(&error))),
         };
         if context.json() {
@@ -184,7 +190,7 @@ impl Chosen {
         chosen.dedup_by(|a, b| a.message.is_none() && b.message.is_none() && a.id == b.id);
         let done = match self.ids.iter().find(|id| !all.iter().any(|letter| letter.id == **id)) {
             Some(missing) => Err(unknown(self.application, missing)),
-            None => change_all(context, self.application, &chosen, change).await,
+            None => change_all(context, self.application, &chosen, change, &self.why).await,
         };
         // What was not deleted is visible to others again at once.
         dead_letter::let_go(context, all).await;
@@ -200,6 +206,7 @@ async fn change_all(
     application: Application,
     chosen: &[&Letter],
     change: Change,
+    why: &Why,
 ) -> Result<Ended, Error> {
     let (name, count) = (application.name(), chosen.len());
     if chosen.is_empty() {
@@ -210,17 +217,25 @@ async fn change_all(
         }
         return Ok(Ended::Well);
     }
-    context.confirm(&match change {
+    let question = match change {
         Change::Redrive => format!("Send {} of {name} again? Remove the cause first.", counted(count)),
         Change::Drop => format!("Delete {} of {name} without sending?", counted(count)),
-    })?;
+    };
+    context.confirm(&question)?;
+    let table = context.table_name(None, application.table())?;
     let mut failures = 0;
     let mut told = Vec::new();
     for letter in chosen {
-        let result = match change {
-            Change::Redrive => dead_letter::redrive(context, letter).await,
-            Change::Drop => dead_letter::drop(context, letter).await,
+        let intent = Intent {
+            application,
+            table: &table,
+            what: if change == Change::Redrive { "redrive" } else { "drop" },
+            on: &letter.id,
+            reason: &why.reason,
+            question: Some(&question),
+            before: of_letter(letter),
         };
+        let result = changed(context, intent, letter, change).await;
         let said = match (&result, change, &letter.message) {
             (Err(error), ..) => telemetry::causes(error),
             (Ok(()), Change::Drop, _) => "dropped".to_owned(),
@@ -228,16 +243,6 @@ async fn change_all(
             (Ok(()), Change::Redrive, None) => "owed again; the next run of the feed delivers it".to_owned(),
         };
         failures += usize::from(result.is_err());
-        let (level, verb) = match (&result, change) {
-            (Ok(()), Change::Redrive) => ("INFO", "resent"),
-            (Ok(()), Change::Drop) => ("INFO", "dropped"),
-            (Err(_), Change::Redrive) => ("ERROR", "could not resend"),
-            (Err(_), Change::Drop) => ("ERROR", "could not drop"),
-        };
-        context.log(&json!({
-            "level": level, "message": format!("{verb} dead letter {} of {name} by hand", letter.id),
-            "application": name, "id": letter.id, "done": said,
-        }))?;
         if !context.json() {
             context.line(format_args!("{}  {said}", letter.id))?;
         }
@@ -247,6 +252,26 @@ async fn change_all(
         context.value(&told)?;
     }
     Ok(if failures == 0 { Ended::Well } else { Ended::NeedsAttention })
+}
+
+/// Sends one dead letter again, or drops it, and leaves a trace.
+async fn changed(context: &mut Context<'_>, intent: Intent<'_>, letter: &Letter, change: Change) -> Result<(), Error> {
+    let name = intent.application.name();
+    let traced = operation::begin(context, intent).await?;
+    let (result, verb) = match change {
+        Change::Redrive => (dead_letter::redrive(context, letter).await, "resent"),
+        Change::Drop => (dead_letter::drop(context, letter).await, "dropped"),
+    };
+    traced.end(context, &result, |_| format!("{verb} dead letter {} of {name} by hand", letter.id)).await;
+    result
+}
+
+/// What the list says of a dead letter. The event itself is not kept: it may have what somebody typed.
+fn of_letter(letter: &Letter) -> Value {
+    json!({
+        "place": letter.place, "function": letter.function, "at": letter.at.to_string(), "attempts": letter.attempts,
+        "what": letter.what, "reason": letter.reason,
+    })
 }
 
 /// `1 dead letter`, `3 dead letters`.

@@ -15,7 +15,8 @@ use ichido::{SystemClock, Timestamp};
 use serde_json::{Value, json};
 
 use crate::applications::Application;
-use crate::context::{Context, Ended, Error, failed};
+use crate::context::{Context, Ended, Error, Why, failed};
+use crate::operation::{self, Intent};
 use crate::outside::invoke;
 use crate::show;
 
@@ -53,6 +54,8 @@ pub struct Resend {
     /// Only entries that were found, or given up, at this time or later: 2026-01-31T12:00:00Z
     #[arg(long, value_name = "TIME", required_if_eq("rehearsed", "true"))]
     pub since: Option<jiff::Timestamp>,
+    #[command(flatten)]
+    pub why: Why,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -89,6 +92,7 @@ impl Feeds {
 
 /// An entry that can be made owed.
 struct Found {
+    application: Application,
     /// The function, with the end of its name.
     function: String,
     /// The name of the feed, as an operator knows it.
@@ -124,24 +128,17 @@ impl Resend {
                 .collect();
             show::table(context, ["FEED", "SINCE", "ID", "TITLE"], &rows)?;
         }
-        context.confirm(&format!("Make {} {what} owed, so that the next run delivers them?", found.len()))?;
-        let command = if self.rehearsed { "resend-rehearsed" } else { "resend" };
+        let question = format!("Make {} {what} owed, so that the next run delivers them?", found.len());
+        context.confirm(&question)?;
         let (mut told, mut failures) = (Vec::new(), 0);
-        for Found { function, feed, event_feed, id, .. } in &found {
-            let mut event = json!({"command": command, "entryId": id});
-            if !event_feed.is_null() {
-                event["feed"] = event_feed.clone();
-            }
-            let done = invoke::ask(context, function, &event).await;
+        for one in &found {
+            let Found { feed, id, .. } = one;
+            let done = self.resend(context, one, &question).await;
             failures += usize::from(done.is_err());
             let said = match &done {
-                Ok(_) => "owed; the next run of the feed delivers it".to_owned(),
+                Ok(()) => "owed; the next run of the feed delivers it".to_owned(),
                 Err(error) => telemetry::causes(error),
             };
-            context.log(&json!({
-                "level": if done.is_ok() { "INFO" } else { "ERROR" }, "feed": feed, "id": id, "done": said,
-                "message": format!("{command} of entry {id} of feed {feed} by hand"),
-            }))?;
             if !context.json() {
                 context.line(format_args!("{feed}  {id}  {said}"))?;
             }
@@ -151,6 +148,30 @@ impl Resend {
             context.value(&told)?;
         }
         Ok(if failures == 0 { Ended::Well } else { Ended::NeedsAttention })
+    }
+
+    /// Makes one entry owed, and leaves a trace.
+    async fn resend(&self, context: &mut Context<'_>, found: &Found, question: &str) -> Result<(), Error> {
+        let Found { application, function, feed, event_feed, id, title, at } = found;
+        let command = if self.rehearsed { "resend-rehearsed" } else { "resend" };
+        let mut event = json!({"command": command, "entryId": id});
+        if !event_feed.is_null() {
+            event["feed"] = event_feed.clone();
+        }
+        let table = context.table_name(None, application.table())?;
+        let intent = Intent {
+            application: *application,
+            table: &table,
+            what: command,
+            on: id,
+            reason: &self.why.reason,
+            question: Some(question),
+            before: json!({ "feed": feed, "title": title, "at": at.to_string() }),
+        };
+        let traced = operation::begin(context, intent).await?;
+        let result = invoke::ask(context, function, &event).await.map(|_| ());
+        traced.end(context, &result, |_| format!("{command} of entry {id} of feed {feed} by hand")).await;
+        result
     }
 
     /// The applications to ask, and the name of the feed if only one of the list is wanted.
@@ -188,6 +209,7 @@ impl Resend {
                 continue;
             }
             found.push(Found {
+                application,
                 function: function.clone(),
                 feed: name.clone().unwrap_or_else(|| application.name().to_owned()),
                 event_feed: name.map_or(Value::Null, |name| json!({ "name": name })),

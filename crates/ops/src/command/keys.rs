@@ -7,13 +7,14 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use ichido::dynamodb::Wanted;
-use ichido::record::State;
+use ichido::record::{Record, State};
 use ichido::store::Settled;
 use ichido::{Clock as _, StateKind, SystemClock};
 use serde_json::{Value, json};
 
 use crate::applications::Application;
-use crate::context::{Context, Ended, Error, failed};
+use crate::context::{Context, Ended, Error, Why, failed};
+use crate::operation::{self, Intent};
 use crate::record::{self, as_json, in_words, look, store};
 use crate::show;
 
@@ -94,9 +95,8 @@ pub struct Release {
     /// You looked at the destination: the effect did not happen. Without this, the next worker asks its probe first
     #[arg(long)]
     pub not_done: bool,
-    /// The reason; it is stored in the record
-    #[arg(long, default_value = "no reason given")]
-    pub reason: String,
+    #[command(flatten)]
+    pub why: Why,
 }
 
 /// Reads the name of a state.
@@ -186,6 +186,11 @@ impl List {
     }
 }
 
+/// Whether a record says that its claim with this fence was released for this reason.
+fn is_released_for(record: &Record, fence: u64, why: &str) -> bool {
+    record.fence == fence && matches!(&record.state, State::Released { reason, .. } if reason == why)
+}
+
 impl Release {
     async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
         let One { application, key, table } = &self.one;
@@ -202,37 +207,51 @@ impl Release {
         };
         if let Some(fence) = self.fence.filter(|fence| *fence != record.fence) {
             return Err(Error::Refused(format!(
-                "{key} has fence {} now, not {fence}: another worker claimed it. Nothing was changed",
+                "{key} has fence {} now, not {fence}: it was claimed or released since. Nothing was changed",
                 record.fence
             )));
         }
-        if !context.json() {
+        // A page has shown it already.
+        if !context.json() && !context.on_page() {
             record::print(context, *application, &found, SystemClock.now())?;
         }
-        context.confirm(&format!("Release this claim (fence {})? Its worker must be gone for good.", record.fence))?;
-        let by = std::env::var("USER").unwrap_or_else(|_| "an unknown user".to_owned());
-        let reason = format!("released by hand by {by}: {}", self.reason);
+        let not_done = if self.not_done { " The effect did not happen, so no probe is asked." } else { "" };
+        let question =
+            format!("Release this claim (fence {})? Its worker must be gone for good.{not_done}", record.fence);
+        context.confirm(&question)?;
+        let traced = operation::begin(
+            context,
+            Intent {
+                application: *application,
+                table: &table,
+                what: "release",
+                on: key,
+                reason: &self.why.reason,
+                question: Some(&question),
+                before: as_json(*application, &found, SystemClock.now()),
+            },
+        )
+        .await?;
+        let reason = format!("released by hand by {}: {}", traced.by(), self.why.reason);
         let settled = store.release(&found.key, record, SystemClock.now(), &reason, !self.not_done).await;
-        let settled = settled.map_err(|error| {
-            failed(
+        let released = match settled {
+            Ok(Settled::Done) => Ok(()),
+            // The answer to the first try was lost, and the second one met what the first had written.
+            Ok(Settled::Lost(Some(now))) if is_released_for(&now, record.fence, &reason) => Ok(()),
+            Ok(Settled::Lost(_)) => Err(Error::Refused(format!(
+                "{key} was settled or claimed again after it was shown. Nothing was changed"
+            ))),
+            Err(error) => Err(failed(
                 format!(
                     "no clear answer to the release of {key}; check with `ichidoctl keys show` whether it is released"
                 ),
                 error,
-            )
-        })?;
-        match settled {
-            Settled::Done => {}
-            Settled::Lost(_) => {
-                return Err(Error::Refused(format!(
-                    "{key} was settled or claimed again after it was shown. Nothing was changed"
-                )));
-            }
-        }
-        context.log(&json!({
-            "level": "WARN", "message": format!("released the claim on {key} by hand"), "eventKey": key, "table": table,
-            "fence": record.fence, "owner": record.owner.as_str(), "reason": self.reason, "by": by,
-        }))?;
+            )),
+        };
+        let done =
+            |_: &()| format!("released the claim on {key} by hand{}", if self.not_done { ", as not done" } else { "" });
+        traced.end(context, &released, done).await;
+        released?;
         if context.json() {
             context.value(&json!({ "key": key, "released": true, "fence": record.fence, "reason": reason }))?;
         } else {
@@ -240,5 +259,25 @@ impl Release {
             context.line(format_args!("released {key}: the next worker can claim it at once{doubt}"))?;
         }
         Ok(Ended::Well)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ichido::record::Owner;
+
+    use super::*;
+
+    #[test]
+    fn a_release_whose_answer_was_lost_is_known_by_its_fence_and_its_reason() {
+        let released = |reason: &str, fence| {
+            let state = State::Released { reason: reason.to_owned(), uncertain: true };
+            Record::new(state, Owner::random(), fence, SystemClock.now())
+        };
+        assert!(is_released_for(&released("by olga: gone", 3), 3, "by olga: gone"));
+        assert!(!is_released_for(&released("by olga: gone", 4), 3, "by olga: gone"));
+        assert!(!is_released_for(&released("by oleg: gone", 3), 3, "by olga: gone"));
+        let claimed = State::Claimed { lease_until: SystemClock.now() };
+        assert!(!is_released_for(&Record::new(claimed, Owner::random(), 3, SystemClock.now()), 3, "by olga: gone"));
     }
 }

@@ -10,9 +10,11 @@ use clap::Args;
 use jiff::Timestamp;
 use serde_json::json;
 
+use crate::applications::Application;
 use crate::context::{Context, Ended, Error};
 use crate::doctor::{Account, Finding, Places, instead, line, look};
 use crate::infra::Described;
+use crate::operation::{self, Intent};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -46,14 +48,22 @@ impl Mend {
                 context.line(line(finding))?;
             }
         }
-        context.confirm(&match mendable.len() {
+        let question = match mendable.len() {
             1 => "Set it back to what the template says?".to_owned(),
             many => format!("Set these {many} back to what the templates say?"),
-        })?;
+        };
+        context.confirm(&question)?;
         let account = Account::of(&places, &described).await.map_err(Error::Refused)?;
         for finding in &mendable {
             let Some(mend) = &finding.mend else { continue };
-            let done = mend.apply(&places, &account).await;
+            let work = mend.apply(&places, &account);
+            let done = match mend.function_of_schedule() {
+                Some(function) => {
+                    let short = function.strip_suffix(described.settings.suffix.as_str()).unwrap_or(&function);
+                    set_back(context, short, finding, &question, work).await
+                }
+                None => work.await,
+            };
             let (level, verb) = if done.is_ok() { ("INFO", "set back") } else { ("ERROR", "could not set back") };
             context.log(&json!({
                 "level": level, "message": format!("ichidoctl mend {verb} {} {}", finding.kind, finding.name),
@@ -71,6 +81,32 @@ impl Mend {
         let left: Vec<&Finding> = after.iter().filter(|finding| !finding.ok).collect();
         report(context, "set back", &mended, &left)
     }
+}
+
+/// Sets back a schedule that starts this function, and leaves a trace, as every other change of a schedule does.
+async fn set_back(
+    context: &mut Context<'_>,
+    function: &str,
+    finding: &Finding,
+    question: &str,
+    work: impl Future<Output = Result<(), String>>,
+) -> Result<(), String> {
+    let application = Application::of_function(function).ok_or("it starts a function of no application")?;
+    let table = context.table_name(None, application.table()).map_err(|error| error.to_string())?;
+    let intent = Intent {
+        application,
+        table: &table,
+        what: "mend",
+        on: &finding.name,
+        reason: "the template says so",
+        question: Some(question),
+        before: json!(finding.notes),
+    };
+    let traced = operation::begin(context, intent).await.map_err(|error| telemetry::causes(&error))?;
+    let done = work.await.map_err(Error::Refused);
+    let said = format!("set the schedule {} back by hand to what the template says", finding.name);
+    traced.end(context, &done, |_| said).await;
+    done.map_err(|error| error.to_string())
 }
 
 /// Says what was, or would be, set back, and what else differs.

@@ -2,12 +2,14 @@
 //!
 //! A command is a `clap` struct with an async `run` that gets the [`Context`].
 
+pub mod console;
 pub mod cost;
 pub mod dead_letters;
 pub mod doctor;
 pub mod feeds;
 pub mod keys;
 pub mod mend;
+pub mod operations;
 pub mod restore;
 pub mod rollback;
 pub mod rollout;
@@ -21,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::context::{Context, Ended, Error, Shared};
+use crate::context::{Context, Ended, Error, Shared, harmless};
 
 /// Exit code of a command that found something that somebody has to look at.
 const NEEDS_ATTENTION: u8 = 1;
@@ -56,27 +58,65 @@ pub enum Command {
     Mend(mend::Mend),
     /// Copy into a table what it lost, from a copy that shows an earlier time
     Restore(restore::Restore),
+    /// Serve the console of an environment on this machine: overview, keys, dead letters, alarms, rollouts, cost
+    Console(console::Console),
     /// Show what one month costs
     Cost(cost::Cost),
     /// Show one key, list keys, release a claim
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  ichidoctl keys show slack Ev08ABCDEF --env prod
+  ichidoctl keys list slack --state claimed --env prod
+  ichidoctl keys release slack 'FILE#T1#C1#1700000000.000100#F1' --reason 'the instance was stopped' --env prod"
+    )]
     Keys(keys::Keys),
     /// List dead letters, show one, send them again, drop them
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  ichidoctl dead-letters list --env prod
+  ichidoctl dead-letters show slack 8b2c4e6a-… --env prod
+  ichidoctl dead-letters redrive slack --env prod"
+    )]
     DeadLetters(dead_letters::DeadLetters),
     /// List schedules, pause or resume one, change its rate, run it now
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  ichidoctl schedules list --env prod
+  ichidoctl schedules pause github-feed-subscriber-schedule --env prod
+  ichidoctl schedules run github-feed-subscriber-schedule --env local"
+    )]
     Schedules(schedules::Schedules),
     /// Make entries of feeds owed again, show what would be posted of a feed
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  ichidoctl feeds preview https://blog.example.com/feed.xml
+  ichidoctl feeds resend --rehearsed --since 2026-01-31T12:00:00Z --env prod"
+    )]
     Feeds(feeds::Feeds),
     /// Show what the history of Slack's events tells
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  ichidoctl slack report --env prod
+  ichidoctl slack report --days 30 --html report.html --env prod"
+    )]
     Slack(slack::Slack),
     /// Show what happened to one event, from its request to its effect, across functions
     Trace(trace::Trace),
+    /// Show what operators did by hand: who, when, to what and why
+    Operations(operations::Operations),
     /// Verify the ledger, freeze an account, reverse a transfer
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  ichidoctl tokens verify --env prod
+  ichidoctl tokens freeze did:key:alice --env prod
+  ichidoctl tokens grant did:key:alice 25 --reason 'prize of the spring contest' --key spring-contest-alice --env prod"
+    )]
     Tokens(tokens::Tokens),
 }
 
@@ -88,6 +128,7 @@ impl Command {
             Command::Doctor(doctor) => doctor.run(context).await,
             Command::Mend(mend) => mend.run(context).await,
             Command::Restore(restore) => restore.run(context).await,
+            Command::Console(console) => console.run(context).await,
             Command::Cost(cost) => cost.run(context).await,
             Command::Keys(keys) => keys.run(context).await,
             Command::DeadLetters(letters) => letters.run(context).await,
@@ -95,6 +136,7 @@ impl Command {
             Command::Feeds(feeds) => feeds.run(context).await,
             Command::Slack(slack) => slack.run(context).await,
             Command::Trace(trace) => trace.run(context).await,
+            Command::Operations(operations) => operations.run(context).await,
             Command::Tokens(tokens) => tokens.run(context).await,
         }
     }
@@ -115,12 +157,34 @@ async fn run(cli: &Cli) -> ExitCode {
     match cli.command.run(&mut context).await {
         Ok(Ended::Well) => ExitCode::SUCCESS,
         Ok(Ended::NeedsAttention) => ExitCode::from(NEEDS_ATTENTION),
+        // Whoever read the output, `head` for example, has read enough. The rest was not done, so the exit code says so.
+        Err(Error::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::from(FAILED),
         Err(error) => complain(&error),
     }
 }
 
 fn complain(error: &dyn std::error::Error) -> ExitCode {
     // If nobody reads standard error, the exit code still says it.
-    let _ = writeln!(std::io::stderr(), "ichidoctl: {}", telemetry::causes(error));
+    let _ = writeln!(std::io::stderr(), "ichidoctl: {}", harmless(&telemetry::causes(error).to_string()));
     ExitCode::from(FAILED)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Cli;
+
+    #[test]
+    fn every_command_and_every_group_shows_examples() {
+        fn look(command: &clap::Command, path: &str) {
+            for inner in command.get_subcommands() {
+                let path = format!("{path} {}", inner.get_name());
+                let help = inner.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(help.contains("Example") && help.contains(&path), "{path} --help shows no example: {help}");
+                look(inner, &path);
+            }
+        }
+        look(&Cli::command(), "ichidoctl");
+    }
 }

@@ -183,7 +183,8 @@ impl Restore {
         })?;
         let ttl = ttl.time_to_live_description().and_then(|ttl| ttl.attribute_name()).map(str::to_owned);
         let keys = ours.key_schema().iter().map(|key| key.attribute_name().to_owned()).collect();
-        Ok((Tables { client, table, copy: self.from.clone(), keys, ttl }, shows))
+        let operations = self.application.operations(&table);
+        Ok((Tables { client, table, copy: self.from.clone(), keys, ttl, operations }, shows))
     }
 }
 

@@ -13,8 +13,9 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::applications::Application;
-use crate::context::{Context, Ended, Error, failed};
+use crate::context::{Context, Ended, Environment, Error, Why, failed};
 use crate::infra;
+use crate::operation::{self, Intent};
 use crate::outside::alarms::{self, Watching};
 use crate::outside::invoke;
 use crate::outside::schedule::unchanged;
@@ -38,10 +39,10 @@ resumed, unless something else invokes the function too.
 Example:
   ichidoctl schedules pause github-feed-subscriber-schedule --env prod"
     )]
-    Pause(One),
+    Pause(Changed),
     /// Start a paused schedule again
     #[command(after_help = "Example:\n  ichidoctl schedules resume github-feed-subscriber-schedule --env prod")]
-    Resume(One),
+    Resume(Changed),
     /// Change how often a schedule runs
     #[command(
         after_help = "Example:\n  ichidoctl schedules rate github-feed-subscriber-schedule 'rate(15 minutes)' --env prod"
@@ -59,9 +60,20 @@ pub struct One {
 }
 
 #[derive(Debug, Args)]
-pub struct Rate {
+pub struct Changed {
     #[command(flatten)]
     pub one: One,
+    #[command(flatten)]
+    pub why: Why,
+    /// Whether it was shown as running, to whom it was shown.
+    #[arg(skip)]
+    pub shown_running: Option<bool>,
+}
+
+#[derive(Debug, Args)]
+pub struct Rate {
+    #[command(flatten)]
+    pub changed: Changed,
     /// rate(15 minutes), 15 minutes, or a cron(…) expression
     pub expression: String,
 }
@@ -70,21 +82,25 @@ impl Schedules {
     pub async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
         match self {
             Schedules::List => list(context).await,
-            Schedules::Pause(one) => one.change(context, Some(ScheduleState::Disabled), None).await,
-            Schedules::Resume(one) => one.change(context, Some(ScheduleState::Enabled), None).await,
-            Schedules::Rate(rate) => rate.one.change(context, None, Some(expression(&rate.expression)?)).await,
+            Schedules::Pause(changed) => changed.change(context, "pause", Some(ScheduleState::Disabled), None).await,
+            Schedules::Resume(changed) => changed.change(context, "resume", Some(ScheduleState::Enabled), None).await,
+            Schedules::Rate(rate) => {
+                rate.changed.change(context, "rate", None, Some(expression(&rate.expression)?)).await
+            }
             Schedules::Run(one) => one.run(context).await,
         }
     }
 }
 
 /// Our schedules: those that invoke one of our functions in this environment, whatever their names are.
-pub(super) async fn ours(context: &Context<'_>) -> Result<Vec<GetScheduleOutput>, Error> {
+pub(crate) async fn ours(context: &Context<'_>) -> Result<Vec<GetScheduleOutput>, Error> {
     let suffix = context.suffix()?;
+    // The local platform lists its schedules with the names of production, whatever it was asked with.
+    let also = if context.environment()? == Environment::Local { "" } else { suffix };
     let functions: Vec<String> = Application::ALL
         .iter()
         .flat_map(|application| application.functions())
-        .map(|function| format!("{function}{suffix}"))
+        .flat_map(|function| [format!("{function}{suffix}"), format!("{function}{also}")])
         .collect();
     let client = context.scheduler();
     let (mut found, mut next) = (Vec::new(), None);
@@ -142,7 +158,8 @@ impl One {
         let full = format!("{}{suffix}", self.name);
         let named = |schedule: &GetScheduleOutput| {
             let (name, function) = (schedule.name().unwrap_or_default(), function(schedule));
-            [name, function.as_str()].iter().any(|known| *known == self.name || *known == full)
+            let asked = [Some(self.name.as_str()), Some(full.as_str()), self.name.strip_suffix(suffix)];
+            [name, function.as_str()].iter().any(|known| asked.contains(&Some(*known)))
         };
         match all.iter().position(named) {
             Some(at) => Ok(all.swap_remove(at)),
@@ -155,70 +172,6 @@ impl One {
                 )))
             }
         }
-    }
-
-    async fn change(
-        &self,
-        context: &mut Context<'_>,
-        state_wanted: Option<ScheduleState>,
-        expression: Option<String>,
-    ) -> Result<Ended, Error> {
-        let before = self.find(context).await?;
-        let enabled = state_wanted.as_ref().map(|state| *state == ScheduleState::Enabled);
-        let name = before.name().unwrap_or_default().to_owned();
-        let client = context.scheduler();
-        unchanged(&client, &before)
-            .set_schedule_expression(expression.or_else(|| before.schedule_expression.clone()))
-            .set_state(state_wanted.or_else(|| before.state.clone()))
-            .send()
-            .await
-            .map_err(|error| {
-                failed(
-                    format!("could not change the schedule {name}; check the permissions scheduler:UpdateSchedule and iam:PassRole on its role"),
-                    error,
-                )
-            })?;
-        let after = client.get_schedule().name(&name).set_group_name(before.group_name.clone()).send().await;
-        let after = after
-            .map_err(|error| failed(format!("changed the schedule {name}, but could not read it again"), error))?;
-        context.log(&json!({
-            "level": "INFO", "message": format!("changed the schedule {name} by hand"), "schedule": name,
-            "before": as_json(&before), "after": as_json(&after),
-        }))?;
-        let rate = after.schedule_expression().unwrap_or_default();
-        if !context.json() {
-            context.line(format_args!(
-                "{name} is {}, {rate}; `ichidoctl mend` sets it back to what the template says",
-                state(&after)
-            ))?;
-        }
-        let function = function(&after);
-        let mut only_scheduled = infra::is_only_scheduled(&infra::with_suffix(context.suffix()?)?, &function);
-        if enabled == Some(false) && only_scheduled {
-            // The feeds of the list share a function, and its alarm watches those that still run.
-            let others = ours(context).await?;
-            only_scheduled = !others.iter().any(|other| {
-                other.name() != after.name() && self::function(other) == function && state(other) != "DISABLED"
-            });
-        }
-        let watching = match enabled {
-            Some(enabled) if only_scheduled => alarms::page(context, &function, enabled).await?,
-            _ => Watching::default(),
-        };
-        if context.json() {
-            let mut shown = as_json(&after);
-            if enabled.is_some() {
-                shown["alarms"] = json!(watching.names);
-            }
-            context.value(&shown)?;
-        } else if let Some(enabled) = enabled {
-            if only_scheduled {
-                tell(context, &watching, enabled)?;
-            } else {
-                context.line(format_args!("{function} has other callers too, so its alarms page as before"))?;
-            }
-        }
-        Ok(Ended::Well)
     }
 
     async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
@@ -247,6 +200,148 @@ impl One {
     }
 }
 
+impl Changed {
+    async fn change(
+        &self,
+        context: &mut Context<'_>,
+        what: &str,
+        state_wanted: Option<ScheduleState>,
+        expression: Option<String>,
+    ) -> Result<Ended, Error> {
+        let before = self.one.find(context).await?;
+        let enabled = state_wanted.as_ref().map(|state| *state == ScheduleState::Enabled);
+        let name = before.name().unwrap_or_default().to_owned();
+        if self.shown_running.is_some_and(|running| running != (state(&before) == "ENABLED")) {
+            let now = if state(&before) == "ENABLED" { "running" } else { "paused" };
+            return Err(Error::Refused(format!(
+                "{name} is {now} already: somebody else changed it. Nothing was changed"
+            )));
+        }
+        let suffix = context.suffix()?;
+        let function = function(&before);
+        let plain = function.strip_suffix(suffix).unwrap_or(&function);
+        let application = Application::of_function(plain)
+            .ok_or_else(|| Error::Refused(format!("{name} invokes {function}, which is of no application")))?;
+        let table = context.table_name(None, application.table())?;
+        let intent = Intent {
+            application,
+            table: &table,
+            what,
+            on: &name,
+            reason: &self.why.reason,
+            question: None,
+            before: as_json(&before),
+        };
+        let traced = operation::begin(context, intent).await?;
+        let made = make(context, &before, &function, expression, state_wanted).await;
+        let done = |made: &Made| {
+            let rate = made.after.schedule_expression().unwrap_or_default();
+            let alarms = match (enabled, made.watching.names.as_slice()) {
+                (None, _) | (_, []) => String::new(),
+                (Some(true), names) => format!("; these alarms page again: {}", names.join(", ")),
+                (Some(false), names) => format!("; these alarms page nobody: {}", names.join(", ")),
+            };
+            format!("changed the schedule {name} by hand: now {}, {rate}{alarms}", state(&made.after))
+        };
+        traced.end(context, &made, done).await;
+        let Made { after, watching, only_scheduled } = made?;
+        let rate = after.schedule_expression().unwrap_or_default();
+        if !context.json() {
+            context.line(format_args!(
+                "{name} is {}, {rate}; `ichidoctl mend` sets it back to what the template says",
+                state(&after)
+            ))?;
+        }
+        if context.json() {
+            let mut shown = as_json(&after);
+            if enabled.is_some() {
+                shown["alarms"] = json!(watching.names);
+            }
+            context.value(&shown)?;
+        } else if let Some(enabled) = enabled {
+            if only_scheduled {
+                tell(context, &watching, enabled)?;
+            } else {
+                context.line(format_args!("{function} has other callers too, so its alarms page as before"))?;
+            }
+        }
+        Ok(Ended::Well)
+    }
+}
+
+/// A changed schedule.
+struct Made {
+    after: GetScheduleOutput,
+    /// The alarms whose paging was changed with it.
+    watching: Watching,
+    /// Whether nothing but the schedule invokes its function.
+    only_scheduled: bool,
+}
+
+/// Changes a schedule, and the paging of the alarms that watch its function.
+async fn make(
+    context: &Context<'_>,
+    before: &GetScheduleOutput,
+    function: &str,
+    expression: Option<String>,
+    wanted: Option<ScheduleState>,
+) -> Result<Made, Error> {
+    let after = changed(context, before, expression, wanted.clone()).await?;
+    let enabled = wanted.as_ref().map(|state| *state == ScheduleState::Enabled);
+    let mut only_scheduled = infra::is_only_scheduled(&infra::with_suffix(context.suffix()?)?, function);
+    if enabled == Some(false) && only_scheduled {
+        // The feeds of the list share a function, and its alarm watches those that still run.
+        let others = ours(context).await?;
+        only_scheduled = !others.iter().any(|other| {
+            other.name() != after.name() && self::function(other) == function && state(other) != "DISABLED"
+        });
+    }
+    let Some(enabled) = enabled.filter(|_| only_scheduled) else {
+        return Ok(Made { after, watching: Watching::default(), only_scheduled });
+    };
+    let watching = alarms::page(context, function, enabled).await?;
+    // Somebody may have changed it back meanwhile. Its alarms follow what it is.
+    let now = again(context, before).await?;
+    if now.state() != wanted.as_ref() {
+        alarms::page(context, function, state(&now) == "ENABLED").await?;
+        return Err(Error::Refused(format!(
+            "somebody else changed {} at the same time: it is {}, and its alarms were set to match",
+            now.name().unwrap_or_default(),
+            state(&now)
+        )));
+    }
+    Ok(Made { after, watching, only_scheduled })
+}
+
+/// Changes the rate or the state, and reads the schedule again.
+async fn changed(
+    context: &Context<'_>,
+    before: &GetScheduleOutput,
+    expression: Option<String>,
+    state: Option<ScheduleState>,
+) -> Result<GetScheduleOutput, Error> {
+    let (client, name) = (context.scheduler(), before.name().unwrap_or_default());
+    unchanged(&client, before)
+        .set_schedule_expression(expression.or_else(|| before.schedule_expression.clone()))
+        .set_state(state.or_else(|| before.state.clone()))
+        .send()
+        .await
+        .map_err(|error| {
+            failed(
+                format!("could not change the schedule {name}; check the permissions scheduler:UpdateSchedule and iam:PassRole on its role"),
+                error,
+            )
+        })?;
+    again(context, before).await
+}
+
+/// Reads a schedule again after it was changed.
+async fn again(context: &Context<'_>, before: &GetScheduleOutput) -> Result<GetScheduleOutput, Error> {
+    let name = before.name().unwrap_or_default();
+    let read = context.scheduler().get_schedule().name(name).set_group_name(before.group_name.clone()).send().await;
+    read.map_err(|error| failed(format!("changed the schedule {name}, but could not read it again"), error))
+}
+
 /// Says which alarms page again, or do not page.
 fn tell(context: &mut Context<'_>, watching: &Watching, enabled: bool) -> Result<(), Error> {
     let names = watching.names.join(", ");
@@ -265,7 +360,7 @@ fn tell(context: &mut Context<'_>, watching: &Watching, enabled: bool) -> Result
     }
 }
 
-pub(super) fn state(schedule: &GetScheduleOutput) -> &str {
+pub(crate) fn state(schedule: &GetScheduleOutput) -> &str {
     schedule.state().map_or("ENABLED", ScheduleState::as_str)
 }
 

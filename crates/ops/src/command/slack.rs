@@ -84,14 +84,24 @@ fn show(context: &mut Context<'_>, table: &str, report: &Report) -> Result<(), E
     for anomaly in &report.anomalies {
         context.line(format_args!("unusual: {}", anomaly.in_words()))?;
     }
-    match (report.weeks, report.anomalies.len()) {
-        (weeks, _) if weeks < report::MIN_WEEKS => context.line(format_args!(
-            "nothing is judged yet: {weeks} weeks before this report are known, and {} are needed",
+    let Some(judged_from) = report.judged_from else {
+        return context.line(format_args!(
+            "nothing is judged yet: {} weeks are known, and {} are needed",
+            report.weeks,
             report::MIN_WEEKS
-        )),
-        (weeks, 0) => context.line(format_args!("nothing is far from the same hours of the {weeks} weeks before")),
-        _ => Ok(()),
+        ));
+    };
+    if report.anomalies.is_empty() {
+        context
+            .line(format_args!("from {judged_from}:00Z on, nothing is far from the same hours of the weeks before"))?;
     }
+    if judged_from > report.from {
+        context.line(format_args!(
+            "earlier hours are not judged: fewer than {} weeks before them are known",
+            report::MIN_WEEKS
+        ))?;
+    }
+    Ok(())
 }
 
 /// A name, and a counter per [`What`].

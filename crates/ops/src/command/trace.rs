@@ -43,7 +43,8 @@ pub struct Trace {
     pub since: Duration,
 }
 
-fn age(text: &str) -> Result<Duration, String> {
+/// Reads `30m`, `24h` or `7d`.
+pub(super) fn age(text: &str) -> Result<Duration, String> {
     let refused = || format!("{text:?} is not an age; write 30m, 24h or 7d");
     let (at, unit) = text.char_indices().last().ok_or_else(refused)?;
     let number: u64 = text[..at].parse().map_err(|_| refused())?;
@@ -59,6 +60,8 @@ fn age(text: &str) -> Result<Duration, String> {
 /// Everything that is known about the event.
 struct Story {
     lines: Vec<Line>,
+    /// Whether all lines of the time were read.
+    whole: bool,
     records: Vec<(Application, StoredItem)>,
     letters: Vec<Letter>,
     /// Why some dead letters could not be read.
@@ -75,7 +78,7 @@ impl Trace {
             let records: Vec<Value> =
                 story.records.iter().map(|(application, found)| record::as_json(*application, found, now)).collect();
             context
-                .value(&json!({"key": self.key, "lines": lines, "records": records, "deadLetters": story.letters}))?;
+                .value(&json!({"key": self.key, "lines": lines, "records": records, "deadLetters": story.letters, "whole": story.whole}))?;
         } else if !known {
             context.line(format_args!(
                 "nothing is known about {}: it is not in the logs of the last {}, in no table and in no queue; --since searches further back",
@@ -98,6 +101,11 @@ impl Trace {
                 "no log line of the last {} names it; --since searches further back",
                 show::age(self.since)
             ))?;
+        }
+        if !story.whole {
+            context.line(
+                "there are more lines than were read, and the newest are missing; a shorter --since shows them",
+            )?;
         }
         context.line("records:")?;
         for (application, found) in &story.records {
@@ -122,12 +130,15 @@ impl Trace {
     async fn story(&self, context: &Context<'_>) -> Result<Story, Error> {
         let functions: Vec<&str> =
             Application::ALL.iter().flat_map(|application| application.functions()).copied().collect();
-        let named = logs::find(context, &functions, &self.key, self.since).await?;
+        let logs::Found { lines: named, mut whole } =
+            logs::find(context, &functions, &self.key, logs::since(self.since)).await?;
         let traces: BTreeSet<String> =
             named.iter().filter_map(|line| line.text("traceId")).map(str::to_owned).collect();
         let mut lines = Vec::new();
         for trace in traces.iter().take(MOST_TRACES) {
-            lines.extend(logs::find(context, &functions, trace, self.since).await?);
+            let of_trace = logs::find(context, &functions, trace, logs::since(self.since)).await?;
+            lines.extend(of_trace.lines);
+            whole &= of_trace.whole;
         }
         lines.extend(named.into_iter().filter(|line| line.text("traceId").is_none_or(|id| !traces.contains(id))));
         let lines = of_this(&self.key, lines);
@@ -148,7 +159,7 @@ impl Trace {
                 || letter.payload.to_string().contains(&self.key)
         });
         let letters = letters.collect();
-        Ok(Story { lines, records, letters, unread })
+        Ok(Story { lines, whole, records, letters, unread })
     }
 }
 

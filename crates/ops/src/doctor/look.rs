@@ -24,6 +24,10 @@ const NAMES_PER_CALL: usize = 10;
 /// encrypts, and for the secrets of further feeds.
 const ADDED: [&str; 3] = ["SecretsManager", "SecretsKey", "ListedSecrets"];
 const SECONDS_PER_DAY: i64 = 86_400;
+/// How many concurrent executions AWS leaves to functions that have none reserved.
+const UNRESERVED: i32 = 100;
+/// The name of what belongs to no single function.
+const ACCOUNT: &str = "account";
 /// What one call can change of a table.
 const SETTABLE: [&str; 2] = ["DeletionProtectionEnabled", "BillingMode"];
 
@@ -103,6 +107,9 @@ pub(crate) async fn look(places: &Places, described: &Described, now: Timestamp)
             }
         }
         found.extend(key_finding(template, now));
+    }
+    if places.account.is_some() {
+        found.push(quota_finding(places, described).await);
     }
     // Without credentials nothing was asked, so nothing is known about what is deployed.
     if found.iter().any(|finding| finding.notes.iter().any(|note| note == NO_CREDENTIALS)) {
@@ -312,6 +319,37 @@ async fn concurrency_finding(places: &Places, described: &Described, function: &
             let mend = Mend::Concurrency { function: function.to_owned(), reserved };
             Finding::of("concurrency", function, differences(&expected, &actual)).mended_by(mend)
         }
+    }
+}
+
+async fn quota_finding(places: &Places, described: &Described) -> Finding {
+    let reserved = described.settings.reserved_concurrency.values().sum();
+    match places.lambda.get_account_settings().send().await {
+        Err(error) => Finding::wrong("concurrency", ACCOUNT, message(&error)),
+        Ok(answer) => quota(answer.account_limit().map(|limit| limit.concurrent_executions()), reserved),
+    }
+}
+
+/// Whether the account's quota of concurrent executions leaves room for what the environment reserves.
+fn quota(limit: Option<i32>, reserved: i32) -> Finding {
+    let Some(limit) = limit else {
+        return Finding::wrong("concurrency", ACCOUNT, "AWS does not say how many executions the account allows");
+    };
+    if reserved > 0 && reserved + UNRESERVED > limit {
+        return Finding::wrong(
+            "concurrency",
+            ACCOUNT,
+            format!(
+                "the environment reserves {reserved} executions and AWS keeps {UNRESERVED} unreserved, but the account allows {limit}; ask AWS for a higher quota"
+            ),
+        );
+    }
+    let found = Finding::well("concurrency", ACCOUNT);
+    match reserved {
+        0 => found.noted(format!(
+            "no function has executions of its own, so one that is flooded can use up all {limit} of the account (reservedConcurrency in infra/environments.ts)"
+        )),
+        _ => found.noted(format!("{reserved} of {limit} executions are reserved")),
     }
 }
 
@@ -573,6 +611,14 @@ mod tests {
         let source = of("slack", "SlackEventsPermission")["SourceArn"].as_str().unwrap().to_owned();
         assert_eq!(source, "arn:aws:execute-api:ap-northeast-1:000000000000:*/*/POST/slack/events");
         assert_eq!(of("mesh", "MeshErrorsAlarm")["Dimensions"][0]["Value"], "*");
+    }
+
+    #[test]
+    fn a_quota_that_is_too_small_for_what_is_reserved_is_reported() {
+        assert!(quota(Some(1_000), 900).ok && !quota(Some(1_000), 901).ok);
+        assert!(!quota(Some(10), 1).ok && !quota(None, 0).ok);
+        let small = quota(Some(10), 0);
+        assert!(small.ok && small.notes[0].contains("use up all 10"), "{small:?}");
     }
 
     #[test]

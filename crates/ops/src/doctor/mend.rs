@@ -79,6 +79,14 @@ impl Account {
 }
 
 impl Mend {
+    /// The function that the schedule starts, if it is one that is set back.
+    pub(crate) fn function_of_schedule(&self) -> Option<String> {
+        match self {
+            Mend::Schedule(properties) => Some(template::function_name(&properties["Target"]["Arn"])),
+            _ => None,
+        }
+    }
+
     /// Makes the call. The error says why it could not be made.
     pub(crate) async fn apply(&self, places: &Places, account: &Account) -> Result<(), String> {
         match self {

@@ -1,4 +1,4 @@
-//! The alarms that watch a function, and whether they page somebody.
+//! The alarms of the account: those that watch a function, and whether they page somebody.
 
 use aws_sdk_cloudwatch::types::{Dimension, MetricAlarm, StateValue};
 
@@ -12,22 +12,29 @@ pub(crate) struct Watching {
     pub ringing: Vec<String>,
 }
 
-/// Enables or disables the actions of every alarm that watches `function`. Disabled, an alarm rings and nobody is told.
-pub(crate) async fn page(context: &Context<'_>, function: &str, enabled: bool) -> Result<Watching, Error> {
-    let client = context.cloudwatch();
-    let mut found = Watching::default();
-    let mut pages = client.describe_alarms().into_paginator().send();
+/// All alarms of the account in this region.
+pub(crate) async fn all(context: &Context<'_>) -> Result<Vec<MetricAlarm>, Error> {
+    let mut found = Vec::new();
+    let mut pages = context.cloudwatch().describe_alarms().into_paginator().send();
     while let Some(answer) = pages.next().await {
         let answer = answer.map_err(|error| {
             failed("could not list the alarms; check the permission cloudwatch:DescribeAlarms", error)
         })?;
-        for alarm in answer.metric_alarms().iter().filter(|alarm| watches(alarm, function)) {
-            let name = alarm.alarm_name().unwrap_or_default().to_owned();
-            if alarm.state_value() == Some(&StateValue::Alarm) {
-                found.ringing.push(name.clone());
-            }
-            found.names.push(name);
+        found.extend(answer.metric_alarms.unwrap_or_default());
+    }
+    Ok(found)
+}
+
+/// Enables or disables the actions of every alarm that watches `function`. Disabled, an alarm rings and nobody is told.
+pub(crate) async fn page(context: &Context<'_>, function: &str, enabled: bool) -> Result<Watching, Error> {
+    let client = context.cloudwatch();
+    let mut found = Watching::default();
+    for alarm in all(context).await?.iter().filter(|alarm| watches(alarm, function)) {
+        let name = alarm.alarm_name().unwrap_or_default().to_owned();
+        if alarm.state_value() == Some(&StateValue::Alarm) {
+            found.ringing.push(name.clone());
         }
+        found.names.push(name);
     }
     if found.names.is_empty() {
         return Ok(found);

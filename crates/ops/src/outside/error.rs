@@ -11,6 +11,17 @@ const SHOWN_CHARS: usize = 160;
 /// What is said when there was nothing to ask AWS with.
 pub(crate) const NO_CREDENTIALS: &str = "there are no AWS credentials: sign in first (aws sso login, AWS_PROFILE=…), or name a local endpoint (--endpoint-url)";
 
+/// Whether an error leaves open if AWS did what it was asked: the request may have arrived, and its answer was lost. The SDK's error has a
+/// type of its own for every call, so it is known by its words.
+pub(crate) fn is_unclear(error: &(dyn std::error::Error + 'static)) -> bool {
+    let unclear = |error: &(dyn std::error::Error + 'static)| {
+        let words = error.to_string();
+        ["dispatch failure", "request has timed out", "response error"].contains(&words.as_str())
+            || words.contains("no clear answer")
+    };
+    std::iter::successors(Some(error), |error| error.source()).any(unclear)
+}
+
 /// An error of the SDK in one line: its code and its message, or the beginning of an answer that is neither.
 pub(crate) fn message<E>(error: &SdkError<E>) -> String
 where
@@ -31,5 +42,26 @@ where
             let text = DisplayErrorContext(error).to_string();
             if text.contains("no credentials") { NO_CREDENTIALS.to_owned() } else { show::one_line(&text, SHOWN_CHARS) }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_lambda::error::{ConnectorError, SdkError};
+    use aws_sdk_lambda::operation::invoke::InvokeError;
+
+    use super::*;
+    use crate::context::{Error, failed};
+
+    #[test]
+    fn an_answer_that_was_lost_leaves_open_what_happened_and_a_refusal_does_not() {
+        type Sdk = SdkError<InvokeError, ()>;
+        let lost = || ConnectorError::io("the connection was closed".into());
+        assert!(is_unclear(&failed("could not invoke it", Sdk::dispatch_failure(lost()))));
+        assert!(is_unclear(&failed("could not invoke it", Sdk::timeout_error("too long"))));
+        assert!(is_unclear(&Error::Refused("the store gave no clear answer".to_owned())));
+        let refused = Sdk::service_error(InvokeError::unhandled("AccessDenied"), ());
+        assert!(!is_unclear(&failed("could not invoke it", refused)));
+        assert!(!is_unclear(&Error::Refused("it is released".to_owned())));
     }
 }

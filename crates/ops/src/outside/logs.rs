@@ -1,5 +1,6 @@
 //! The functions' log lines, from CloudWatch Logs or from the local platform, which answers the same call.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use ichido::{Clock as _, SystemClock, Timestamp};
@@ -64,39 +65,62 @@ impl Line {
     }
 }
 
-/// The log lines of some functions that contain this text, oldest first. Lines of metrics are left out.
+/// What a search found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// Oldest first.
+    pub lines: Vec<Line>,
+    /// Whether these are all. If not, the newest are missing: AWS gives the oldest first.
+    pub whole: bool,
+}
+
+/// The log lines of some functions that contain this text. Lines of metrics are left out.
 pub(crate) async fn find(
     context: &Context<'_>,
     functions: &[&str],
     text: &str,
-    since: Duration,
-) -> Result<Vec<Line>, Error> {
-    let start = SystemClock.now().saturating_sub(since);
+    within: Range<Timestamp>,
+) -> Result<Found, Error> {
     let pattern = format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
-    let mut lines = Vec::new();
+    let mut found = Found { lines: Vec::new(), whole: true };
     for function in functions {
         let group = format!("/aws/lambda/{function}{}", context.suffix()?);
-        lines.extend(of_group(context, &group, &pattern, start).await?);
+        let of = of_group(context, &group, &pattern, &within).await?;
+        found.lines.extend(of.lines);
+        found.whole &= of.whole;
     }
-    lines.sort_by_key(|line| line.at);
-    Ok(lines)
+    found.lines.sort_by_key(|line| line.at);
+    Ok(found)
 }
 
-async fn of_group(context: &Context<'_>, group: &str, pattern: &str, start: Timestamp) -> Result<Vec<Line>, Error> {
+/// The time from so long ago until now, and a little longer: the clock of AWS may be ahead.
+pub(crate) fn since(age: Duration) -> Range<Timestamp> {
+    let now = SystemClock.now();
+    now.saturating_sub(age)..now + Duration::from_secs(60)
+}
+
+async fn of_group(
+    context: &Context<'_>,
+    group: &str,
+    pattern: &str,
+    within: &Range<Timestamp>,
+) -> Result<Found, Error> {
     let logs = context.logs();
+    let millis = |at: Timestamp| i64::try_from(at.as_millis()).unwrap_or_default();
     let (mut lines, mut next) = (Vec::new(), None);
     for _ in 0..MOST_PAGES {
         let filter = logs
             .filter_log_events()
             .log_group_name(group)
             .filter_pattern(pattern)
-            .start_time(i64::try_from(start.as_millis()).unwrap_or_default())
+            .start_time(millis(within.start))
+            .end_time(millis(within.end))
             .set_next_token(next.take());
         let page = match filter.send().await {
             Ok(page) => page,
             // A function that never ran has no log group.
             Err(error) if error.as_service_error().is_some_and(|error| error.is_resource_not_found_exception()) => {
-                return Ok(lines);
+                return Ok(Found { lines, whole: true });
             }
             Err(error) => {
                 return Err(failed(
@@ -116,9 +140,12 @@ async fn of_group(context: &Context<'_>, group: &str, pattern: &str, start: Time
             }
         }
         next = page.next_token;
-        if next.is_none() || lines.len() >= MOST_LINES {
+        if next.is_none() {
+            return Ok(Found { lines, whole: true });
+        }
+        if lines.len() >= MOST_LINES {
             break;
         }
     }
-    Ok(lines)
+    Ok(Found { lines, whole: false })
 }

@@ -34,7 +34,13 @@ pub(crate) fn choose(asked: &[String], known: &[String], suffix: &str) -> Result
 }
 
 /// The calls for one function.
-fn cloud(aws: &Aws, cloudwatch: aws_sdk_cloudwatch::Client, function: &str, watch: &Watch, tick: Duration) -> Cloud {
+pub(crate) fn cloud(
+    aws: &Aws,
+    cloudwatch: aws_sdk_cloudwatch::Client,
+    function: &str,
+    watch: &Watch,
+    tick: Duration,
+) -> Cloud {
     Cloud { lambda: aws.lambda(), cloudwatch, function: function.to_owned(), alarms: watch.alarms.clone(), tick }
 }
 

@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use crate::support::client::{answer, aws, eventually, http};
-use crate::support::ctl::{ctl, platform, tidy};
+use crate::support::ctl::{ctl, ctl_as, platform, tidy};
 use crate::support::process::Local;
 use crate::support::{given_up, slack};
 
@@ -21,6 +21,11 @@ fn ids(local: &Local, application: &str) -> Vec<String> {
         .iter()
         .map(|letter| letter["id"].as_str().expect("an id").to_owned())
         .collect()
+}
+
+async fn sqs(local: &Local, action: &str, body: Value) -> Value {
+    let request = http().post(&local.url).header("x-amz-target", format!("AmazonSQS.{action}"));
+    answer(request.body(body.to_string())).await.1
 }
 
 #[tokio::test]
@@ -50,6 +55,17 @@ async fn what_lambda_gave_up_on_is_listed_shown_and_sent_again_once() {
     for said in ["attempts  3", "HTTP 503", "what the attempts logged:"] {
         assert!(tidy(&shown.out).contains(said), "{said} is not in {}", shown.out);
     }
+
+    // Somebody else looks at it, by other means.
+    let url = sqs(&local, "GetQueueUrl", json!({"QueueName": QUEUE})).await["QueueUrl"].clone();
+    let received = json!({"QueueUrl": url, "VisibilityTimeout": 60});
+    let held = sqs(&local, "ReceiveMessage", received).await["Messages"][0]["ReceiptHandle"].clone();
+    assert_snapshot!(ctl(&local, &["dead-letters", "list", "slack"]).tidy(), @r"
+    there may be more dead letters: somebody else looks at 1 in slack-files-failures just now; they are shown again within [age]
+    exit code 1
+    ");
+    let let_go = json!({"QueueUrl": url, "ReceiptHandle": held, "VisibilityTimeout": 0});
+    sqs(&local, "ChangeMessageVisibility", let_go).await;
 
     let unasked = ctl(&local, &["dead-letters", "redrive", "slack"]);
     assert_eq!(unasked.code, Some(2), "it asks: {unasked:?}");
@@ -128,10 +144,16 @@ async fn one_of_many_can_be_dropped_and_the_others_stay() {
     let unknown = ctl(&local, &["dead-letters", "drop", "slack", "nothing", "--yes"]);
     assert!(unknown.err.contains("slack has no dead letter nothing"), "{unknown:?}");
     assert_eq!(ids(&local, "slack").len(), 12);
-    assert_snapshot!(ctl(&local, &["dead-letters", "drop", "slack", &all[3], "--yes"]).tidy(), @r"
+    let drop = ["dead-letters", "drop", "slack", all[3].as_str(), "--reason", "a test", "--yes"];
+    assert_snapshot!(ctl_as(&local, "olga", &drop).tidy(), @r"
     [uuid]  dropped
     exit code 0
     ");
+    let kept = ctl(&local, &["operations", "slack", "--json"]).json();
+    let [kept] = kept["operations"].as_array().expect("a list").as_slice() else { panic!("one: {kept:#}") };
+    assert_eq!((&kept["operation"], &kept["on"]), (&json!("drop"), &json!(all[3])));
+    assert_eq!(kept["by"], "arn:aws:iam::000000000000:user/olga");
+    assert_eq!((&kept["reason"], &kept["shown"]["before"]["attempts"]), (&json!("a test"), &json!(3)));
     let left = ids(&local, "slack");
     assert_eq!(left.len(), 11);
     assert!(!left.contains(&all[3]));
@@ -165,7 +187,9 @@ async fn what_a_feed_gave_up_on_is_listed_and_sent_again_by_its_next_run() {
     exit code 0
     ");
     assert!(ids(&local, "github").is_empty());
-    assert_eq!(ctl(&local, &["schedules", "run", "github-subscriber"]).code, Some(0));
+    let kept = ctl(&local, &["operations", "github", "--json"]).json();
+    assert_eq!((&kept["operations"][0]["operation"], &kept["operations"][0]["on"]), (&json!("redrive"), &json!(id)));
+    assert_eq!(ctl(&local, &["schedules", "run", "github-subscriber"]).code, Some(0), "the trace is no entry");
     let posts: Value = local.get("/_local/outbox?sink=mastodon").await;
     assert_eq!(posts.as_array().map(Vec::len), Some(1), "{posts}");
 }

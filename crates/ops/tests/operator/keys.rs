@@ -9,12 +9,14 @@ use insta::assert_snapshot;
 use ops::applications::Application;
 
 use crate::support::client::{aws, eventually};
-use crate::support::ctl::{ctl, platform};
+use crate::support::ctl::{ctl, ctl_as, platform};
 use crate::support::process::Local;
 use crate::support::slack;
 
+const OLGA: &str = "arn:aws:iam::000000000000:user/olga";
+
 /// A claim of a worker that is not there, which lasts so long; answers its fence.
-async fn claim(local: &Local, key: &str, lease: Duration) -> u64 {
+pub(crate) async fn claim(local: &Local, key: &str, lease: Duration) -> u64 {
     let application = Application::Slack;
     let store = DynamoDb::new(aws(&local.url).dynamodb(), application.records(application.table()));
     let now = SystemClock.now();
@@ -145,7 +147,7 @@ async fn a_release_asks_is_fenced_and_leaves_a_trace() {
         "nothing was changed"
     );
 
-    let done = ctl(&local, &[&release[..], &["--yes", "--fence", &fence.to_string()]].concat());
+    let done = ctl_as(&local, "olga", &[&release[..], &["--yes", "--fence", &fence.to_string()]].concat());
     assert_snapshot!(done.tidy(), @r"
     slack  FILE#T1#C1#1.1#F1
       state  claimed: the lease ends in [age]
@@ -159,7 +161,7 @@ async fn a_release_asks_is_fenced_and_leaves_a_trace() {
     exit code 0
     ");
     assert!(
-        done.err.contains("released the claim on FILE#T1#C1#1.1#F1 by hand") && done.err.contains("olga"),
+        done.err.contains("released the claim on FILE#T1#C1#1.1#F1 by hand") && done.err.contains(OLGA),
         "it is logged: {done:?}"
     );
     let after = ctl(&local, &["keys", "show", "slack", key, "--json"]).json();
@@ -168,7 +170,13 @@ async fn a_release_asks_is_fenced_and_leaves_a_trace() {
         (&"released".into(), &true.into()),
         "the next one asks its probe"
     );
-    assert_eq!(after["reason"], "released by hand by olga: the instance is gone");
+    assert_eq!(after["reason"], format!("released by hand by {OLGA}: the instance is gone"));
+    let kept = ctl(&local, &["operations", "slack", "--json"]).json();
+    let [kept] = kept["operations"].as_array().expect("a list").as_slice() else { panic!("one: {kept:#}") };
+    assert_eq!((&kept["operation"], &kept["by"], &kept["on"]), (&"release".into(), &OLGA.into(), &key.into()));
+    assert_eq!(kept["reason"], "the instance is gone");
+    assert_eq!((&kept["shown"]["before"]["state"], &kept["shown"]["confirmed"]), (&"claimed".into(), &"--yes".into()));
+    assert!(kept["shown"]["question"].as_str().is_some_and(|asked| asked.contains("fence 1")), "{kept:#}");
 
     // Somebody looked at the destination: it was not done. So the doubt ends.
     let looked = ctl(&local, &[&release[..], &["--yes", "--not-done"]].concat());

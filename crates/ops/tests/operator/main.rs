@@ -1,6 +1,7 @@
 //! The operator's tool as its user meets it: the binary `ichidoctl` against a running local platform, which answers the
 //! same AWS calls as AWS. What is printed is kept as snapshots; times, ages and made-up ids are replaced first.
 
+mod console;
 mod dead_letters;
 mod feeds;
 mod keys;

@@ -45,6 +45,9 @@ async fn what_a_hand_changed_is_set_back_and_the_doctor_agrees_again() {
     let mended = ctl(&local, &["mend", "--yes"]);
     assert_eq!(mended.code, Some(0), "{mended:?}");
     assert!(mended.err.contains(&format!("ichidoctl mend set back schedule {GITHUB}")), "it is logged: {mended:?}");
+    let kept = ctl(&local, &["operations", "github", "--json"]).json();
+    let last = kept["operations"].as_array().and_then(|all| all.last()).expect("an operation");
+    assert_eq!((&last["operation"], &last["on"]), (&"mend".into(), &GITHUB.into()), "the pause is over: {kept:#}");
     assert_eq!(ctl(&local, &["doctor"]).code, Some(0));
     let back = read().await.target.expect("a target");
     assert!(back.arn.ends_with(":github-subscriber:live") && back.dead_letter_config.is_some(), "{back:?}");

@@ -83,7 +83,9 @@ async fn a_feed_that_lost_its_table_goes_on_without_a_repetition_and_without_a_l
     let plan = ctl(&local, &[&arguments[..], &["--plan", "--json"]].concat()).json();
     let lost = items(&client, &copy).await.len();
     assert_eq!((&plan["missing"]["count"], &plan["same"]), (&json!(lost), &json!(0)), "{plan:#}");
-    assert!(items(&client, GITHUB).await.is_empty(), "nothing was changed");
+    let left = items(&client, GITHUB).await;
+    let by_hand = |item: &Item| item["entry_id"].as_s().is_ok_and(|id| id.starts_with("#operation#"));
+    assert!(left.len() == 1 && left.iter().all(by_hand), "nothing was changed but the pause, by hand: {left:?}");
 
     let done = ctl(&local, &[&arguments[..], &["--yes"]].concat());
     assert_eq!(done.code, Some(0), "{done:?}");

@@ -6,7 +6,7 @@ use reqwest::StatusCode;
 use serde_json::Value;
 
 use crate::support::client::{answer, aws, http};
-use crate::support::ctl::{ctl, platform};
+use crate::support::ctl::{ctl, ctl_as, platform};
 use crate::support::process::Local;
 
 const GITHUB: &str = "github-feed-subscriber-schedule";
@@ -22,7 +22,7 @@ async fn schedules_are_listed_paused_resumed_and_slowed() {
     exit code 0
     ");
     let before = ctl(&local, &["schedules", "list", "--json"]).json();
-    let paused = ctl(&local, &["schedules", "pause", GITHUB]);
+    let paused = ctl_as(&local, "olga", &["schedules", "pause", GITHUB, "--reason", "GitHub is down"]);
     let (first, second) = paused.out.split_once('\n').expect("two lines");
     assert_snapshot!(first, @"github-feed-subscriber-schedule is DISABLED, rate(5 minutes); `ichidoctl mend` sets it back to what the template says");
     assert!(second.starts_with("until it is resumed, these alarms page nobody: "), "{paused:?}");
@@ -41,6 +41,20 @@ async fn schedules_are_listed_paused_resumed_and_slowed() {
     assert_eq!(ctl(&local, &["schedules", "resume", GITHUB]).code, Some(0));
     assert_eq!(ctl(&local, &["schedules", "rate", GITHUB, "rate(5 minutes)"]).code, Some(0));
     assert_eq!(ctl(&local, &["schedules", "list", "--json"]).json(), before, "everything else is as it was");
+    assert_snapshot!(ctl(&local, &["operations"]).tidy(), @r"
+    AT  APPLICATION  OPERATION  ON  BY  REASON  OUTCOME
+    [time]  github  pause  github-feed-subscriber-schedule  arn:aws:iam::000000000000:user/olga  GitHub is down  changed the schedule github-feed-subscriber-schedule by hand: now DISABLED, rate(5 minutes); these alarms page nobody: …
+    [time]  github  rate  github-feed-subscriber-schedule  arn:aws:iam::000000000000:user/local  no reason given  changed the schedule github-feed-subscriber-schedule by hand: now DISABLED, rate(15 minutes)
+    [time]  github  resume  github-feed-subscriber-schedule  arn:aws:iam::000000000000:user/local  no reason given  changed the schedule github-feed-subscriber-schedule by hand: now ENABLED, rate(15 minutes); these alarms page again: g…
+    [time]  github  rate  github-feed-subscriber-schedule  arn:aws:iam::000000000000:user/local  no reason given  changed the schedule github-feed-subscriber-schedule by hand: now ENABLED, rate(5 minutes)
+    exit code 0
+    ");
+    let kept = ctl(&local, &["operations", "github", "--json"]).json();
+    assert_eq!(kept["operations"][0]["shown"]["before"]["state"], "ENABLED");
+    assert_snapshot!(ctl(&local, &["operations", "mesh"]).tidy(), @r"
+    nothing was done by hand in the last [age]
+    exit code 0
+    ");
 }
 
 /// Which of the alarms on a function page somebody, and which do not.

@@ -43,7 +43,7 @@ async fn a_report_tells_what_happened_and_which_duplicates_came_why() {
     C1  1  0  0  0  0  2  0  0  0  0
     all  1  0  0  0  0  2  0  0  0  0
 
-    nothing is judged yet: 0 weeks before this report are known, and 3 are needed
+    nothing is judged yet: 0 weeks are known, and 3 are needed
     ");
     let keys = ctl(&local, &["keys", "list", "slack"]);
     assert!(!keys.out.contains("HISTORY#"), "it is no record: {keys:?}");

@@ -164,7 +164,7 @@ fn a_file_with_problems_is_refused_line_by_line() {
     let shown = |said: String| said.replace(directory.path().to_str().expect("a path"), "");
     assert_snapshot!(shown(ctl(&local, &["tokens", "import", file, "--dry-run"]).tidy()), @r#"
     /accounts.csv: 1 accounts with 1, 0 used keys
-    ignored  1 lines that repeat an earlier one word for word, the first at line 3
+    ignored  1 lines that say the same as an earlier one, the first at line 3
     problem  line 4: did "bob": a DID is did:method:identifier, such as did:key:z6Mk...
     problem  line 5: balance "-3": amount must not have a sign
     problem  line 6: a field begins with a quote that is not closed on its line
@@ -173,7 +173,7 @@ fn a_file_with_problems_is_refused_line_by_line() {
     let refused = ctl(&local, &["tokens", "import", file, "--yes"]);
     assert_snapshot!(shown(refused.tidy()), @r#"
     /accounts.csv: 1 accounts with 1, 0 used keys
-    ignored  1 lines that repeat an earlier one word for word, the first at line 3
+    ignored  1 lines that say the same as an earlier one, the first at line 3
     problem  line 4: did "bob": a DID is did:method:identifier, such as did:key:z6Mk...
     problem  line 5: balance "-3": amount must not have a sign
     problem  line 6: a field begins with a quote that is not closed on its line

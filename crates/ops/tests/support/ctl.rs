@@ -32,11 +32,26 @@ impl Said {
 
 /// Runs the tool against a platform. It has no terminal, so it asks nothing.
 pub(crate) fn ctl(local: &Local, arguments: &[&str]) -> Said {
+    said(&mut command(local, arguments))
+}
+
+/// The same with the credentials of this user, whatever the operating system says who it is.
+pub(crate) fn ctl_as(local: &Local, user: &str, arguments: &[&str]) -> Said {
+    let credentials = [("AWS_ACCESS_KEY_ID", user), ("AWS_SECRET_ACCESS_KEY", "a secret"), ("USER", "root")];
+    said(command(local, arguments).envs(credentials))
+}
+
+/// The tool, to be run against a platform.
+pub(crate) fn command(local: &Local, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ichidoctl"));
-    for name in ["AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "ENV"] {
+    for name in ["AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_WEB_IDENTITY_TOKEN_FILE", "ENV"] {
         command.env_remove(name);
     }
-    command.args(arguments).env("AWS_ENDPOINT_URL", &local.url).env("USER", "olga").stdin(Stdio::null());
+    command.args(arguments).env("AWS_ENDPOINT_URL", &local.url).stdin(Stdio::null());
+    command
+}
+
+fn said(command: &mut Command) -> Said {
     let output = command.output().expect("ichidoctl");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
     Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }

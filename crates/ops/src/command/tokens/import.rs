@@ -9,8 +9,9 @@ use serde_json::json;
 use tokens::import::{self, Done, Findings, Missing, Phase};
 use tokens::settings::Window;
 
-use super::{Place, SHOWN_EVERY, ledger};
+use super::{Place, SHOWN_EVERY, intent, ledger};
 use crate::context::{Context, Ended, Error, failed};
+use crate::operation::{self, Intent};
 
 #[derive(Debug, Args)]
 pub struct Import {
@@ -70,13 +71,26 @@ impl Import {
             }
         }
         let missing = findings.missing();
+        let mut traced = None;
         if missing != Missing::default() {
-            context.confirm(&format!(
+            let question = format!(
                 "Open {} accounts with {}, remember {} used keys and rewrite {} records of the first design in {table}?",
                 missing.accounts, missing.balances, missing.keys, missing.records
-            ))?;
+            );
+            context.confirm(&question)?;
+            let file = self.file.display().to_string();
+            let intent = Intent { reason: &self.reason, ..intent(&ledger, "import", &file, &question) };
+            traced = Some(operation::begin(context, intent).await?);
         }
-        let done = import.carry_out(&findings, &mut watch).await.map_err(|error| self.explain(error))?;
+        let done = import.carry_out(&findings, &mut watch).await.map_err(|error| self.explain(error));
+        if let Some(traced) = traced {
+            let said = |done: &Done| {
+                let Done { accounts, balances, keys, .. } = done;
+                format!("opened {accounts} accounts with {balances} and remembered {keys} used keys by hand")
+            };
+            traced.end(context, &done, said).await;
+        }
+        let done = done?;
         if context.json() {
             context.value(&json!({ "dryRun": false, "table": table, "found": findings, "done": done }))?;
         } else {
@@ -126,7 +140,7 @@ impl Import {
         if let Some(first) = findings.repeated_lines.first() {
             let count = findings.repeated_lines.len();
             context.line(format_args!(
-                "ignored   {count} lines that repeat an earlier one word for word, the first at line {first}"
+                "ignored   {count} lines that say the same as an earlier one, the first at line {first}"
             ))?;
         }
         if findings.keys_too_old > 0 {

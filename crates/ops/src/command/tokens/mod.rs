@@ -12,15 +12,16 @@ use std::{fs, io};
 use clap::{Args, Subcommand};
 use ichido::{Clock, SystemClock};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokens::amount::Amount;
 use tokens::identity::did::Did;
-use tokens::ledger::{self, BUDGET, Grant, Ledger, Obstacle, TransactionId, system_random};
+use tokens::ledger::{self, Answer, BUDGET, Grant, Ledger, Obstacle, TransactionId, system_random};
 use tokens::settings::Rules;
 use tokens::verify::{Progress, Report, verify_from};
 
 use crate::applications::Application;
-use crate::context::{Context, Ended, Error, failed};
+use crate::context::{Context, Ended, Error, Why, failed};
+use crate::operation::{self, Intent};
 
 #[derive(Debug, Subcommand)]
 pub enum Tokens {
@@ -33,10 +34,12 @@ pub enum Tokens {
 Exit code 1 if something is wrong, or if an account changed too often to be verified.")]
     Verify(Verify),
     /// Freeze an account: it can neither send nor receive
-    #[command(after_help = "Example:\n  ichidoctl tokens freeze did:key:alice --env prod")]
+    #[command(after_help = "Example:\n  ichidoctl tokens freeze did:key:alice --reason 'stolen token' --env prod")]
     Freeze(OneAccount),
     /// Unfreeze an account
-    #[command(after_help = "Example:\n  ichidoctl tokens unfreeze did:key:alice --env prod")]
+    #[command(
+        after_help = "Example:\n  ichidoctl tokens unfreeze did:key:alice --reason 'new token issued' --env prod"
+    )]
     Unfreeze(OneAccount),
     /// Reverse a transfer with a new entry in the ledger; a second reversal has no effect
     #[command(after_help = "Example:
@@ -77,6 +80,8 @@ pub struct Verify {
 pub struct OneAccount {
     /// The DID of the account's owner
     pub did: String,
+    #[command(flatten)]
+    pub why: Why,
     #[command(flatten)]
     pub place: Place,
 }
@@ -185,16 +190,20 @@ fn read_progress(file: &Path, table: &str) -> Result<Progress, Error> {
     Ok(kept.progress.into_owned())
 }
 
-/// Written beside the file and renamed, so that the file is always whole.
+/// Written beside the file and renamed, so that the file is always whole. It has balances in it, so only its owner can read it.
 fn keep_progress(file: &Path, table: &str, progress: &Progress) -> io::Result<()> {
     let kept = Kept { table: table.into(), progress: Cow::Borrowed(progress) };
     let new = file.with_extension("new");
-    fs::write(&new, serde_json::to_string(&kept)?)?;
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(&new)?.write_all(serde_json::to_string(&kept)?.as_bytes())?;
     fs::rename(new, file)
 }
 
 fn show(context: &mut Context<'_>, table: &str, report: &Report) -> Result<(), Error> {
-    let Report { accounts, entries, balances, grants, findings, unsettled, stopped } = report;
+    let Report { accounts, entries, balances, grants, never_read, findings, unsettled, stopped } = report;
     context.line(format_args!("{table}: {accounts} balances, {entries} entries, {grants} granted, {balances} held"))?;
     for finding in findings {
         // One line each, with the same members as with `--json`.
@@ -204,6 +213,11 @@ fn show(context: &mut Context<'_>, table: &str, report: &Report) -> Result<(), E
     for account in unsettled {
         context.line(format_args!(
             "not verified  {account} changed during every read; run this again when there is less traffic"
+        ))?;
+    }
+    if *never_read > 0 {
+        context.line(format_args!(
+            "not read      {never_read} keys that the first design has used: their names have to be escaped, which `ichidoctl tokens import` does"
         ))?;
     }
     if *stopped {
@@ -218,12 +232,25 @@ fn show(context: &mut Context<'_>, table: &str, report: &Report) -> Result<(), E
 async fn set_frozen(context: &mut Context<'_>, account: &OneAccount, frozen: bool) -> Result<Ended, Error> {
     let did = parse_did(&account.did)?;
     let ledger = ledger(context, &account.place)?;
-    let verb = if frozen { "Freeze" } else { "Unfreeze" };
-    context.confirm(&format!("{verb} {did} in {}?", ledger.table_name()))?;
-    let status = ledger
-        .set_frozen(&did, frozen, "ichidoctl")
-        .await
-        .map_err(|error| explain(error, "could not change the account"))?;
+    // If it cannot be read now, because it is paid all the time for example, it can still be frozen.
+    let holding = match ledger.holding(&did).await {
+        Ok(None) => return Err(explain(ledger::Error::AccountNotFound, "could not read the account")),
+        holding => holding.ok().flatten(),
+    };
+    let now = holding.as_ref().map_or_else(String::new, |it| format!(" It is {} and holds {}.", it.status, it.balance));
+    let (verb, what) = if frozen { ("Freeze", "freeze") } else { ("Unfreeze", "unfreeze") };
+    let question = format!("{verb} {did} in {}?{now}", ledger.table_name());
+    context.confirm(&question)?;
+    let intent = Intent {
+        reason: &account.why.reason,
+        before: json!(holding),
+        ..intent(&ledger, what, did.as_str(), &question)
+    };
+    let traced = operation::begin(context, intent).await?;
+    let status = ledger.set_frozen(&did, frozen, traced.by()).await;
+    let status = status.map_err(|error| explain(error, "could not change the account"));
+    traced.end(context, &status, |status| format!("set the status of account {did} to {status} by hand")).await;
+    let status = status?;
     if context.json() {
         context.value(&json!({ "did": did, "status": status }))?;
     } else {
@@ -241,9 +268,20 @@ impl Reverse {
         let entry = entry.ok_or_else(|| {
             Error::Refused(format!("{sender} has sent no transfer {id}; the history of the account has the ids"))
         })?;
-        context.confirm(&format!("Return {} from {} to {sender}?", entry.amount, entry.recipient))?;
+        let question = format!("Return {} from {} to {sender}?", entry.amount, entry.recipient);
+        context.confirm(&question)?;
+        let on = id.to_string();
+        let intent =
+            Intent { reason: &self.reason, before: json!(entry.view()), ..intent(&ledger, "reverse", &on, &question) };
+        let traced = operation::begin(context, intent).await?;
         let answer = ledger.reverse(&sender, id, &self.reason, SystemClock.now() + BUDGET).await;
-        let answer = answer.map_err(|error| explain(error, "could not reverse the transfer"))?;
+        let answer = answer.map_err(|error| explain(error, "could not reverse the transfer"));
+        let done = |answer: &Answer| {
+            let before = if answer.replayed { "; it was reversed before, so nothing changed" } else { "" };
+            format!("reversed transfer {id} of {sender} by hand{before}")
+        };
+        traced.end(context, &answer, done).await;
+        let answer = answer?;
         if context.json() {
             let body: serde_json::Value = serde_json::from_str(&answer.body).map_err(std::io::Error::from)?;
             context.value(&json!({ "replayed": answer.replayed, "reversal": body }))?;
@@ -271,8 +309,16 @@ impl Granted {
             Some(key) => key.parse().map_err(|error| refused(key, error))?,
             None => ledger.new_idempotency_key(),
         };
-        context.confirm(&format!("Create {amount} for {recipient} in {}?", ledger.table_name()))?;
+        let holding = ledger.holding(&recipient).await.ok().flatten();
+        let question = format!("Create {amount} for {recipient} in {}?", ledger.table_name());
+        context.confirm(&question)?;
         let grant = Grant { recipient, amount, reason: self.reason.clone(), key };
+        let intent = Intent {
+            reason: &self.reason,
+            before: json!({ "key": grant.key, "amount": amount, "account": holding }),
+            ..intent(&ledger, "grant", grant.recipient.as_str(), &question)
+        };
+        let traced = operation::begin(context, intent).await?;
         let answer = ledger.grant(&grant, SystemClock.now() + BUDGET).await.map_err(|error| match error {
             ledger::Error::Refused(_) => Error::Refused("there is no such account in this table".into()),
             ledger::Error::Mismatch { fields } => Error::Refused(format!(
@@ -285,7 +331,14 @@ impl Granted {
                 grant.key
             )),
             other => explain(other, "could not make the grant"),
-        })?;
+        });
+        let Grant { recipient, amount, key, .. } = &grant;
+        let done = |answer: &Answer| {
+            let before = if answer.replayed { "; it was granted before, so nothing changed" } else { "" };
+            format!("granted {amount} to {recipient} under the key {key} by hand{before}")
+        };
+        traced.end(context, &answer, done).await;
+        let answer = answer?;
         if context.json() {
             let body: serde_json::Value = serde_json::from_str(&answer.body).map_err(io::Error::from)?;
             context.value(&json!({ "replayed": answer.replayed, "key": grant.key, "grant": body }))?;
@@ -295,6 +348,19 @@ impl Granted {
             context.line(format_args!("granted under the key {}: {}", grant.key, answer.body))?;
         }
         Ok(Ended::Well)
+    }
+}
+
+/// What is about to be done to the ledger.
+fn intent<'a>(ledger: &'a Ledger, what: &'a str, on: &'a str, question: &'a str) -> Intent<'a> {
+    Intent {
+        application: Application::Tokens,
+        table: ledger.table_name(),
+        what,
+        on,
+        reason: "",
+        question: Some(question),
+        before: Value::Null,
     }
 }
 
@@ -324,5 +390,22 @@ fn explain(error: ledger::Error, what: &str) -> Error {
             Error::Refused("the store gave no clear answer; run the same command again, which is safe".into())
         }
         other => failed(what, other),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn nobody_else_can_read_the_progress_of_a_verification() {
+        let file = std::env::temp_dir().join(format!("ichidoctl-progress-{}.json", std::process::id()));
+        keep_progress(&file, "tokens-dev", &Progress::default()).unwrap();
+        let mode = fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+        assert!(read_progress(&file, "tokens-dev").is_ok());
+        fs::remove_file(&file).unwrap();
+        assert_eq!(mode, 0o600);
     }
 }
