@@ -1,6 +1,7 @@
 // What a month costs: one line per resource, from a synthesized template and a usage file. Pure; cli/cost.ts prints it.
 import fs from 'node:fs';
 import path from 'node:path';
+import { EDGE_RULES } from './edge.ts';
 import { infra, SECRETS_MANAGER } from './template.ts';
 
 type Unit = string;
@@ -174,6 +175,13 @@ export function cost({ resources, applications, usage, prices, free, suffix }: R
         add(id, 'protection', 'web ACL', 'wafAcl', 1);
         add(id, 'protection', 'rules', 'wafRule', p.Rules.length);
         add(id, 'protection', 'requests', 'wafRequest', usage.mesh.operations);
+        break;
+      // Its web ACL is in no stack of the environment: infra/edge/web-acl.yaml.
+      case 'AWS::CloudFront::Distribution':
+        add(id, 'protection', 'requests to CloudFront', 'cloudfrontRequest', usage.httpApi.requests);
+        add(id, 'protection', 'web ACL', 'wafAcl', 1);
+        add(id, 'protection', 'rules', 'wafRule', EDGE_RULES);
+        add(id, 'protection', 'requests to the web ACL', 'wafRequest', usage.httpApi.requests);
         break;
       case 'AWS::Logs::MetricFilter':
         for (const { MetricName } of p.MetricTransformations) {

@@ -2,6 +2,7 @@
 //
 // To deploy your own: set `account` and the parameters that the templates need (Metadata.Needed; `make deploy` names
 // those that are missing). Secrets are not here: `make secrets ENV=…` stores them in SSM.
+import { edgeParameters, type Edge } from './edge.ts';
 import { BUILT_IN, further, type Feed, type Feeds } from './feeds.ts';
 import { sameContentParameters, type SameContent } from './same-content.ts';
 
@@ -25,6 +26,8 @@ export interface Environment {
   budgets?: { environment: number; feeds: number };
   /** How many requests each route of the HTTP API lets through; shared.yaml says which route is which. */
   throttling: Record<'slack' | 'transfers' | 'reads' | 'others', { requestsPerSecond: number; burst: number }>;
+  /** CloudFront in front of the HTTP API, which limits each address; absent, nothing of it exists. docs/operations.md says how to switch it on. */
+  edge?: Edge;
   /** Concurrent executions reserved for a function, by its name; others use the account's pool. */
   reservedConcurrency: Record<string, number>;
   /**
@@ -126,6 +129,7 @@ export function environment(name: string | undefined): Environment {
   }
   further(found); // throws if the list of feeds is wrong
   sameContentParameters(found);
+  edgeParameters(found);
   return found;
 }
 

@@ -11,6 +11,7 @@ import * as iam from 'aws-cdk-lib/aws-iam';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { Asset } from 'aws-cdk-lib/aws-s3-assets';
 import { type Construct, type IConstruct } from 'constructs';
+import { edgeParameters } from './edge.ts';
 import { type Environment } from './environments.ts';
 import { listedSecrets, listParameters, schedules } from './feeds.ts';
 import { generated, type Part } from './generated/index.ts';
@@ -157,6 +158,7 @@ export function parameters(
     Budgets: environment.budgets ? 'on' : 'off',
     BudgetUsd: environment.budgets?.environment,
     FeedsBudgetUsd: environment.budgets?.feeds,
+    ...edgeParameters(environment),
     ...sameContentParameters(environment),
     ...listParameters(environment),
     MeshSampling: environment.tracing === 'Active' && environment.name !== 'local' ? 'on' : 'off',

@@ -6,6 +6,7 @@
 import fs from 'node:fs';
 import { classLines, rateRulesLines } from '../class.ts';
 import { cost, pricesOf, read, estimates, sum, totals, type Line, type EstimateRow, type Usage } from '../cost.ts';
+import { edgeLines } from '../edge.ts';
 import { further } from '../feeds.ts';
 import { manyFeedsLines } from '../many-feeds.ts';
 import { synthesize } from '../synthesize.ts';
@@ -34,7 +35,7 @@ run(async () => {
   const watching = lines.filter((l) => l.part === 'observability');
   print('observability (alarms, metrics, dashboard, logs, traces, secrets)', compact(watching));
   const safety = lines.filter((l) => l.part === 'protection');
-  if (safety.length > 0) print('protection (point-in-time recovery, rate rules)', safety);
+  if (safety.length > 0) print('protection (point-in-time recovery, rate rules, limit per address)', safety);
   console.log(`${'everything'.padEnd(78)}${dollars(sum(lines))}   of which observability ${sum(watching).toFixed(2)}, protection ${sum(safety).toFixed(2)}`);
   // Others rely on the words `service` and `all-in`.
   console.log(`\n${'per application'.padEnd(58)}${'service'.padStart(20)}${'all-in'.padStart(10)}`);
@@ -45,8 +46,9 @@ run(async () => {
 
   console.log(`\n${manyFeedsLines(env, usage).join('\n')}`);
   console.log(`\n${classLines(pricesOf(env.region)).join('\n')}`);
-  const isOn = lines.some((l) => l.unit === 'wafAcl');
-  console.log(`\n${rateRulesLines(pricesOf(env.region), usage.mesh.operations, isOn).join('\n')}`);
+  const isOn = (resource: string) => lines.some((l) => l.resource === resource);
+  console.log(`\n${rateRulesLines(pricesOf(env.region), usage.mesh.operations, isOn('MeshWebAcl')).join('\n')}`);
+  console.log(`\n${edgeLines(pricesOf(env.region), usage.httpApi.requests, isOn('EdgeDistribution')).join('\n')}`);
   const { checked } = read<{ checked: Record<string, string> }>('prices.json');
   console.log(`\nPrices: infra/cost/prices.json, last checked on ${checked.on}. ${env.region}: ${checked[env.region]}.`);
   console.log(`\nThe first estimates, as they were made and at today's prices (us-east-1)\n`);

@@ -2,6 +2,7 @@
 import * as cdk from 'aws-cdk-lib';
 import * as apigatewayv2 from 'aws-cdk-lib/aws-apigatewayv2';
 import * as budgets from 'aws-cdk-lib/aws-budgets';
+import * as cloudfront from 'aws-cdk-lib/aws-cloudfront';
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import * as kms from 'aws-cdk-lib/aws-kms';
 import * as logs from 'aws-cdk-lib/aws-logs';
@@ -80,6 +81,21 @@ export interface SharedProps {
    */
   readonly otherRequestBurst?: number;
   /**
+   * Whether CloudFront is in front of the HTTP API and limits each address; make cost says what it costs
+   * @default 'off'
+   */
+  readonly edge?: string;
+  /**
+   * The web ACL with the limit, which infra/edge/web-acl.yaml makes in us-east-1
+   * @default ''
+   */
+  readonly edgeWebAclArn?: string;
+  /**
+   * Whether the HTTP API also answers at its own address, where no limit per address holds
+   * @default 'open'
+   */
+  readonly directAddress?: string;
+  /**
    * Whether there are budgets; off where nothing costs anything
    * @default 'off'
    */
@@ -111,7 +127,7 @@ export interface SharedProps {
  */
 export class Shared extends Construct {
   /**
-   * The HTTP API
+   * The HTTP API, or what is in front of it
    */
   public readonly httpApiUrl;
   /**
@@ -143,6 +159,9 @@ export class Shared extends Construct {
       readRequestBurst: props.readRequestBurst ?? 200,
       otherRequestsPerSecond: props.otherRequestsPerSecond ?? 10,
       otherRequestBurst: props.otherRequestBurst ?? 20,
+      edge: props.edge ?? 'off',
+      edgeWebAclArn: props.edgeWebAclArn ?? '',
+      directAddress: props.directAddress ?? 'open',
       budgets: props.budgets ?? 'off',
       budgetUsd: props.budgetUsd ?? 10,
       feedsBudgetUsd: props.feedsBudgetUsd ?? 1,
@@ -152,6 +171,8 @@ export class Shared extends Construct {
 
     // Conditions
     const budgetsAreOn = props.budgets! === 'on';
+    const directAddressIsClosed = props.directAddress! === 'closed';
+    const edgeIsOn = props.edge! === 'on';
     const subscriptionIsOn = props.alarmSubscription! === 'on';
 
     // Resources
@@ -348,7 +369,7 @@ export class Shared extends Construct {
 
     const httpApiStage = new apigatewayv2.CfnStage(this, 'HttpApiStage', {
       apiId: httpApi.ref,
-      stageName: '$default',
+      stageName: directAddressIsClosed ? `edge-${alarmKey.ref}` : '$default',
       autoDeploy: true,
       accessLogSettings: {
         destinationArn: httpApiLogGroup.attrArn,
@@ -458,6 +479,82 @@ export class Shared extends Construct {
         })
       : undefined;
     if (alarmTopicSubscription != null) {
+    }
+
+    const edgeDistribution = edgeIsOn
+      ? new cloudfront.CfnDistribution(this, 'EdgeDistribution', {
+          distributionConfig: {
+            comment: `ichido${props.suffix!}`,
+            enabled: true,
+            httpVersion: 'http2',
+            ipv6Enabled: false,
+            webAclId: props.edgeWebAclArn!,
+            origins: [
+              {
+                id: 'http-api',
+                domainName: `${httpApi.ref}.execute-api.${cdk.Stack.of(this).region}.${cdk.Stack.of(this).urlSuffix}`,
+                originPath: directAddressIsClosed ? `/${httpApiStage.ref}` : '',
+                customOriginConfig: {
+                  originProtocolPolicy: 'https-only',
+                  originSslProtocols: [
+                    'TLSv1.2',
+                  ],
+                },
+              },
+            ],
+            defaultCacheBehavior: {
+              targetOriginId: 'http-api',
+              viewerProtocolPolicy: 'https-only',
+              allowedMethods: [
+                'GET',
+                'HEAD',
+                'OPTIONS',
+                'PUT',
+                'POST',
+                'PATCH',
+                'DELETE',
+              ],
+              cachePolicyId: '4135ea2d-6df8-44a3-9df3-4b5a84be39ad',
+              originRequestPolicyId: 'b689b0a8-53d0-40ab-baf2-68738e2966ac',
+            },
+            customErrorResponses: [
+              {
+                errorCode: 404,
+                errorCachingMinTtl: 0,
+              },
+              {
+                errorCode: 405,
+                errorCachingMinTtl: 0,
+              },
+              {
+                errorCode: 414,
+                errorCachingMinTtl: 0,
+              },
+              {
+                errorCode: 500,
+                errorCachingMinTtl: 0,
+              },
+              {
+                errorCode: 501,
+                errorCachingMinTtl: 0,
+              },
+              {
+                errorCode: 502,
+                errorCachingMinTtl: 0,
+              },
+              {
+                errorCode: 503,
+                errorCachingMinTtl: 0,
+              },
+              {
+                errorCode: 504,
+                errorCachingMinTtl: 0,
+              },
+            ],
+          },
+        })
+      : undefined;
+    if (edgeDistribution != null) {
     }
 
     const environmentBudget = budgetsAreOn
@@ -589,10 +686,10 @@ export class Shared extends Construct {
     });
 
     // Outputs
-    this.httpApiUrl = httpApi.attrApiEndpoint;
+    this.httpApiUrl = edgeIsOn ? `https://${edgeDistribution?.attrDomainName}` : httpApi.attrApiEndpoint;
     new cdk.CfnOutput(this, 'CfnOutputHttpApiUrl', {
       key: 'HttpApiUrl',
-      description: 'The HTTP API',
+      description: 'The HTTP API, or what is in front of it',
       value: this.httpApiUrl!.toString(),
     });
     this.httpApiId = httpApi.ref;

@@ -337,7 +337,7 @@ test('a rollout runs the tool that was built before, if it is told which', () =>
 // ------------------------------------------------------------------------------------------------ what it installs
 
 test('every Python tool is installed from wheels whose digests are known', () => {
-  const lists = ['infra/requirements', 'infra/requirements-build', 'tests/schemathesis/requirements'];
+  const lists = ['infra/requirements', 'infra/requirements-build', 'infra/requirements-release', 'tests/schemathesis/requirements'];
   assert.match(fs.readFileSync(path.join(root, 'scripts', 'setup-python'), 'utf8'), /--require-hashes --only-binary :all:/);
   for (const list of lists) {
     const chosen = fs.readFileSync(path.join(root, `${list}.in`), 'utf8').match(/^[\w-]+==[\w.]+/gm) ?? [];

@@ -32,13 +32,13 @@ function asInAppSync<T>(items: T[]): T[] {
   });
 }
 
-test('getEventsSince answers in order without giving sort a function, which AppSync refuses', () => {
+test('readEvents keeps events in order without giving sort a function, which AppSync refuses', () => {
   const item = (sequence: number, ...names: string[]) =>
     ({ kind: 'events', sequence, at: NOW - 60_000 + sequence, ttl: NOW / 1000 + 60, message: { events: names.map((name) => ({ name })) } });
-  // As readEvents leaves them: newest first.
-  const read = asInAppSync([item(12, 'd'), item(11, 'c'), item(2, 'b'), item(1, 'a1', 'a2')]);
-  const events = response('resolvers/getEventsSince.js')({ stash: { read, after: 1, since: NOW - 100_000, cursor: '' } });
-  assert.deepEqual(events.map(({ name, cursor }: any) => `${name} ${cursor}`), [
+  const items = asInAppSync([item(1, 'a1', 'a2'), item(2, 'b'), item(11, 'c'), item(12, 'd')]);
+  const stash: any = { events: asInAppSync([]), from: 1, seen: 0, seeks: 0, since: NOW - 100_000, cursor: '' };
+  response('functions/readEvents.js')({ stash, result: { items, nextToken: null }, prev: { result: null } });
+  assert.deepEqual(stash.events.map(({ name, cursor }: any) => `${name} ${cursor}`), [
     'a1 000000000001:000', 'a2 000000000001:001', 'b 000000000002:000', 'c 000000000011:000', 'd 000000000012:000',
   ]);
 });
