@@ -609,6 +609,8 @@ mod tests {
             "127.0.0.1.example.com",
             "127.0.0.1@example.com",
             "http://localhost:80@example.com/",
+            "http://[::1].example.com/",
+            "[::1]:80@example.com",
             "localhost.example.com",
             "10.0.0.1",
             "0.0.0.0",

@@ -1,7 +1,8 @@
 //! What Slack sent: an envelope of the Events API.
 //!
-//! Promise: every JSON object can be read. Unknown fields and event types, and fields of an unexpected type, never fail. Only
-//! a body that is not a JSON object, or a request for a challenge that has no challenge, is an [`Error`].
+//! Promise: every JSON object that is not nested more than a hundred times can be read. Unknown fields and event types, and fields of
+//! an unexpected type, never fail. Half of a surrogate pair, as a cut emoji leaves it, is read as U+FFFD. Any other body, or a
+//! request for a challenge that has no challenge, is an [`Error`].
 //!
 //! A file event is a `message` with subtype `file_share`. Slack also sends `file_shared` for the same upload; that event has
 //! no message timestamp, so nobody can reply to it. It is [`Ignored`], like everything else.
@@ -21,7 +22,9 @@ const NO_TEAM: &str = "-";
 /// Why a body is not an envelope.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the body is not a JSON object")]
+    #[error("the body is not JSON: {0}")]
+    NotJson(#[from] serde_json::Error),
+    #[error("the body is JSON, but not an object")]
     NotAnObject,
     #[error("the URL verification has no challenge")]
     NoChallenge,
@@ -135,7 +138,10 @@ pub struct File {
 
 /// Reads a body whose signature was verified.
 pub fn read(body: &[u8], own: &Own) -> Result<Received, Error> {
-    let envelope: Value = serde_json::from_slice(body).map_err(|_| Error::NotAnObject)?;
+    let envelope: Value = serde_json::from_slice(body).or_else(|error| match without_half_pairs(body) {
+        Some(body) => serde_json::from_slice(&body),
+        None => Err(error),
+    })?;
     if !envelope.is_object() {
         return Err(Error::NotAnObject);
     }
@@ -200,13 +206,46 @@ fn team(envelope: &Value, event: &Value) -> String {
 }
 
 fn file(value: &Value) -> Option<File> {
-    let label = |value: &Value| text(value).map(|label| label.chars().take(MAX_LABEL_CHARS).collect::<String>());
+    let label =
+        |value: &Value| text(value).map(|label| label.chars().take(MAX_LABEL_CHARS).map(shown).collect::<String>());
     Some(File {
         id: text(&value["id"])?,
         name: label(&value["name"]).or_else(|| label(&value["title"])),
         mimetype: label(&value["mimetype"]).or_else(|| label(&value["filetype"])),
         size: value["size"].as_u64(),
     })
+}
+
+/// A character of a name, as a reply shows it. A name cannot begin a new line or turn the direction of the text, which would
+/// disguise its ending.
+pub(crate) fn shown(character: char) -> char {
+    let turns =
+        matches!(character, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let breaks = character.is_control() || matches!(character, '\u{2028}' | '\u{2029}');
+    if turns || breaks { ' ' } else { character }
+}
+
+/// The body with `\ufffd` in place of every half of a surrogate pair. `None`: it has no such half.
+fn without_half_pairs(body: &[u8]) -> Option<Vec<u8>> {
+    let unit = |at: usize| {
+        let digits = body.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let (mut mended, mut at, mut changed) = (body.to_vec(), 0, false);
+    while let Some(found) = body[at..].iter().position(|byte| *byte == b'\\') {
+        at += found;
+        match (unit(at), unit(at + 6)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => at += 12,
+            (Some(0xd800..=0xdfff), _) => {
+                mended[at + 2..at + 6].copy_from_slice(b"fffd");
+                changed = true;
+                at += 6;
+            }
+            // The next byte is escaped, and may be a backslash itself.
+            _ => at = (at + 2).min(body.len()),
+        }
+    }
+    changed.then_some(mended)
 }
 
 /// A text that is not empty.
@@ -217,6 +256,46 @@ fn text(value: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn name_of(escaped: &str) -> Option<String> {
+        let body = format!(
+            r#"{{"type":"event_callback","event_id":"Ev1","event":{{"type":"message","subtype":"file_share","channel":"C1","ts":"1.0","files":[{{"id":"F1","name":"{escaped}"}}]}}}}"#
+        );
+        match read(body.as_bytes(), &Own { bot_id: "B1".into(), user_id: "U1".into() }) {
+            Ok(Received::Upload(upload)) => upload.files[0].name.clone(),
+            other => panic!("{escaped}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn half_of_an_emoji_in_a_name_does_not_lose_the_file() {
+        let cases = [
+            (r"a\ud83d.pdf", "a\u{fffd}.pdf"),
+            (r"a\ude00.pdf", "a\u{fffd}.pdf"),
+            (r"\ud83d\ud83d\ude00", "\u{fffd}\u{1f600}"),
+            (r"\ud83d\n\ud83d", "\u{fffd} \u{fffd}"),
+            (r"\\ud83d\ud83d", "\\ud83d\u{fffd}"),
+            (r"\ud83d\ude00", "\u{1f600}"),
+        ];
+        for (escaped, name) in cases {
+            assert_eq!(name_of(escaped).as_deref(), Some(name), "{escaped}");
+        }
+    }
+
+    #[test]
+    fn a_name_stays_on_its_line_and_keeps_its_direction() {
+        assert_eq!(name_of(r"a.pdf\nReceived b.pdf\u2028c").as_deref(), Some("a.pdf Received b.pdf c"));
+        assert_eq!(name_of(r"rtl\u202egnp.exe\u2066\u001b[31m").as_deref(), Some("rtl gnp.exe  [31m"));
+    }
+
+    #[test]
+    fn what_is_no_envelope_says_why() {
+        let read = |body: &str| read(body.as_bytes(), &Own { bot_id: "B".into(), user_id: "U".into() });
+        let why = |body: &str| read(body).unwrap_err().to_string();
+        assert_eq!(why("[]"), "the body is JSON, but not an object");
+        assert!(why("{\"a\":").starts_with("the body is not JSON: "), "{}", why("{\"a\":"));
+        assert!(why(r#"{"a":"\ud83d"#).starts_with("the body is not JSON: "));
+    }
 
     #[test]
     fn a_timestamp_is_a_moment() {

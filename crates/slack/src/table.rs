@@ -1,5 +1,5 @@
 //! The table of processed events: one record per event and one per file, the [`limits`] of Slack that were met, the
-//! [`history`], and which file had a [content](contents) first.
+//! [`history`], which file had a [content](contents) first, and what operators did by hand.
 //!
 //! The record of an event has the event's id as its key (`Ev08ABC`). The record of a file has the key
 //! `FILE#team#channel#ts#file`, so that different envelopes of one upload find the same record.
@@ -21,6 +21,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::AttributeValue;
+use function::operation::Operations;
 use ichido::dynamodb::{DynamoDb, Foreign, Table, bounded};
 use ichido::{Clock, MAX_CLOCK_SKEW, Namespace, Observer, Once, Outage, Run, Timestamp, key};
 
@@ -40,6 +41,7 @@ const TTL: &str = "ttl";
 const LIMIT_PREFIX: &str = "LIMIT#";
 const HISTORY_PREFIX: &str = "HISTORY#";
 const CONTENT_PREFIX: &str = "CONTENT#";
+const OPERATION_PREFIX: &str = "OPERATION#";
 /// The attribute of a file's record that says which envelope it came in.
 const ENVELOPE: &str = "envelope";
 
@@ -52,9 +54,14 @@ pub fn records(table_name: &str) -> Table {
     Table::new(table_name, PARTITION_KEY).foreign(Foreign::Done)
 }
 
-/// Is the item with this key a record of an event or a file? The limits, the history and the contents are none.
+/// What operators did by hand.
+pub fn operations(table_name: &str) -> Operations {
+    Operations::new(table_name, PARTITION_KEY).prefix(OPERATION_PREFIX)
+}
+
+/// Is the item with this key a record of an event or a file? The limits, the history, the contents and what operators did are none.
 pub fn is_record(key: &str) -> bool {
-    ![LIMIT_PREFIX, HISTORY_PREFIX, CONTENT_PREFIX].iter().any(|prefix| key.starts_with(prefix))
+    ![LIMIT_PREFIX, HISTORY_PREFIX, CONTENT_PREFIX, OPERATION_PREFIX].iter().any(|prefix| key.starts_with(prefix))
 }
 
 /// Whether the outcome of a file was recorded under another event than this one. `first`: the attributes of its record.

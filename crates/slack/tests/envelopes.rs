@@ -110,7 +110,7 @@ proptest! {
 #[test]
 fn only_what_is_no_object_and_a_challenge_without_one_are_errors() {
     for body in ["", "{", "[]", "null", "\"x\"", "7", "payload=%7B%7D"] {
-        assert!(matches!(read(body.as_bytes(), &own()), Err(Error::NotAnObject)), "{body}");
+        assert!(matches!(read(body.as_bytes(), &own()), Err(Error::NotJson(_) | Error::NotAnObject)), "{body}");
     }
     for body in [json!({"type": "url_verification"}), json!({"type": "url_verification", "challenge": 7})] {
         assert!(matches!(read(body.to_string().as_bytes(), &own()), Err(Error::NoChallenge)));

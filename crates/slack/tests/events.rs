@@ -40,6 +40,20 @@ async fn what_is_not_signed_is_refused_and_never_touches_the_store() {
 }
 
 #[tokio::test]
+async fn what_is_too_large_is_refused_before_its_signature_is_computed() {
+    let world = World::new().await;
+    let mut event = world.event("Ev1", &["F1"]);
+    event["padding"] = "x".repeat(events::MAX_BODY_BYTES).into();
+    let large = world.signed(&event);
+    assert_eq!(status(&world, &large).await, 413, "though it is signed");
+    let unsigned = Request { headers: Default::default(), ..large };
+    assert_eq!(status(&world, &unsigned).await, 413, "and nobody looks for a signature");
+    let spare = events::MAX_BODY_BYTES - world.event("Ev1", &["F1"]).to_string().len() - 100;
+    event["padding"] = "x".repeat(spare).into();
+    assert_eq!(status(&world, &world.signed(&event)).await, 200, "what is within the limit is handled");
+}
+
+#[tokio::test]
 async fn what_is_signed_and_no_event_is_refused_and_never_touches_the_store() {
     let world = World::new().await;
     for body in [json!([]), json!("text"), json!(7), json!(null), json!({"type": "url_verification"})] {

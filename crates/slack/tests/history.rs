@@ -9,7 +9,7 @@ use ichido::Clock;
 use serde_json::{Value, json};
 use slack::outside::hand_over::Error::Refused;
 use slack::table::RETENTION;
-use slack::table::history::{self, Hour, KEPT_FOR, What};
+use slack::table::history::{self, Hour, KEPT_FOR, Tally, What};
 use support::{EVENTS_TIMEOUT, Trouble, World, upload};
 
 /// All counters that are not zero, of all hours and channels.
@@ -142,6 +142,42 @@ async fn an_instance_that_counts_without_end_writes_once_per_second() {
     world.clock.advance(Duration::from_secs(2));
     assert_eq!(world.deliver(&events, &event).await, 200);
     assert_eq!(counted(&world).await, counters([("atOnce", 201)]), "none is lost");
+}
+
+#[tokio::test]
+async fn a_count_that_the_table_refuses_holds_up_no_other_one() {
+    let world = World::new().await;
+    let history =
+        history::History::new(&world.dynamo.client(), world.table(), std::sync::Arc::new(world.clock.clone()));
+    // More than a key of DynamoDB may have.
+    let longest = "C".repeat(3_000);
+    history.count(&longest, &Tally::of(What::Handled)).await;
+    for n in 0..5 {
+        world.clock.advance(Duration::from_secs(3_600));
+        history.count(&format!("C{n}"), &Tally::of(What::Handled)).await;
+        assert_eq!(counted(&world).await, counters([("handled", n + 1)]), "hour {n}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_to_be_written_with_a_count_that_failed_is_written_later() {
+    use testkit::faults::{Fault, Rule};
+    let world = World::new().await;
+    let history =
+        history::History::new(&world.dynamo.client(), world.table(), std::sync::Arc::new(world.clock.clone()));
+    world.dynamo.faults().put(Rule::new(Fault::Hang));
+    for n in 0..3 {
+        history.count(&format!("C{n}"), &Tally::of(What::Handled)).await;
+    }
+    world.clock.advance(Duration::from_secs(60));
+    // Three are due. The first one fails.
+    history.count("C0", &Tally::of(What::Handled)).await;
+    world.dynamo.faults().heal();
+    for _ in 0..3 {
+        world.clock.advance(Duration::from_secs(60));
+        history.count("C9", &Tally::of(What::Handled)).await;
+    }
+    assert_eq!(counted(&world).await, counters([("handled", 7)]));
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use slack::function::files::{Error, SlackFiles};
 use slack::settings::Fallback;
 use slack_api::Content;
 use support::{Trouble, WINDOW, World, envelope, permalink, upload};
+use testkit::faults::{Fault, Rule};
 use testkit::{Outside, effects, interrupt, race};
 
 /// Longer than the lease and the allowed clock skew.
@@ -171,7 +172,11 @@ async fn while_the_first_one_is_being_handled_the_other_one_fails_and_is_then_li
     world.slack.trouble_posts([Trouble::RateLimit(Duration::from_secs(20))]);
     let files = || world.slack_files_by_content("*");
     let (one, two) = futures::future::join(async { world.invoke(&files(), &first).await }, async {
-        while world.slack.tried_at().is_empty() {
+        for turn in 0.. {
+            if !world.slack.tried_at().is_empty() {
+                break;
+            }
+            assert!(turn < 10_000_000, "the first one never tries to post");
             tokio::task::yield_now().await;
         }
         world.invoke(&files(), &second).await
@@ -314,4 +319,23 @@ async fn two_equal_files_at_once_one_is_handled_and_one_linked() {
         one_handled_and_one_linked,
     )
     .await;
+}
+
+#[tokio::test]
+async fn a_place_that_was_taken_is_known_although_the_answer_was_lost() {
+    // Whichever write's answer is lost, the SDK repeats the write, and it finds what the first one wrote.
+    for lost in 1..=4 {
+        let world = World::new().await;
+        world.slack.put_content(&["F1", "F2", "F3"], "the same");
+        let files = || world.slack_files_by_content("*");
+        let first = message(&world, 1);
+        assert_eq!(said(&world, &files(), &first).await, received(1));
+        world.slack.delete_message(&first.ts);
+        world.clock.advance(WINDOW - LATER);
+        let second = message(&world, 2);
+        world.dynamo.faults().only(Rule::new(Fault::LoseAnswer).on("PutItem").call(lost));
+        assert_eq!(said(&world, &files(), &second).await, received(2), "write {lost}");
+        world.dynamo.faults().heal();
+        assert_eq!(said(&world, &files(), &message(&world, 3)).await, link_to(&second), "write {lost}");
+    }
 }

@@ -98,9 +98,7 @@ pub fn compare(
         }
     }
     for here in unpaired {
-        let same_link = |there: &Status| {
-            !here.link.is_empty() && (there.links.contains(&here.link) || there.text.contains(&here.link))
-        };
+        let same_link = |there: &Status| !here.link.is_empty() && there.has_link(&here.link);
         let found = left.iter_mut().find(|there| there.as_ref().is_some_and(same_link));
         match found.and_then(Option::take) {
             Some(there) => comparison.both.push(Pair { here, there: there.into(), equal: false }),

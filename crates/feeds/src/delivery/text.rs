@@ -1,8 +1,8 @@
 //! The text of a post: a template filled with the feed's text, made harmless and short enough.
 //!
 //! Promise of [`Template::render`]: the result is not longer than the limit as Mastodon counts it. The link is never
-//! cut; the comment is shortened first, then the title. Nothing mentions or tags anybody, and an empty part leaves no gap. If
-//! the text does not fit even without comment and title, that is [`Error::TooLong`].
+//! cut; the comment is shortened first, then the title. Nobody is mentioned, also not by a URL, and no word is tagged. An empty part
+//! leaves no gap. If the text does not fit even without comment and title, that is [`Error::TooLong`].
 //!
 //! Mastodon counts grapheme clusters, and every URL as a fixed number of characters (23 by default).
 
@@ -127,7 +127,8 @@ impl Template {
 
     /// The text to post, within the limit, for a destination where `@name` and `#tag` mean something.
     pub fn render(&self, parts: &Parts, limit: Limit) -> Result<String, Error> {
-        self.within(parts, limit, neutralise)
+        let parts = Parts { link: posted_url(&parts.link), enclosure: posted_url(&parts.enclosure), ..parts.clone() };
+        self.within(&parts, limit, neutralise)
     }
 
     /// The text to post, within the limit, for a destination that takes text for text.
@@ -336,13 +337,35 @@ fn is_url_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-._~:/?#[]@!$&'()*+,;=%|".contains(c)
 }
 
+/// A URL as it is posted where `@name` means something. Mastodon also looks for names inside of URLs
+/// (`https://example.com/?to:@name`), so `@` is encoded. A user in front of the host cannot be encoded: then the URL would lead to
+/// another host. It is left out.
+pub(crate) fn posted_url(url: &str) -> String {
+    let url = url.trim();
+    let from = url.find("://").map_or(0, |at| at + "://".len());
+    let (scheme, rest) = url.split_at(from);
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len()));
+    let host = if scheme.is_empty() { authority } else { authority.rsplit('@').next().unwrap_or(authority) };
+    encode_at(&format!("{scheme}{host}{path}"))
+}
+
+fn encode_at(url: &str) -> String {
+    url.replace('@', "%40").replace('＠', "%EF%BC%A0")
+}
+
+/// A text in which it makes no difference whether an `@` of a URL is encoded: what was posted before it was, or by another program, is
+/// still found.
+pub(crate) fn decode_at(text: &str) -> String {
+    text.replace("%40", "@").replace("%EF%BC%A0", "＠")
+}
+
 /// Text of the feed that mentions and tags nobody: `@name` and `#tag` get a zero-width space after the
-/// sign, and characters that reverse the direction of writing are removed. URLs stay as they are.
+/// sign, and characters that reverse the direction of writing are removed. In a URL only `@` is encoded.
 fn neutralise(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for token in tokens(text.trim()) {
         if token.is_url {
-            out.push_str(token.text);
+            out.push_str(&encode_at(token.text));
             continue;
         }
         for c in token.text.chars() {
@@ -444,7 +467,38 @@ mod tests {
 
     #[test]
     fn urls_in_foreign_text_stay_whole() {
-        assert_eq!(neutralise("see https://example.com/@name#part ok"), "see https://example.com/@name#part ok");
+        assert_eq!(neutralise("see https://example.com/a?b=c#part ok"), "see https://example.com/a?b=c#part ok");
+    }
+
+    #[test]
+    fn a_url_mentions_nobody_wherever_it_stands() {
+        let hostile = "https://example.com/?to:@victim@social.example";
+        let parts = Parts {
+            title: format!("look: {hostile}"),
+            link: hostile.into(),
+            enclosure: "https://example.com/＠victim/.@victim".into(),
+            ..Parts::default()
+        };
+        let text = render("{title} {enclosure} {link}", &parts);
+        let encoded = "https://example.com/?to:%40victim%40social.example";
+        assert_eq!(text, format!("look: {encoded} https://example.com/%EF%BC%A0victim/.%40victim {encoded}"));
+        // Where nobody can be mentioned, the link stays as it is.
+        let plain = Template::parse("{link}").unwrap().render_plain(&parts, Limit::MASTODON).unwrap();
+        assert_eq!(plain, hostile);
+    }
+
+    #[test]
+    fn a_user_before_the_host_is_left_out_so_that_the_url_leads_to_the_same_host() {
+        for (url, posted) in [
+            ("https://-@victim@example.com/a@b?c@d#e@f", "https://example.com/a%40b?c%40d#e%40f"),
+            ("https://user:pass@example.com:8443/", "https://example.com:8443/"),
+            ("https://example.com?a@b", "https://example.com?a%40b"),
+            ("https://example.com#a@b", "https://example.com#a%40b"),
+            ("mailto:name@example.com", "mailto:name%40example.com"),
+            ("https://example.com/plain", "https://example.com/plain"),
+        ] {
+            assert_eq!(posted_url(url), posted);
+        }
     }
 
     #[test]

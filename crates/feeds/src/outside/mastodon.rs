@@ -25,7 +25,7 @@ use super::{
     sender::Sender,
 };
 use crate::{
-    delivery::text::{Limit, SEPARATOR},
+    delivery::text::{self, Limit, SEPARATOR},
     parse::html,
 };
 
@@ -156,8 +156,7 @@ impl Mastodon {
         let mut found = None;
         let coverage = self
             .recent(since, until, |status| {
-                let has_link = link.is_empty() || status.links.contains(link) || status.text.contains(link);
-                if has_link && same_text(&status.text, text) {
+                if (link.is_empty() || status.has_link(link)) && same_text(&status.text, text) {
                     found = Some(Posted { id: status.id.clone(), url: status.url.clone() });
                 }
                 found.is_some()
@@ -305,6 +304,15 @@ impl From<StatusAnswer> for Status {
     }
 }
 
+impl Status {
+    /// Whether it has this link of a feed, as we post it ([`text::posted_url`]) or as somebody else would.
+    pub(crate) fn has_link(&self, link: &str) -> bool {
+        let link = text::decode_at(&text::posted_url(link));
+        self.links.iter().any(|there| text::decode_at(&text::posted_url(there)) == link)
+            || text::decode_at(&self.text).contains(&link)
+    }
+}
+
 /// Where the links in a status lead.
 fn links(html_text: &str) -> HashSet<String> {
     let values = html_text.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
@@ -313,7 +321,7 @@ fn links(html_text: &str) -> HashSet<String> {
 
 /// What two texts are compared by: the characters that a reader sees, without white space.
 pub(crate) fn normalised(text: &str) -> String {
-    text.chars().filter(|c| !c.is_whitespace() && *c != SEPARATOR && !c.is_control()).collect()
+    text::decode_at(text).chars().filter(|c| !c.is_whitespace() && *c != SEPARATOR && !c.is_control()).collect()
 }
 
 /// Whether two texts are the same post. The instance's limit may have changed between them, and with it the place where a text was
@@ -355,6 +363,15 @@ mod tests {
             "[GH] another title about things that matter https://x/"
         ));
         assert!(!same_text("[GH] one https://x/", "[GH] two https://x/"));
+        let of = |link: &str| {
+            let content = format!(r#"<p>[GH] a <a href="{link}">{link}</a></p>"#);
+            Status::from(StatusAnswer { id: "2".into(), url: None, created_at: None, content })
+        };
+        for posted in ["https://x.example/%40name/1", "https://x.example/@name/1"] {
+            assert!(of(posted).has_link("https://x.example/@name/1"), "{posted}");
+            assert!(same_text(&of(posted).text, "[GH] a https://x.example/%40name/1"), "{posted}");
+        }
+        assert!(!of("https://x.example/%40other/1").has_link("https://x.example/@name/1"));
         assert_eq!(normalised("[GH] a <\u{200B}b> https://github.com/x/y?a=1&b=2\n"), normalised(&status.text));
     }
 }

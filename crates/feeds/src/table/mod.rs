@@ -7,6 +7,7 @@
 //! | `#feed` | validators, what the last read showed, when to read next ([`FeedState`]) |
 //! | `#present#…` | the rest of what the last read showed, if it is too large for `#feed` |
 //! | `#limit` | how long a post may be on the Mastodon instance |
+//! | `#operation#…` | what an operator did by hand |
 //! | `DELIVERY#destination#id` | the claim and the outcome of one delivery, written by `ichido` |
 //!
 //! A feed of the list shares its table with others. Its name and `/` stand in front of each of its keys (`blog/#feed`), its name is a part of
@@ -39,6 +40,7 @@ use aws_sdk_dynamodb::{
     types::AttributeValue,
 };
 use function::item::Item;
+use function::operation::Operations;
 use ichido::dynamodb;
 
 use crate::{entry::EntryId, list::FeedName};
@@ -97,6 +99,11 @@ impl Error {
 /// Where the library keeps the claims of deliveries: in the same table.
 pub fn records(table_name: &str) -> dynamodb::Table {
     dynamodb::Table::new(table_name, ID).ttl(TTL)
+}
+
+/// What operators did by hand.
+pub fn operations(table_name: &str) -> Operations {
+    Operations::new(table_name, ID).prefix("#operation#")
 }
 
 /// The state of one feed in its table.

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -24,6 +25,11 @@ pub(crate) const QUESTION: Duration = Duration::from_secs(120);
 const SHOWN_BYTES: usize = 200;
 /// The end of the year 9999, for a query without an upper bound.
 const FOREVER_MS: i64 = 253_402_300_799_000;
+
+/// What comes before and after the rows in the request of an insert.
+pub(crate) const BEFORE_ROWS: &str =
+    r#"{"kind":"bigquery#tableDataInsertAllRequest","skipInvalidRows":false,"ignoreUnknownValues":false,"rows":["#;
+pub(crate) const AFTER_ROWS: &str = "]}";
 
 /// The table that rows go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -217,7 +223,7 @@ impl<T: Transport> BigQuery<T> {
     }
 
     /// Inserts all rows or none. `rows` is their JSON list. `now` is needed for a date in `Retry-After`.
-    pub async fn insert(&self, rows: &str, now: Time, timeout: Duration) -> Result<Inserted, Error> {
+    pub async fn insert(&self, request: Bytes, now: Time, timeout: Duration) -> Result<Inserted, Error> {
         let Table { project, dataset, table, .. } = &self.table;
         let request = Request {
             method: Method::Post,
@@ -227,9 +233,7 @@ impl<T: Transport> BigQuery<T> {
                 escaped(dataset),
                 escaped(table)
             ),
-            body: Some(format!(
-                "{{\"kind\":\"bigquery#tableDataInsertAllRequest\",\"skipInvalidRows\":false,\"ignoreUnknownValues\":false,\"rows\":{rows}}}"
-            )),
+            body: Some(request),
         };
         let answer = self.transport.call(request, timeout).await?;
         if answer.status != 200 {
@@ -409,7 +413,8 @@ impl<T: Transport> BigQuery<T> {
                     "timeoutMs": QUERY_WAIT_MS, "maxResults": PAGE_ROWS,
                     "parameterMode": "NAMED", "queryParameters": parameters,
                 })
-                .to_string(),
+                .to_string()
+                .into(),
             ),
         };
         let mut job: Option<Job> = None;
@@ -543,7 +548,7 @@ mod tests {
         let table = Table { project: "p".into(), dataset: "d".into(), table: "t".into(), location: "US".into() };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let bigquery = BigQuery::new(Answers(status, body, retry_after), table);
-        runtime.block_on(bigquery.insert("[]", Time(0), Duration::ZERO))
+        runtime.block_on(bigquery.insert(Bytes::from_static(b"{}"), Time(0), Duration::ZERO))
     }
 
     #[test]

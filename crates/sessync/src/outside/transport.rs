@@ -11,6 +11,7 @@ use std::future::Future;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http_client::NoAnswer;
 
 use super::auth::{self, Credentials, KeyFile, Places};
@@ -21,7 +22,8 @@ pub struct Request {
     pub method: Method,
     /// Path and query, from `/bigquery/v2` on.
     pub path: String,
-    pub body: Option<String>,
+    /// A copy of it costs nothing: a request can be as large as a batch.
+    pub body: Option<Bytes>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

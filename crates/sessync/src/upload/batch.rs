@@ -3,9 +3,11 @@
 //! A row gets its batch's columns (`upload_batch_id`, `uploaded_at`) only when the request is built, because it can
 //! be sent in another batch than the one it was first put into.
 
+use bytes::Bytes;
 use serde_json::Value;
 
 use crate::clock::Time;
+use crate::outside::bigquery::{AFTER_ROWS, BEFORE_ROWS};
 use crate::redact::{Counts, Redactor, quoted};
 use crate::source::line::{Key, Line};
 
@@ -89,6 +91,8 @@ impl Row {
         put("user_email", Some(quoted(&origin.user_email)));
         put("project_name", Some(quoted(&origin.project_name)));
         put("source_file", Some(quoted(source_file)));
+        // Thousands of rows are in memory at once.
+        open.shrink_to_fit();
         Row {
             key,
             insert_id: insert_id(&line.uuid, key, identity),
@@ -225,18 +229,18 @@ impl Batch {
         (0..self.rows.len()).filter(|row| !these.contains(row)).collect()
     }
 
-    /// The request's list of rows, as JSON.
-    pub(super) fn request(&self) -> String {
-        let mut text = String::with_capacity(self.bytes() + 2);
-        text.push('[');
+    /// The request that inserts the rows.
+    pub(super) fn request(&self) -> Bytes {
+        let mut text = String::with_capacity(BEFORE_ROWS.len() + self.bytes() + AFTER_ROWS.len());
+        text.push_str(BEFORE_ROWS);
         for (at, row) in self.rows.iter().enumerate() {
             if at > 0 {
                 text.push(',');
             }
             row.write(&self.id, self.at, &mut text);
         }
-        text.push(']');
-        text
+        text.push_str(AFTER_ROWS);
+        text.into()
     }
 }
 

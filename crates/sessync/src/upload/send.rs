@@ -161,7 +161,7 @@ pub(crate) async fn deliver<T: Transport, C: Clock>(
     let request = batch.request();
     let mut uncertain = false;
     loop {
-        let error = match bigquery.insert(&request, clock.now(), patience.request(clock)).await {
+        let error = match bigquery.insert(request.clone(), clock.now(), patience.request(clock)).await {
             Ok(Inserted::All) => return Ok(Delivery::Accepted),
             Ok(Inserted::None(errors)) => {
                 let invalid: Vec<(usize, String)> = errors

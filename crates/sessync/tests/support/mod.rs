@@ -299,7 +299,7 @@ impl Transport for Direct {
     async fn call(&self, request: Request, _: Duration) -> Result<Response, Error> {
         let body = request.body.unwrap_or_default();
         let name = format!("{} {}", request.method, request.path);
-        let handle = async { self.standin.handle(&request.method.to_string(), &request.path, body.as_bytes()) };
+        let handle = async { self.standin.handle(&request.method.to_string(), &request.path, &body) };
         let reply = self.outside.request(&name, handle).await.map_err(|cut| Error::Lost(cut.to_string()))?;
         if reply.lost {
             return Err(Error::Lost("the connection broke".into()));

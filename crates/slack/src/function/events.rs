@@ -2,7 +2,7 @@
 //!
 //! Promise: no upload is lost here. An event is acknowledged (200) only if its hand-over was accepted, by this invocation or
 //! by an earlier one. Otherwise the answer is an error, and Slack sends the event again. Every answer comes within
-//! [`ANSWER_WITHIN`]. A request that Slack did not sign (401), or that is not an event (400), never reaches the store.
+//! [`ANSWER_WITHIN`]. A request that is too large (413), that Slack did not sign (401), or that is not an event (400), never reaches the store.
 //!
 //! `X-Slack-Retry-Num` and `-Reason` are counted and logged. They never decide anything, because a repeat may be the first
 //! request that arrives.
@@ -33,6 +33,10 @@ pub const ANSWER_WITHIN: Duration = Duration::from_millis(2_400);
 const WAIT_MARGIN: Duration = Duration::from_millis(400);
 /// One call to the store. Two of them (claim and completion) and the hand-over fit into [`ANSWER_WITHIN`].
 pub const STORE: Bound = Bound { attempts: 3, total: Duration::from_millis(700) };
+
+/// The largest body whose signature is computed: what strangers send must not cost more than that. Slack's own events have some
+/// kilobytes per file.
+pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// How many times Slack has already sent this event, and why it sends it again.
 const RETRY_NUM_HEADER: &str = "x-slack-retry-num";
@@ -102,6 +106,12 @@ impl SlackEvents {
         due: Timestamp,
         event_key: &OnceLock<String>,
     ) -> Result<Response, Error> {
+        if request.body.len() > MAX_BODY_BYTES {
+            let (bytes, source_ip) = (request.body.len(), request.source_ip.as_str());
+            metric::DOOR_REFUSALS.add(1);
+            tracing::warn!(bytes, source_ip, "refused a request of {bytes} bytes before its signature was computed");
+            return Ok(Response::empty(413));
+        }
         let secrets = signature::secrets(&self.signing_secrets.get().await?).unwrap_or_default();
         let (timestamp, signature) = (request.header(TIMESTAMP_HEADER), request.header(SIGNATURE_HEADER));
         if let Err(error) = signature::verify(&secrets, timestamp, signature, &request.body, self.clock.now()) {

@@ -60,14 +60,14 @@ pub fn page(report: &Report, place: &str) -> String {
 }
 
 fn anomalies(report: &Report) -> String {
-    if report.weeks < MIN_WEEKS {
+    let Some(judged_from) = report.judged_from else {
         return format!(
             "<p>Anomalies are found by comparing with the weeks before. {} of the {MIN_WEEKS} that this needs are known.</p>\n",
             report.weeks
         );
-    }
+    };
     if report.anomalies.is_empty() {
-        return format!("<p>Nothing is far from the same hours of the {} weeks before.</p>\n", report.weeks);
+        return format!("<p>From {judged_from}:00Z on, nothing is far from the same hours of the weeks before.</p>\n");
     }
     let list: String =
         report.anomalies.iter().map(|anomaly| format!("<li>{}</li>\n", escape(&anomaly.in_words()))).collect();
@@ -170,6 +170,8 @@ fn channels(report: &Report) -> String {
 
 /// A channel's name is data.
 fn escape(text: &str) -> String {
+    // Also without characters that a reader of the source would not see.
+    let text: String = text.chars().map(crate::event::shown).collect();
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Plain functions over the entries of [`crate::table::history`]. `ichidoctl slack report` and the console show them.
 //!
-//! An anomaly is far from the same hours of the weeks before, and carries the numbers that say so. Both rules need
-//! [`MIN_WEEKS`] weeks of history. All times are UTC.
+//! An anomaly is far from the same hours of the weeks before, and carries the numbers that say so. An hour is judged if
+//! [`MIN_WEEKS`] weeks before it are known. All times are UTC.
 //! - **Silence**: hours without any event, where the weeks before had [`MIN_EXPECTED`] on average and none of them had
 //!   none. If events came by chance at that rate, such a silence would come once in about 3,000 times.
 //! - **Duplicates**: an hour with at least [`MIN_ARRIVED`] arrivals whose share of duplicates is at least
@@ -49,8 +49,10 @@ pub struct Report {
     pub by_channel: Vec<(String, Tally)>,
     /// Hours and channels in which something happened.
     pub by_hour: Vec<Entry>,
-    /// How many weeks before the report are known. Below [`MIN_WEEKS`], there are no anomalies.
+    /// How many weeks before now are known.
     pub weeks: usize,
+    /// The first hour that is judged: [`MIN_WEEKS`] weeks before it are known. `None`: no hour is.
+    pub judged_from: Option<Hour>,
     pub anomalies: Vec<Anomaly>,
 }
 
@@ -103,8 +105,8 @@ pub fn report(history: &[Entry], now: Timestamp, days: u32) -> Report {
         by_day.entry(entry.hour.day()).or_default().merge(&entry.tally);
         by_channel.entry(entry.channel.clone()).or_default().merge(&entry.tally);
     }
-    let oldest = history.iter().map(|entry| entry.hour).min();
-    let weeks = oldest.map_or(0, |oldest| (from.0.saturating_sub(oldest.0) / HOURS_PER_WEEK).min(MAX_WEEKS)) as usize;
+    let known = Known { oldest: history.iter().map(|entry| entry.hour).min().unwrap_or(to) };
+    let judged_from = known.judged_from().max(from);
     Report {
         from,
         to,
@@ -113,8 +115,9 @@ pub fn report(history: &[Entry], now: Timestamp, days: u32) -> Report {
         by_day: by_day.into_iter().collect(),
         by_channel: by_channel.into_iter().collect(),
         by_hour: shown,
-        weeks,
-        anomalies: if weeks < MIN_WEEKS { Vec::new() } else { anomalies(history, from, to, weeks as u64) },
+        weeks: known.weeks_before(to.0) as usize,
+        judged_from: (judged_from < to).then_some(judged_from),
+        anomalies: anomalies(history, judged_from, to, known),
     }
 }
 
@@ -124,12 +127,29 @@ fn begin(now: Timestamp, days: u32) -> Hour {
     Hour((today + 1).saturating_sub(u64::from(days.clamp(1, MAX_DAYS))) * HOURS_PER_DAY)
 }
 
-fn anomalies(history: &[Entry], from: Hour, to: Hour, weeks: u64) -> Vec<Anomaly> {
+/// How far back the history goes.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    oldest: Hour,
+}
+
+impl Known {
+    fn judged_from(self) -> Hour {
+        Hour(self.oldest.0 + MIN_WEEKS as u64 * HOURS_PER_WEEK)
+    }
+
+    /// With how many weeks an hour can be compared.
+    fn weeks_before(self, hour: u64) -> u64 {
+        (hour.saturating_sub(self.oldest.0) / HOURS_PER_WEEK).min(MAX_WEEKS)
+    }
+}
+
+fn anomalies(history: &[Entry], from: Hour, to: Hour, known: Known) -> Vec<Anomaly> {
     let channels: BTreeSet<&str> = history.iter().map(|entry| entry.channel.as_str()).collect();
-    let mut found = Series::of(history, None).anomalies(from, to, weeks);
+    let mut found = Series::of(history, None).anomalies(from, to, known);
     let of_all = found.clone();
     for channel in channels {
-        let own = Series::of(history, Some(channel)).anomalies(from, to, weeks);
+        let own = Series::of(history, Some(channel)).anomalies(from, to, known);
         // What all channels have in common is not repeated for each.
         let own = own
             .into_iter()
@@ -164,13 +184,15 @@ impl<'h> Series<'h> {
     }
 
     /// `to` is the present hour: it is not over, so it is not judged.
-    fn anomalies(&self, from: Hour, to: Hour, weeks: u64) -> Vec<Anomaly> {
-        let mut found: Vec<Anomaly> = (from.0..to.0).filter_map(|hour| self.many_duplicates(hour, weeks)).collect();
+    fn anomalies(&self, from: Hour, to: Hour, known: Known) -> Vec<Anomaly> {
+        let judged = from.0..to.0;
+        let mut found: Vec<Anomaly> =
+            judged.filter_map(|hour| self.many_duplicates(hour, known.weeks_before(hour))).collect();
         let mut hour = from.0;
         while hour < to.0 {
             let end = (hour..to.0).find(|hour| self.arrived(*hour) > 0).unwrap_or(to.0);
             if end > hour {
-                found.extend(self.silence(hour, end, weeks));
+                found.extend(self.silence(hour, end, known.weeks_before(hour)));
             }
             hour = end + 1;
         }
@@ -277,7 +299,7 @@ impl Report {
             "byDay": self.by_day.iter().map(|(day, tally)| with("day", day, tally)).collect::<Vec<_>>(),
             "byChannel": self.by_channel.iter().map(|(of, tally)| with("channel", of, tally)).collect::<Vec<_>>(),
             "byHour": self.by_hour.iter().map(of_hour).collect::<Vec<_>>(),
-            "weeksBefore": self.weeks,
+            "weeksBefore": self.weeks, "judgedFrom": self.judged_from.map(|hour| hour.begin().to_string()),
             "anomalies": self.anomalies.iter().map(Anomaly::as_json).collect::<Vec<_>>(),
         })
     }
@@ -392,6 +414,20 @@ mod tests {
         let report = report(&history, now(), 1);
         let [silence] = &report.anomalies[..] else { panic!("one: {:?}", report.anomalies) };
         assert_eq!((silence.kind, silence.channel.as_deref()), (Kind::Silence, Some("C1")));
+    }
+
+    #[test]
+    fn a_longer_report_names_what_a_shorter_one_names() {
+        let mut history = usual(5, 20);
+        history.push(entry(at(9), "C1", 0, 22));
+        for days in 1..=MAX_DAYS {
+            let report = report(&history, now(), days);
+            let [many] = &report.anomalies[..] else { panic!("{days} days: {:?}", report.anomalies) };
+            assert_eq!((many.from, many.weeks.len()), (Hour(at(9)), 4), "{days} days");
+            let begin = Hour(at(0) + 24 - u64::from(days) * 24);
+            let oldest = history[0].hour.0;
+            assert_eq!(report.judged_from, Some(begin.max(Hour(oldest + 3 * HOURS_PER_WEEK))), "{days} days");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::DisplayErrorContext;
+use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata as _};
 use aws_sdk_dynamodb::types::AttributeValue;
 use ichido::dynamodb::bounded;
 use ichido::{Clock, Timestamp};
@@ -201,16 +201,29 @@ impl History {
             return;
         }
         let now = self.clock.now();
-        for ((hour, channel), tally) in self.add(now, channel, tally) {
-            if let Err(error) = self.write(hour, &channel, &tally).await {
-                let mut pending = lock(&self.pending);
-                pending.merge(hour, channel, &tally);
-                pending.paused_until = now + PAUSE;
-                tracing::warn!(
-                    reason = error,
-                    "could not write the history of hour {hour}; it is kept in memory: {error}"
-                );
-                return;
+        let mut due = self.add(now, channel, tally).into_iter();
+        while let Some(((hour, channel), tally)) = due.next() {
+            match self.write(hour, &channel, &tally).await {
+                Ok(()) => {}
+                Err(NotWritten::Refused(reason)) => {
+                    tracing::error!(
+                        reason,
+                        "the table refuses the history of hour {hour} for a channel, so it is not counted: {reason}"
+                    );
+                }
+                Err(NotWritten::Unknown(reason)) => {
+                    let mut pending = lock(&self.pending);
+                    pending.paused_until = now + PAUSE;
+                    pending.merge(hour, channel, &tally);
+                    for ((hour, channel), tally) in due {
+                        pending.merge(hour, channel, &tally);
+                    }
+                    tracing::warn!(
+                        reason,
+                        "could not write the history of hour {hour}; it is kept in memory: {reason}"
+                    );
+                    return;
+                }
             }
         }
     }
@@ -234,7 +247,7 @@ impl History {
         (0..count).filter_map(|_| pending.tallies.pop_first()).collect()
     }
 
-    async fn write(&self, hour: Hour, channel: &str, tally: &Tally) -> Result<(), String> {
+    async fn write(&self, hour: Hour, channel: &str, tally: &Tally) -> Result<(), NotWritten> {
         let key = AttributeValue::S(format!("{HISTORY_PREFIX}{hour}#{channel}"));
         let ttl = (hour.begin() + KEPT_FOR).as_secs();
         let mut update = self
@@ -257,8 +270,23 @@ impl History {
         }
         let expression = format!("SET #ttl = :ttl, #hour = :hour, #channel = :channel ADD {}", counters.join(", "));
         let sent = update.update_expression(expression).send().await;
-        sent.map(drop).map_err(|error| DisplayErrorContext(&error).to_string())
+        sent.map(drop).map_err(|error| {
+            let reason = DisplayErrorContext(&error).to_string();
+            // It would be refused again and again, and everything that is younger would wait behind it.
+            match error.code() {
+                Some("ValidationException") => NotWritten::Refused(reason),
+                _ => NotWritten::Unknown(reason),
+            }
+        })
     }
+}
+
+/// Why a count is not in the table.
+enum NotWritten {
+    /// The table will never accept it.
+    Refused(String),
+    /// It may work later.
+    Unknown(String),
 }
 
 impl fmt::Debug for History {

@@ -487,11 +487,11 @@ impl Observer for Instance {
         telemetry::Watch.observe(event);
         let mut state = lock(&self.0.0);
         match event {
-            Event::AdmittedWithoutStore { key } => {
+            Event::AdmittedWithoutStore { key, .. } => {
                 *state.admitted.entry((self.1, key.to_string())).or_default() += 1;
             }
             Event::Reconciled { .. } => state.reconciled += 1,
-            Event::Unrecorded { key } if !state.admitted.contains_key(&(self.1, key.to_string())) => {
+            Event::Unrecorded { key, .. } if !state.admitted.contains_key(&(self.1, key.to_string())) => {
                 state.unrecorded += 1
             }
             _ => {}
