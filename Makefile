@@ -13,8 +13,14 @@ help: ## print this list
 .PHONY: dev
 dev: ## run the whole system on this machine (ARGS="--memory --port 9001")
 	@scripts/setup build
-	@cargo build --locked --workspace --bin ichido-local
+	@cargo build --locked --workspace --bin ichido-local --bin sessync
 	@exec "$${CARGO_TARGET_DIR:-target}/debug/ichido-local" $(ARGS)
+
+.PHONY: demo
+demo: ## three handlers under the same faults: what exactly once means, in 90 seconds (ARGS="--seed 7 --json", ARGS=--help)
+	@scripts/setup demo
+	@cargo build --locked --workspace --bin duel
+	@exec "$${CARGO_TARGET_DIR:-target}/debug/duel" $(ARGS)
 
 # --- prove it ---------------------------------------------------------------
 
@@ -31,6 +37,10 @@ test-deploy: ## deploy everything to a local AWS with the real CDK, and test it 
 check: ## check format, lints, licences and sources, templates, generated files
 	@scripts/setup check
 	@scripts/check
+
+.PHONY: advisories
+advisories: ## ask the public databases about vulnerabilities in dependencies (needs the network)
+	@scripts/advisories
 
 .PHONY: explore
 explore: ## play the library's calls in every order within a bound (ARGS="--replay LINE", ARGS=--help)
@@ -55,6 +65,10 @@ bench: ## run the benchmarks (BENCH=tokens for one, ARGS="--seconds 5" for its o
 	@scripts/bench $(BENCH) $(if $(ARGS),-- $(ARGS))
 
 # --- ship it ----------------------------------------------------------------
+
+.PHONY: release
+release: ## build a release into target/release-VERSION: binaries, packages, SBOMs, checksums (VERSION=0.1.0)
+	@scripts/release $(VERSION)
 
 .PHONY: generate build sessync synth diff deploy rollout rollback smoke secrets accept destroy cost
 generate: ## generate CDK constructs from infra/templates
