@@ -1,9 +1,10 @@
-// `ichidoctl schedules`, `keys`, `dead-letters` and `trace`: what an operator does by hand, on what is deployed.
+// `ichidoctl schedules`, `keys`, `dead-letters`, `trace` and `console`: what an operator does by hand, on what is deployed.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { test } from 'node:test';
 import { cloudwatch, scheduler, sqs } from '../../../infra/cli/aws.ts';
 import { fileEvent, sign } from '../../../infra/accept/slack-event.ts';
-import { DEPLOY_MS, EFFECT_MS, post, run, signingSecret, until, world, ichidoctl } from '../world.ts';
+import { DEPLOY_MS, EFFECT_MS, functions, post, run, signingSecret, until, world, ichidoctl } from '../world.ts';
 
 const ctl = (...args: string[]) => run(ichidoctl, [...args, '--env', 'local']);
 /** What was printed. The tool writes one line per change to standard error. */
@@ -90,4 +91,44 @@ test('dead letters are listed, deleted when they were sent again, and dropped', 
   const dropped = await ctl('dead-letters', 'drop', 'slack', 'operator-2', '--yes');
   assert.equal(dropped.code, 0, dropped.text);
   assert.deepEqual(await mine(), []);
+});
+
+test('the console shows what is deployed, and changes only what is as it was shown', { timeout: DEPLOY_MS }, async () => {
+  const child = spawn(ichidoctl, ['console', '--env', 'local', '--allow-changes'], { stdio: ['ignore', 'pipe', 'ignore'], env: { ...world.env() } });
+  try {
+    const address = await new Promise<string>((resolve, reject) => {
+      let said = '';
+      child.stdout.on('data', (part) => { said += part; const found = / is at (http:\S+)/.exec(said); if (found) resolve(found[1]!); });
+      child.once('exit', (code) => reject(new Error(`the console ended with ${code}: ${said}`)));
+    });
+    const ask = async (path: string): Promise<any> => {
+      const response = await fetch(`${address}_console/${path}`);
+      const text = await response.text();
+      assert.equal(response.status, 200, `${path}: ${text}`);
+      return JSON.parse(text);
+    };
+    const change = async (body: object) => (await fetch(`${address}_console/changes`, { method: 'POST', headers: { 'x-ichido-console': '1' }, body: JSON.stringify(body) })).status;
+
+    const frame = await ask('frame');
+    assert.deepEqual([frame.environment, frame.identity], ['local', 'arn:aws:iam::000000000000:root']);
+    const life = await ask('keys/events/Ev000OPERATOR');
+    assert.deepEqual([life.attempts.length, life.records[0].state], [1, 'completed'], JSON.stringify(life));
+    assert.equal((await ask('keys?text=Ev000OPERATOR')).keys.length, 1);
+    assert.equal((await ask('overview?minutes=15')).rates.arrived.length, 15);
+    assert.ok((await ask('alarms')).length > 20);
+    assert.equal((await ask('rollouts')).functions.length, functions.length);
+    assert.deepEqual((await ask('dead-letters')).unread, []);
+
+    const name = 'hatebu-feed-subscriber-schedule-local';
+    const enabled = async () => (await ask('schedules')).find((schedule: any) => schedule.name === name).enabled;
+    assert.equal(await change({ action: 'resume-schedule', name }), 409, 'it is not paused');
+    for (const [action, after] of [['pause-schedule', false], ['resume-schedule', true]] as const) {
+      assert.equal(await change({ action, name }), 200, action);
+      assert.equal(await enabled(), after, action);
+    }
+    const { operations } = await json('operations', 'hatebu');
+    assert.equal(operations.at(-1).by, frame.identity);
+  } finally {
+    child.kill();
+  }
 });

@@ -58,6 +58,11 @@ async function items(TableName: string) {
   return (await db.send(new dynamodb.ScanCommand({ TableName, ConsistentRead: true }))).Items ?? [];
 }
 
+/** The items of a feed's table, without what operators did by hand: the schedule was paused. */
+async function entries(TableName: string) {
+  return (await items(TableName)).filter(({ entry_id }) => !entry_id!.S!.startsWith('#operation#'));
+}
+
 const now = () => `${new Date().toISOString().slice(0, 19)}Z`;
 
 test('a feed that lost its table is restored as the document says: nothing is posted twice, nothing is lost', { timeout: DEPLOY_MS }, async () => {
@@ -82,9 +87,9 @@ test('a feed that lost its table is restored as the document says: nothing is po
 
   await carryOut('A feed', values);
   await carryOut('3. Compare', values);
-  assert.deepEqual(await items(TABLE), []);
+  assert.deepEqual(await entries(TABLE), []);
   await carryOut('4. Copy', values);
-  assert.equal((await items(TABLE)).length, (await items(`${TABLE}-restored`)).length);
+  assert.equal((await entries(TABLE)).length, (await entries(`${TABLE}-restored`)).length);
   world.feed.add('after the restore', new Date(Date.now() + 60_000));
   await carryOut('5. Start again', values);
   await assert.rejects(read, /DeadLetters/, 'somebody has to decide what Pushover has');
