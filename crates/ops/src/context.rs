@@ -251,6 +251,11 @@ impl<'a> Context<'a> {
         aws_sdk_cloudwatch::Client::new(self.aws.config())
     }
 
+    /// The Lambda client.
+    pub fn lambda(&self) -> aws_sdk_lambda::Client {
+        aws_sdk_lambda::Client::new(self.aws.config())
+    }
+
     /// The SQS client.
     pub fn sqs(&self) -> aws_sdk_sqs::Client {
         aws_sdk_sqs::Client::new(self.aws.config())

@@ -1,9 +1,8 @@
 //! The hand-over against an Invoke API on loopback.
 
-mod support;
-
 use std::sync::{Arc, Mutex};
 
+use crate::support::{envelope, upload};
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode, Uri};
@@ -12,7 +11,6 @@ use function::Aws;
 use serde_json::Value;
 use slack::event::Upload;
 use slack::outside::hand_over::{AsyncInvoke, Error, HandOver};
-use support::{envelope, upload};
 use tokio::net::TcpListener;
 
 /// Path, invocation type and payload.
@@ -30,8 +28,8 @@ async fn invocation(answer: fn() -> Response) -> (AsyncInvoke, Invocations) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     tokio::spawn(async move { axum::serve(listener, app).await });
-    let lambda = Aws::at(&format!("http://{address}")).lambda();
-    (AsyncInvoke::new(&lambda, "slack-files-dev:live".into()), seen)
+    let invoker = Aws::at(&format!("http://{address}")).invoker();
+    (AsyncInvoke::new(&invoker, "slack-files-dev:live".into()), seen)
 }
 
 fn event() -> Upload {
@@ -65,7 +63,7 @@ async fn nobody_there_is_unanswered() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     drop(listener);
-    let lambda = Aws::at(&format!("http://{address}")).lambda();
-    let error = AsyncInvoke::new(&lambda, "slack-files".into()).hand_over(&event()).await.expect_err("nobody");
+    let invoker = Aws::at(&format!("http://{address}")).invoker();
+    let error = AsyncInvoke::new(&invoker, "slack-files".into()).hand_over(&event()).await.expect_err("nobody");
     assert!(matches!(error, Error::Unanswered(_)), "{error}");
 }

@@ -37,7 +37,7 @@ pub(crate) async fn build(env: Env, aws: Aws) -> Result<Handler, Error> {
     let subscribers = Arc::new(Subscribers {
         table: Table::new(aws.dynamodb(), settings.table.clone()),
         fetcher: fetcher.map_err(|error| Error::failed("Start", error))?,
-        notifier: Arc::new(Lambda::new(&aws.lambda(), settings.notifier.clone())),
+        notifier: Arc::new(Lambda::new(&aws.invoker(), settings.notifier.clone())),
         secrets: Secrets { policy: settings.policy.clone(), named: Some((aws, secrets_prefix)) },
         settings,
         clock,

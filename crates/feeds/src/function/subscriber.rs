@@ -60,7 +60,7 @@ pub(crate) async fn build(source: Source, env: Env, aws: Aws) -> Result<Handler,
         },
         deliverer: Deliverer {
             table,
-            notifier: Arc::new(Lambda::new(&aws.lambda(), settings.notifier)),
+            notifier: Arc::new(Lambda::new(&aws.invoker(), settings.notifier)),
             feed: Value::Null,
             destinations: vec![MASTODON.to_owned()],
             give_up: settings.give_up,

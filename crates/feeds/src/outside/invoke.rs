@@ -3,7 +3,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use aws_sdk_lambda::{error::DisplayErrorContext, primitives::Blob, types::InvocationType};
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::error::DisplayErrorContext;
+use function::aws::Invoker;
 use futures::future::BoxFuture;
 use ichido::{Clock, Timestamp};
 
@@ -34,15 +36,14 @@ pub trait Invoke: Send + Sync {
 /// The Lambda function of the notifier.
 #[derive(Debug, Clone)]
 pub struct Lambda {
-    client: aws_sdk_lambda::Client,
+    invoker: Invoker,
     function: String,
 }
 
 impl Lambda {
-    pub fn new(client: &aws_sdk_lambda::Client, function: impl Into<String>) -> Self {
+    pub fn new(invoker: &Invoker, function: impl Into<String>) -> Self {
         // `invoke` retries. With the SDK's own retries as well, one delivery could take nine invocations.
-        let config = client.config().to_builder().retry_config(aws_sdk_lambda::config::retry::RetryConfig::disabled());
-        Lambda { client: aws_sdk_lambda::Client::from_conf(config.build()), function: function.into() }
+        Lambda { invoker: invoker.with(RetryConfig::disabled(), None), function: function.into() }
     }
 }
 
@@ -51,19 +52,14 @@ impl Invoke for Lambda {
         Box::pin(async move {
             let payload = serde_json::to_vec(request).map_err(|error| Error::Invoke(error.to_string()))?;
             let answer = self
-                .client
-                .invoke()
-                .function_name(&self.function)
-                .invocation_type(InvocationType::RequestResponse)
-                .payload(Blob::new(payload))
-                .send()
+                .invoker
+                .ask(&self.function, payload)
                 .await
                 .map_err(|error| Error::Invoke(DisplayErrorContext(&error).to_string()))?;
-            let payload = answer.payload.unwrap_or_else(|| Blob::new([]));
             if let Some(kind) = answer.function_error {
-                return function_error(kind, payload.as_ref());
+                return function_error(kind, &answer.payload);
             }
-            serde_json::from_slice(payload.as_ref()).map_err(|error| Error::Answer(error.to_string()))
+            serde_json::from_slice(&answer.payload).map_err(|error| Error::Answer(error.to_string()))
         })
     }
 }

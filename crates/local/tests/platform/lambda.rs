@@ -13,7 +13,7 @@ const SYNC: &str = "RequestResponse";
 #[tokio::test]
 async fn a_handler_gets_a_real_context_and_the_templates_variables() {
     let local = Local::start();
-    let sdk = aws(&local.url).lambda();
+    let sdk = aws_sdk_lambda::Client::new(aws(&local.url).config());
     let payload = Blob::new(json!({"hello": "world"}).to_string());
     let answer = sdk.invoke().function_name("workshop-echo").payload(payload).send().await.expect("an answer");
     assert_eq!((answer.status_code(), answer.function_error()), (200, None));
@@ -42,7 +42,7 @@ async fn a_function_is_known_by_name_arn_and_alias_and_others_are_not() {
             "{body}"
         );
     }
-    let sdk = aws(&local.url).lambda();
+    let sdk = aws_sdk_lambda::Client::new(aws(&local.url).config());
     let missing = sdk.invoke().function_name("nothing").send().await.expect_err("not found");
     assert!(missing.into_service_error().is_resource_not_found_exception());
 }
@@ -121,7 +121,7 @@ async fn a_dry_run_runs_nothing() {
 #[tokio::test]
 async fn an_asynchronous_invocation_is_accepted_and_carried_out() {
     let local = Local::start();
-    let sdk = aws(&local.url).lambda();
+    let sdk = aws_sdk_lambda::Client::new(aws(&local.url).config());
     let payload = Blob::new(json!({"id": "later"}).to_string());
     let invoke = sdk.invoke().function_name("workshop-note").invocation_type(InvocationType::Event).payload(payload);
     assert_eq!(invoke.send().await.expect("accepted").status_code(), 202);
@@ -136,7 +136,7 @@ async fn an_asynchronous_invocation_is_accepted_and_carried_out() {
 #[tokio::test]
 async fn a_function_whose_concurrency_is_used_up_is_refused_and_its_events_wait() {
     let local = Local::with(&["--memory", "--no-demo", "--retry-scale=0"]);
-    let sdk = aws(&local.url).lambda();
+    let sdk = aws_sdk_lambda::Client::new(aws(&local.url).config());
     let stop = sdk.put_function_concurrency().function_name("workshop-note").reserved_concurrent_executions(0);
     stop.send().await.expect("stopped");
     let (status, error, _) = local.invoke("workshop-note", "RequestResponse", json!({"id": "now"})).await;

@@ -246,7 +246,7 @@ async fn refuse_unless_stopped(context: &Context<'_>, application: Application) 
         return Ok(());
     }
     for function in application.functions().iter().map(|name| format!("{name}{suffix}")) {
-        let answer = context.aws.lambda().get_function_concurrency().function_name(&function).send().await;
+        let answer = context.lambda().get_function_concurrency().function_name(&function).send().await;
         let answer = answer.map_err(|error| {
             failed(
                 format!("could not find out whether {function} is stopped; check the permission lambda:GetFunctionConcurrency"),

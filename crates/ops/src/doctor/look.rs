@@ -55,10 +55,10 @@ impl Places {
     pub(crate) fn of(context: &Context<'_>, described: &Described) -> Self {
         Places {
             dynamodb: context.aws.dynamodb(),
-            lambda: context.aws.lambda(),
+            lambda: context.lambda(),
             cloudwatch: context.cloudwatch(),
             scheduler: context.scheduler(),
-            ssm: context.aws.ssm(),
+            ssm: aws_sdk_ssm::Client::new(context.aws.config()),
             secretsmanager: aws_sdk_secretsmanager::Client::new(context.aws.config()),
             account: (!described.on_local_platform())
                 .then(|| OfAccount { iam: aws_sdk_iam::Client::new(context.aws.config()), logs: context.logs() }),

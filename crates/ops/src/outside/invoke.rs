@@ -9,7 +9,7 @@ use crate::rollout::alias::LIVE;
 
 /// Invokes a function and waits for its answer.
 pub(crate) async fn ask(context: &Context<'_>, function: &str, payload: &Value) -> Result<Value, Error> {
-    let invoke = context.aws.lambda().invoke().function_name(function).qualifier(LIVE);
+    let invoke = context.lambda().invoke().function_name(function).qualifier(LIVE);
     let answered = invoke.payload(Blob::new(payload.to_string())).send().await.map_err(|error| {
         failed(format!("could not invoke {function}; check --env and the permission lambda:InvokeFunction"), error)
     })?;
@@ -26,7 +26,7 @@ pub(crate) async fn ask(context: &Context<'_>, function: &str, payload: &Value) 
 
 /// Gives Lambda an event for a function, which Lambda invokes later and repeats if it fails.
 pub(crate) async fn send(context: &Context<'_>, function: &str, event: &Value) -> Result<(), Error> {
-    let invoke = context.aws.lambda().invoke().function_name(function).qualifier(LIVE);
+    let invoke = context.lambda().invoke().function_name(function).qualifier(LIVE);
     let invoke = invoke.invocation_type(InvocationType::Event).payload(Blob::new(event.to_string()));
     invoke.send().await.map_err(|error| {
         failed(

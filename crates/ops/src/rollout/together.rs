@@ -41,7 +41,8 @@ pub(crate) fn cloud(
     watch: &Watch,
     tick: Duration,
 ) -> Cloud {
-    Cloud { lambda: aws.lambda(), cloudwatch, function: function.to_owned(), alarms: watch.alarms.clone(), tick }
+    let lambda = aws_sdk_lambda::Client::new(aws.config());
+    Cloud { lambda, cloudwatch, function: function.to_owned(), alarms: watch.alarms.clone(), tick }
 }
 
 /// Where one function stands.

@@ -186,7 +186,8 @@ async fn what_a_ledger_lost_is_added_and_only_replace_touches_what_it_has() {
     let running = ctl(&local, &[&arguments[..], &["--yes"]].concat());
     assert_eq!(running.code, Some(2));
     assert!(running.err.contains("tokens-api still runs; stop it first"), "{running:?}");
-    let stop = aws(&local.url).lambda().put_function_concurrency().function_name("tokens-api");
+    let stop =
+        aws_sdk_lambda::Client::new(aws(&local.url).config()).put_function_concurrency().function_name("tokens-api");
     stop.reserved_concurrent_executions(0).send().await.expect("stopped");
     assert_eq!(ctl(&local, &[&arguments[..], &["--yes"]].concat()).code, Some(0));
     assert_eq!(balances(&client).await, owned(&[("A", "10"), ("B", "2"), ("C", "3"), ("D", "4"), ("USED AGAIN", "5")]));

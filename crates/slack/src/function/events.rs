@@ -52,7 +52,7 @@ pub(crate) async fn build(env: Env, aws: Aws) -> Result<Handler, function::Error
     let dynamodb = aws.dynamodb();
     let history = History::new(&dynamodb, &table, clock.clone());
     let table = ProcessedEvents::new(&dynamodb, &table, fallback, STORE, clock.clone(), telemetry::Watch);
-    let hand_over = Arc::new(AsyncInvoke::new(&aws.lambda(), files_function));
+    let hand_over = Arc::new(AsyncInvoke::new(&aws.invoker(), files_function));
     Ok(handler(Arc::new(SlackEvents { table, history, own, signing_secrets, hand_over, clock })))
 }
 

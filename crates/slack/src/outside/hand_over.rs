@@ -5,12 +5,10 @@
 
 use std::time::Duration;
 
-use aws_sdk_lambda::Client;
-use aws_sdk_lambda::config::retry::RetryConfig;
-use aws_sdk_lambda::config::timeout::TimeoutConfig;
-use aws_sdk_lambda::error::{DisplayErrorContext, SdkError};
-use aws_sdk_lambda::primitives::Blob;
-use aws_sdk_lambda::types::InvocationType;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
+use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
+use function::aws::Invoker;
 use futures::future::BoxFuture;
 
 use crate::event::Upload;
@@ -40,21 +38,16 @@ pub trait HandOver: Send + Sync + 'static {
 /// Asynchronous invocation: Lambda queues the event, retries it, and gives up on it into the on-failure queue.
 #[derive(Debug, Clone)]
 pub struct AsyncInvoke {
-    client: Client,
+    invoker: Invoker,
     function: String,
 }
 
 impl AsyncInvoke {
     /// `function`: a name or an ARN, with or without an alias.
-    pub fn new(client: &Client, function: String) -> Self {
-        let config = client
-            .config()
-            .to_builder()
-            .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS).with_initial_backoff(FIRST_BACKOFF))
-            .timeout_config(
-                TimeoutConfig::builder().operation_attempt_timeout(ATTEMPT).operation_timeout(WITHIN).build(),
-            );
-        Self { client: Client::from_conf(config.build()), function }
+    pub fn new(invoker: &Invoker, function: String) -> Self {
+        let retries = RetryConfig::standard().with_max_attempts(ATTEMPTS).with_initial_backoff(FIRST_BACKOFF);
+        let limits = TimeoutConfig::builder().operation_attempt_timeout(ATTEMPT).operation_timeout(WITHIN).build();
+        Self { invoker: invoker.with(retries, Some(limits)), function }
     }
 }
 
@@ -62,14 +55,8 @@ impl HandOver for AsyncInvoke {
     fn hand_over<'a>(&'a self, upload: &'a Upload) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             let payload = serde_json::to_vec(upload).map_err(|error| Error::Refused(error.to_string()))?;
-            let call = self
-                .client
-                .invoke()
-                .function_name(&self.function)
-                .invocation_type(InvocationType::Event)
-                .payload(Blob::new(payload));
-            match call.send().await {
-                Ok(_) => Ok(()),
+            match self.invoker.queue(&self.function, payload).await {
+                Ok(()) => Ok(()),
                 Err(error @ (SdkError::ServiceError(_) | SdkError::ConstructionFailure(_))) => {
                     Err(Error::Refused(DisplayErrorContext(&error).to_string()))
                 }

@@ -2,10 +2,13 @@
 //!
 //! Promise: no connection is opened and no secret fetched before it is needed, because that would slow down cold starts. Every
 //! endpoint can be changed with `AWS_ENDPOINT_URL`. Secrets are fetched by name, kept for [`SECRET_KEPT`], and print as
-//! `…`. Calls to Lambda carry the trace of the running invocation.
+//! `…`. Invocations carry the trace of the running one.
 //!
 //! Failure: a secret that cannot be read is an [`Error`] with the name of the secret, never its value. If a refresh
 //! fails and a cached value exists, the cached value is used.
+
+mod call;
+mod invoke;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,14 +20,12 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider, StalledStreamProtectionConfig};
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
-use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
-use aws_smithy_runtime_api::client::interceptors::Intercept;
-use aws_smithy_runtime_api::client::interceptors::context::BeforeTransmitInterceptorContextMut;
-use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
-use aws_smithy_types::config_bag::ConfigBag;
 use aws_smithy_types::error::display::DisplayErrorContext;
 use aws_smithy_types::timeout::TimeoutConfig;
+
+pub use call::{Error as CallError, Refusal};
+pub use invoke::{Answered, Invoker};
 
 /// How long a secret is used before it is fetched again. A rotated secret is noticed after this time at the latest.
 pub const SECRET_KEPT: Duration = Duration::from_secs(300);
@@ -36,6 +37,8 @@ pub const SECRETS_MANAGER: &str = "/aws/reference/secretsmanager/";
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1_000);
 /// The time limit of one attempt of a call to DynamoDB. Answers take milliseconds, so an attempt that takes longer was lost.
 const DYNAMODB_ATTEMPT: Duration = Duration::from_millis(1_500);
+
+const GET_PARAMETERS: call::Name = call::Name { service: "ssm", operation: "GetParameters" };
 
 /// Why AWS did not give what was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -52,8 +55,8 @@ pub struct Aws(Arc<Inner>);
 struct Inner {
     config: SdkConfig,
     dynamodb: OnceLock<aws_sdk_dynamodb::Client>,
-    lambda: OnceLock<aws_sdk_lambda::Client>,
-    ssm: OnceLock<aws_sdk_ssm::Client>,
+    invoker: OnceLock<Invoker>,
+    parameters: OnceLock<call::Call>,
     /// Held for look-ups only, never across a call.
     secrets: Mutex<HashMap<String, (Instant, Secret)>>,
 }
@@ -109,8 +112,8 @@ impl Aws {
         Self(Arc::new(Inner {
             config,
             dynamodb: OnceLock::new(),
-            lambda: OnceLock::new(),
-            ssm: OnceLock::new(),
+            invoker: OnceLock::new(),
+            parameters: OnceLock::new(),
             secrets: Mutex::default(),
         }))
     }
@@ -146,35 +149,20 @@ impl Aws {
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
     }
 
-    /// The same clients, but with this one for Lambda.
-    #[must_use]
-    pub fn with_lambda(&self, client: aws_sdk_lambda::Client) -> Self {
-        let other = Self::new(self.0.config.clone());
-        if let Some(dynamodb) = self.0.dynamodb.get() {
-            let _ = other.0.dynamodb.set(dynamodb.clone());
-        }
-        let _ = other.0.lambda.set(client);
-        other
-    }
-
     /// The DynamoDB client.
     pub fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
         let make = || aws_sdk_dynamodb::Client::from_conf(self.dynamodb_config().build());
         self.0.dynamodb.get_or_init(make).clone()
     }
 
-    /// The Lambda client; its calls carry the running invocation's trace.
-    pub fn lambda(&self) -> aws_sdk_lambda::Client {
-        let make = || {
-            let config = aws_sdk_lambda::config::Builder::from(&self.0.config).interceptor(PassTrace).build();
-            aws_sdk_lambda::Client::from_conf(config)
-        };
-        self.0.lambda.get_or_init(make).clone()
+    /// Invokes other functions; its calls carry the running invocation's trace.
+    pub fn invoker(&self) -> Invoker {
+        self.0.invoker.get_or_init(|| Invoker::new(self.0.config.clone())).clone()
     }
 
-    /// The SSM client.
-    pub fn ssm(&self) -> aws_sdk_ssm::Client {
-        self.0.ssm.get_or_init(|| aws_sdk_ssm::Client::new(&self.0.config)).clone()
+    /// SSM's GetParameters.
+    fn parameters(&self) -> &call::Call {
+        self.0.parameters.get_or_init(|| call::Call::new(&self.0.config, GET_PARAMETERS, None, None))
     }
 
     /// Opens the connection to DynamoDB while the function starts, when Lambda gives it a whole core. A failure does not
@@ -203,7 +191,7 @@ impl Aws {
             names.iter().copied().filter(|name| !fresh(name)).collect()
         };
         for call in stale.chunks(PARAMETERS_PER_CALL) {
-            let fetched = fetch(&self.ssm(), call).await;
+            let fetched = fetch(self.parameters(), call).await;
             let mut kept = self.kept();
             match fetched {
                 Ok(values) => kept.extend(values.into_iter().map(|(name, secret)| (name, (Instant::now(), secret)))),
@@ -233,13 +221,35 @@ impl Aws {
     }
 }
 
-async fn fetch(ssm: &aws_sdk_ssm::Client, names: &[&str]) -> Result<Vec<(String, Secret)>, Error> {
-    let asked = names.iter().map(|name| (*name).to_owned()).collect();
-    let answer = ssm.get_parameters().set_names(Some(asked)).with_decryption(true).send().await;
-    let answer = answer
-        .map_err(|error| Error::Secret { name: names.join(", "), reason: DisplayErrorContext(&error).to_string() })?;
+async fn fetch(parameters: &call::Call, names: &[&str]) -> Result<Vec<(String, Secret)>, Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Found {
+        #[serde(default)]
+        parameters: Vec<Parameter>,
+    }
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Parameter {
+        name: Option<String>,
+        value: Option<String>,
+    }
+    let failed = |reason: String| Error::Secret { name: names.join(", "), reason };
+    let request = call::Request {
+        path: "/".to_owned(),
+        headers: vec![
+            ("content-type", "application/x-amz-json-1.1".to_owned()),
+            ("x-amz-target", "AmazonSSM.GetParameters".to_owned()),
+        ],
+        body: serde_json::json!({ "Names": names, "WithDecryption": true }).to_string().into_bytes(),
+    };
+    let answer = parameters.send(request).await.map_err(|error| failed(DisplayErrorContext(&error).to_string()))?;
+    // serde_json's errors name a place in the text, but may quote a part of it, which could be a secret.
+    let answer: Found = serde_json::from_slice(&answer.body).map_err(|error| {
+        failed(format!("SSM's answer cannot be read at line {}, column {}", error.line(), error.column()))
+    })?;
     let mut found = Vec::new();
-    for parameter in answer.parameters.unwrap_or_default() {
+    for parameter in answer.parameters {
         let (Some(name), Some(value)) = (parameter.name, parameter.value) else {
             continue;
         };
@@ -285,29 +295,6 @@ fn https() -> SharedHttpClient {
 /// Plain HTTP for loopback.
 fn http() -> SharedHttpClient {
     Builder::new().build_http()
-}
-
-/// Puts the trace of the running invocation on each call.
-#[derive(Debug)]
-struct PassTrace;
-
-impl Intercept for PassTrace {
-    fn name(&self) -> &'static str {
-        "PassTrace"
-    }
-
-    fn modify_before_signing(
-        &self,
-        context: &mut BeforeTransmitInterceptorContextMut<'_>,
-        _components: &RuntimeComponents,
-        _config: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        if let Some(trace) = telemetry::trace::current() {
-            let headers = context.request_mut().headers_mut();
-            headers.try_insert(telemetry::trace::HEADER, trace.header().to_owned())?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
