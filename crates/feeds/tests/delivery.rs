@@ -1,7 +1,5 @@
 //! A feed from its document to its destinations, through the real clients and the embedded table.
 
-mod support;
-
 use std::{
     sync::{
         Arc,
@@ -10,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use crate::support::*;
 use feeds::{
     delivery::{
         letters,
@@ -26,7 +25,6 @@ use feeds::{
     table::EntryState,
 };
 use function::BoxFuture;
-use support::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);

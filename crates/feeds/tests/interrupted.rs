@@ -1,12 +1,10 @@
 //! No entry is lost and none is posted twice, although runs die at any call to the outside, overlap, and talk to destinations that
 //! fail and lose their answers. (Line 6 of what must always hold, in ARCHITECTURE.md.)
 
-mod support;
-
 use std::{sync::Mutex, time::Duration};
 
+use crate::support::*;
 use feeds::{delivery::letters, entry::Source, outside::fetch, reading::Error};
-use support::*;
 use testkit::{Outside, interrupt};
 
 const MINUTE: Duration = Duration::from_secs(60);

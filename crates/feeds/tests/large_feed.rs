@@ -1,14 +1,12 @@
 //! What a read showed may be too large for one item. Then it is spread over several, and one of them may be missing.
 
-mod support;
-
+use crate::support::*;
 use aws_sdk_dynamodb::types::AttributeValue;
 use feeds::{
     entry::{EntryId, Source},
     reading::{first_run::FirstRun, identity::Known},
     table::{FeedState, Snapshot},
 };
-use support::*;
 
 /// Entries whose ids and texts cannot be compressed.
 fn scattered(count: usize, seed: u64) -> Vec<Known> {

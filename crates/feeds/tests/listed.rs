@@ -1,12 +1,10 @@
 //! A feed of the list from its document to every destination: nothing is lost, and nothing is doubled where the destination can be asked.
 
-mod support;
-
 use std::{sync::Mutex, time::Duration};
 
+use crate::support::*;
 use feeds::{delivery::letters, entry::Source, reading, table::Doubt, trouble::Trouble};
 use serde_json::json;
-use support::*;
 use testkit::interrupt;
 
 const MINUTE: Duration = Duration::from_secs(60);

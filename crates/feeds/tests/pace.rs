@@ -1,14 +1,12 @@
 //! How long a run takes if each request to a destination takes 200 ms. It measures real time, so it is part of `make bench`.
 
-mod support;
-
 use std::{
     io::{self, Write},
     time::{Duration, Instant},
 };
 
+use crate::support::*;
 use feeds::entry::Source;
-use support::*;
 
 const RUNS: u32 = 5;
 const NEW: usize = 30;

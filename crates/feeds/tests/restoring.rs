@@ -1,9 +1,8 @@
 //! A state table that lost items and was filled from a copy of an earlier time: nothing is posted twice, nothing is dropped.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::*;
 use feeds::{
     delivery::{letters, owed::GiveUp},
     entry::Source,
@@ -13,7 +12,6 @@ use feeds::{
 };
 use function::item::Item;
 use ichido::{Clock, Timestamp};
-use support::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);

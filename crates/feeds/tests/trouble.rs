@@ -1,9 +1,8 @@
 //! What a person has to look at although runs do their work, and what the state of a feed weighs (infra/cost/usage.json counts on it).
 
-mod support;
-
 use std::{sync::Arc, time::Duration};
 
+use crate::support::*;
 use feeds::{
     delivery::{
         letters,
@@ -18,7 +17,6 @@ use feeds::{
     trouble::Trouble,
 };
 use function::BoxFuture;
-use support::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);

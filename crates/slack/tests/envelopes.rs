@@ -1,11 +1,9 @@
 //! Whatever Slack sends, now or in the future, can be read: unknown fields and types never fail.
 
-mod support;
-
+use crate::support::{envelope, own, upload};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use slack::event::{Error, Ignored, MAX_LABEL_CHARS, Received, read};
-use support::{envelope, own, upload};
 
 fn received(envelope: &Value) -> Received {
     read(envelope.to_string().as_bytes(), &own()).expect("any object is read")

@@ -1,9 +1,8 @@
 //! What `slack-events` accepts, what it answers, and what it ignores.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{EVENTS_TIMEOUT, World, own};
 use function::LambdaEvent;
 use function::http::{Request, Response};
 use ichido::Clock;
@@ -11,7 +10,6 @@ use serde_json::{Value, json};
 use slack::function::events;
 use slack::outside::hand_over::Error::{Refused, Unanswered};
 use slack::settings::Fallback;
-use support::{EVENTS_TIMEOUT, World, own};
 use testkit::faults::{Fault, Rule};
 
 async fn status(world: &World, request: &Request) -> u16 {
@@ -128,7 +126,7 @@ async fn a_record_says_who_uploaded_what_where_and_when() {
 #[tokio::test]
 async fn without_an_event_id_the_key_is_the_file_and_the_timestamp() {
     let world = World::new().await;
-    let mut event = support::envelope("", "1767225600.000100", &["F1"]);
+    let mut event = crate::support::envelope("", "1767225600.000100", &["F1"]);
     assert_eq!(world.deliver(&world.slack_events(), &event).await, 200);
     event.as_object_mut().expect("an object").remove("event_id");
     assert_eq!(world.deliver(&world.slack_events(), &event).await, 200);

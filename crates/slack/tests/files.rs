@@ -1,10 +1,9 @@
 //! One reply per file: what `slack-files` does when Slack, the store or Lambda fail.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::support::{FILES_TIMEOUT, Trouble, World, envelope, upload};
 use ichido::Clock;
 use serde_json::{Value, json};
 use slack::effect::{self, UploadedFile};
@@ -12,7 +11,6 @@ use slack::function::files::{Error, Unfinished};
 use slack::settings::Fallback;
 use slack::table::{RETENTION, UNFINISHED_RETENTION};
 use slack_api::Post;
-use support::{FILES_TIMEOUT, Trouble, World, envelope, upload};
 use testkit::faults::{Fault, Rule};
 
 /// Longer than the longest lease and the allowed clock skew.

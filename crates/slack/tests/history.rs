@@ -1,16 +1,14 @@
 //! What happened to events stays answerable after their records are gone: by hour and channel, duplicates by cause.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::support::{EVENTS_TIMEOUT, Trouble, World, upload};
 use ichido::Clock;
 use serde_json::{Value, json};
 use slack::outside::hand_over::Error::Refused;
 use slack::table::RETENTION;
 use slack::table::history::{self, Hour, KEPT_FOR, Tally, What};
-use support::{EVENTS_TIMEOUT, Trouble, World, upload};
 
 /// All counters that are not zero, of all hours and channels.
 async fn counted(world: &World) -> BTreeMap<&'static str, u64> {

@@ -1,13 +1,11 @@
 //! Both functions are stopped before and after each of their calls to the outside, and run again, and two deliveries of an event
 //! meet in many orders: one reply per file, and none is lost.
 
-mod support;
-
 use std::io::Write as _;
 use std::time::Duration;
 
+use crate::support::{Trouble, World, envelope};
 use serde_json::Value;
-use support::{Trouble, World, envelope};
 use testkit::{Outside, effects, interrupt, race};
 
 /// Longer than the leases of both functions and the allowed clock skew.

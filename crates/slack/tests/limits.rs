@@ -1,13 +1,11 @@
 //! Slack's rate limits are kept across invocations and instances, and never keep a reply from being posted once.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Trouble, World, upload};
 use ichido::Clock;
 use serde_json::json;
 use slack::function::files::Error;
-use support::{Trouble, World, upload};
 use tokio::task::JoinSet;
 
 const MINUTE: Duration = Duration::from_secs(60);

@@ -6,16 +6,14 @@
 //! (repeats after a reconnect), <https://github.com/howdyai/botkit/issues/393> (the same JSON three times, without an id),
 //! <https://github.com/slackapi/bolt-python/issues/75> (four messages that look like one). The README has the table.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{EVENTS_TIMEOUT, World, envelope};
 use ichido::Clock;
 use serde_json::{Value, json};
 use slack::table::RETENTION;
-use support::{EVENTS_TIMEOUT, World, envelope};
 use tokio::task::JoinSet;
 
 /// As many ids as one message was seen with.

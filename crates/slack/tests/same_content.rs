@@ -1,17 +1,15 @@
 //! The same content again: off by default. Where it is on, one file per content, channel and window is handled; the others get a link.
 //! No file gets two replies, and none gets nothing.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::support::{Trouble, WINDOW, World, envelope, permalink, upload};
 use ichido::Clock;
 use slack::event::Upload;
 use slack::function::files::{Error, SlackFiles};
 use slack::settings::Fallback;
 use slack_api::Content;
-use support::{Trouble, WINDOW, World, envelope, permalink, upload};
 use testkit::faults::{Fault, Rule};
 use testkit::{Outside, effects, interrupt, race};
 

@@ -1,16 +1,14 @@
 //! The table of a bot that ran before: its items mean that an event was handled, until they expire, and it understands ours.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{World, envelope};
 use aws_sdk_dynamodb::types::AttributeValue;
 use ichido::Clock;
 use serde_json::{Value, json};
 use slack::outside::hand_over::Error::Refused;
 use slack::settings::Fallback;
 use slack::table::RETENTION;
-use support::{World, envelope};
 
 /// The bot before this one, as its design describes it: it writes an item before it does anything, unless there is one.
 struct EarlierBot<'w>(&'w World);

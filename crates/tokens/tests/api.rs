@@ -1,15 +1,13 @@
 //! The interface as clients see it, compared with its own description.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::support::*;
 use function::http::Response;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
-use support::*;
 use testkit::faults::{Fault, Rule};
 use tokens::amount::Amount;
 use tokens::api::input::{MAX_BODY_BYTES, MAX_MESSAGE_CHARS, MAX_PAGE, PAGE};

@@ -1,13 +1,11 @@
 //! Taking over another service's accounts and used keys: once, whatever happens on the way, or not at all.
 
-mod support;
-
 use std::io::Write as _;
 use std::time::Duration;
 
+use crate::support::*;
 use ichido::Clock as _;
 use serde_json::{Value, json};
-use support::*;
 use tempfile::NamedTempFile;
 use testkit::{Outside, interrupt, race};
 use tokens::import::{Done, Error, Findings, Import, Missing, Phase};

@@ -1,13 +1,11 @@
 //! A transfer moves money once: what the ledger promises, one promise per test.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::*;
 use futures::future::join_all;
 use ichido::dynamodb::item::attr;
 use ichido::{Clock, Timestamp};
-use support::*;
 use testkit::faults::{Fault, Lag, Rule};
 use testkit::{interrupt, race};
 use tokens::amount::Amount;

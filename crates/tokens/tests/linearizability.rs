@@ -1,14 +1,12 @@
 //! Histories recorded under concurrency can be put into one order, account by account.
 
-mod support;
-
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::support::linear::{Observed, Operation, explain};
+use crate::support::*;
 use futures::future::join_all;
-use support::linear::{Observed, Operation, explain};
-use support::*;
 use testkit::faults::{Fault, Rule};
 use tokens::amount::Amount;
 use tokens::ledger::{Error, Obstacle};

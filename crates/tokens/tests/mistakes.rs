@@ -1,10 +1,8 @@
 //! Mistakes of a simpler design. Each test keeps one of them from coming back.
 
-mod support;
-
+use crate::support::*;
 use futures::future::join_all;
 use serde_json::json;
-use support::*;
 use testkit::faults::{Fault, Lag, Rule};
 use tokens::ledger::{History, Obstacle, Places};
 use tokens::settings::Rules;

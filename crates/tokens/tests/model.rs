@@ -1,12 +1,10 @@
 //! The ledger and a model of it give the same answers to random operations.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::model::{Expected, Model};
+use crate::support::*;
 use ichido::Clock;
-use support::model::{Expected, Model};
-use support::*;
 use testkit::faults::{Fault, Rule};
 use tokens::amount::Amount;
 use tokens::ledger::{Answer, Error, Transfer};

@@ -1,12 +1,10 @@
 //! An account that many pay at once: its shards come into being, are paid, pay, are frozen, and are one account all the while.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::*;
 use futures::future::join_all;
 use serde_json::{Value, json};
-use support::*;
 use testkit::faults::{Fault, Rule};
 use testkit::{interrupt, race};
 use tokens::ledger::{Error, Grant, Obstacle};

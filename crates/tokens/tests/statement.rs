@@ -1,9 +1,7 @@
 //! A statement has every entry once, on whatever pages it is read, and its balances add up.
 
-mod support;
-
+use crate::support::*;
 use serde_json::Value;
-use support::*;
 use tokens::settings::Rules;
 
 async fn page(world: &World, name: &str, query: &str) -> Value {

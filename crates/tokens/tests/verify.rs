@@ -1,11 +1,9 @@
 //! The verification finds what is wrong, and reports nothing that is right, also while others write to the table.
 
-mod support;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::support::*;
 use serde_json::{Value, json};
-use support::*;
 use testkit::faults::{Fault, Rule};
 use tokens::settings::Rules;
 use tokens::verify::Finding;
