@@ -102,8 +102,8 @@ const CALLS: Record<string, RegExp> = {
   'dynamodb:PutItem': /\.put_item\(|\bPut::builder\(/,
   'dynamodb:Query': /\.query\(\)/,
   'dynamodb:UpdateItem': /\.update_item\(|\bUpdate::builder\(/,
-  'lambda:InvokeFunction': /\.invoke\(/,
-  'ssm:GetParameters': /\.get_parameters\(/,
+  'lambda:InvokeFunction': /\.invoker\(\)/,
+  'ssm:GetParameters': /"AmazonSSM\.GetParameters"/,
 };
 /** What Lambda itself does with a function's role. */
 const BY_LAMBDA = new Set(['logs:CreateLogStream', 'logs:PutLogEvents', 'xray:PutTraceSegments', 'xray:PutTelemetryRecords', 'sqs:SendMessage']);
