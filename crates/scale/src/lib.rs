@@ -72,15 +72,28 @@ impl Measured {
 /// # Errors
 /// When the world cannot be made.
 pub fn measure(app: App, plan: &Plan, change: &dyn Fn(&Limits)) -> Result<Measured, Error> {
+    play(app, plan, change, app.script())
+}
+
+/// One run with other users than the application's usual ones.
+pub(crate) fn play(
+    app: App,
+    plan: &Plan,
+    change: &dyn Fn(&Limits),
+    script: app::Script,
+) -> Result<Measured, Error> {
     // The SDK's jitter and the stand-ins' comes from this thread's generator.
     fastrand::seed(plan.seed);
     telemetry::init_scoped(telemetry::Level::ERROR);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
-    runtime.block_on(async {
-        let world = app.world(plan)?;
+    // The users are on this thread alone: sessync's futures cannot move to another.
+    let users = tokio::task::LocalSet::new();
+    users.block_on(&runtime, async {
+        let (template, parameters) = app.template();
+        let world = World::new(template, &parameters, plan.seed)?;
         change(world.limits());
         let watching = tokio::spawn(world.clone().watch());
-        let outcome = app.surge(&world, plan).await?;
+        let outcome = script(&world, plan).await?;
         watching.abort();
         let measured = Measured {
             app,
@@ -118,10 +131,10 @@ pub fn search(
 ) -> Result<Measured, Error> {
     let mut load = app.first_load();
     while load <= app.last_load() {
-        let once = measure(app, &Plan { load, waves: 1, seed }, change)?;
+        let once = measure(app, &Plan { load, waves: app::ONE_WAVE, seed }, change)?;
         progress.ran(&once);
         if once.first.is_some() || !once.is_exact() {
-            if app.waves() == 1 || !once.is_exact() {
+            if app.waves() == app::ONE_WAVE || !once.is_exact() {
                 return Ok(once);
             }
             let held = measure(app, &Plan { load, waves: app.waves(), seed }, change)?;

@@ -119,7 +119,7 @@ fn block(measured: &Measured) -> String {
     let mut text = format!("{}: {load} {}\n", app.name(), app.unit());
     if let Some(first) = &measured.first {
         let limit = first.limit;
-        let _ = writeln!(text, "  limit       {}: {} {}", limit.name, limit.bound, limit.what);
+        let _ = writeln!(text, "  limit       {}: {} {}", limit.name, first.bound, limit.what);
         let _ = writeln!(text, "  of          {}, {} refusals", first.of, first.count);
         let _ = writeln!(text, "  documented  {}", limit.source);
         let _ = writeln!(text, "  raised by   {}", limit.raised_by);

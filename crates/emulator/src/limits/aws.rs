@@ -195,7 +195,7 @@ pub const SSM_PARAMETERS: Limit = Limit {
     what: "reads of parameters per second per account and region",
     bound: rate(40, 40),
     source: "AWS General Reference, AWS Systems Manager endpoints and quotas, Parameter Store, Max throughput: default 40",
-    raised_by: "the setting high-throughput-enabled of Parameter Store: up to thousands per second, $0.05 per 10,000 reads",
+    raised_by: "the setting high-throughput-enabled of Parameter Store: up to thousands per second, paid per read (not in the cost model)",
     answer: no(400, "ThrottlingException", "Rate exceeded"),
 };
 

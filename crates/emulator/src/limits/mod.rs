@@ -51,9 +51,8 @@ pub enum Bound {
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rate { per_second, burst } => write!(f, "{per_second} per second, {burst} at once"),
-            Self::AtOnce(most) => write!(f, "{most} at once"),
-            Self::Size(most) => write!(f, "{most} in one request"),
+            Self::Rate { per_second, burst } => write!(f, "{per_second}, {burst} at once"),
+            Self::AtOnce(most) | Self::Size(most) => write!(f, "{most}"),
             Self::Alone => f.write_str("one at a time"),
         }
     }
@@ -89,6 +88,8 @@ impl Exceeded {
 #[derive(Debug, Clone)]
 pub struct Refusals {
     pub limit: &'static Limit,
+    /// The number that was in force.
+    pub bound: Bound,
     pub count: u64,
     pub first: Timestamp,
     /// Whose limit was exceeded first.
@@ -254,7 +255,8 @@ impl Limits {
             Some(refusals) => refusals.count += 1,
             None => {
                 let Exceeded { limit, of } = exceeded.clone();
-                state.refusals.push(Refusals { limit, count: 1, first: now, of });
+                let bound = state.bound(limit, &of).unwrap_or(limit.bound);
+                state.refusals.push(Refusals { limit, bound, count: 1, first: now, of });
             }
         }
         let observer = state.observer.clone();

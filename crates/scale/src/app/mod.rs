@@ -1,8 +1,12 @@
 //! The applications and their users, one file each.
 //!
-//! Each file has the same shape: `world` makes the application's world with its functions, and `surge` is its users: they send the
-//! load, repeat what was refused, and in the end count the effects.
+//! Each file has the same shape: `install` adds the application's functions to a world, and `surge` is its users: they send the load,
+//! repeat what was refused, and in the end count the effects.
 
+pub mod feeds;
+pub mod mesh;
+pub mod sessync;
+pub mod slack;
 pub mod tokens;
 
 use std::collections::BTreeMap;
@@ -10,26 +14,40 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::future::LocalBoxFuture;
+use serde_json::{Value, json};
+
 use crate::clock::Simulated;
 use crate::{Error, WAVE, World};
 
-/// The time from the beginning of one wave to that of the next.
-const WAVE_EVERY: Duration = Duration::from_secs(60);
+/// What users do in a world: they send a load, and count what came of it.
+pub(crate) type Script = for<'a> fn(&'a World, &'a Plan) -> LocalBoxFuture<'a, Result<Outcome, Error>>;
+
+/// The load comes once.
+pub const ONE_WAVE: &[u32] = &[0];
 
 /// An application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum App {
+    Slack,
+    Feeds,
     Tokens,
+    Sessync,
+    Mesh,
 }
 
 impl App {
-    pub const ALL: [App; 1] = [App::Tokens];
+    pub const ALL: [App; 5] = [App::Slack, App::Feeds, App::Tokens, App::Sessync, App::Mesh];
 
     /// Its name, which is the name of its crate.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            App::Slack => "slack",
+            App::Feeds => "feeds",
             App::Tokens => "tokens",
+            App::Sessync => "sessync",
+            App::Mesh => "mesh",
         }
     }
 
@@ -37,41 +55,58 @@ impl App {
     #[must_use]
     pub fn unit(self) -> &'static str {
         match self {
+            App::Slack => slack::UNIT,
+            App::Feeds => feeds::UNIT,
             App::Tokens => tokens::UNIT,
+            App::Sessync => sessync::UNIT,
+            App::Mesh => mesh::UNIT,
         }
     }
 
-    /// The load that a search begins with: far below every limit.
+    /// The load that a search begins with: below every limit.
     #[must_use]
     pub fn first_load(self) -> u32 {
-        match self {
-            App::Tokens => 8,
-        }
+        16
     }
 
     /// The load at which a search gives up.
     #[must_use]
     pub fn last_load(self) -> u32 {
-        self.first_load() << 10
+        4_096
     }
 
-    /// How many waves the load is repeated in, so that an alarm has the time that it needs.
+    /// The minutes at which the load is repeated, so that an alarm has the time that it needs.
     #[must_use]
-    pub fn waves(self) -> u32 {
+    pub fn waves(self) -> &'static [u32] {
         match self {
-            App::Tokens => 12,
+            // Slack gives an event up after five minutes. One surge is what it can repeat.
+            App::Slack => ONE_WAVE,
+            App::Tokens | App::Mesh => &[0, 1, 2, 6, 11],
+            // A run of all feeds, every five minutes, for four periods of their alarm.
+            App::Feeds => &[0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50],
+            App::Sessync => ONE_WAVE,
         }
     }
 
-    pub(crate) fn world(self, plan: &Plan) -> Result<World, Error> {
+    /// Its template, with the parameters that differ from their defaults.
+    pub(crate) fn template(self) -> (&'static str, Vec<(&'static str, Value)>) {
         match self {
-            App::Tokens => tokens::world(plan),
+            App::Slack => (slack::TEMPLATE, Vec::new()),
+            App::Feeds => (feeds::TEMPLATE, vec![("FurtherFeeds", json!("on"))]),
+            App::Tokens => (tokens::TEMPLATE, Vec::new()),
+            App::Sessync => (sessync::TEMPLATE, vec![("SessyncState", json!("on"))]),
+            App::Mesh => (mesh::TEMPLATE, vec![("MeshMaxConnectionTimeMinutes", json!(mesh::MINUTES))]),
         }
     }
 
-    pub(crate) async fn surge(self, world: &World, plan: &Plan) -> Result<Outcome, Error> {
+    /// What its users do.
+    pub(crate) fn script(self) -> Script {
         match self {
-            App::Tokens => tokens::surge(world, plan).await,
+            App::Slack => |world, plan| Box::pin(slack::surge(world, plan)),
+            App::Feeds => |world, plan| Box::pin(feeds::surge(world, plan)),
+            App::Tokens => |world, plan| Box::pin(tokens::surge(world, plan)),
+            App::Sessync => |world, plan| Box::pin(sessync::surge(world, plan)),
+            App::Mesh => |world, plan| Box::pin(mesh::surge(world, plan)),
         }
     }
 
@@ -100,8 +135,8 @@ impl FromStr for App {
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     pub load: u32,
-    /// The load lasts for [`WAVE`], and begins again every minute.
-    pub waves: u32,
+    /// The minutes at which the load begins. It lasts for [`WAVE`].
+    pub waves: &'static [u32],
     pub seed: u64,
 }
 
@@ -112,8 +147,14 @@ impl Plan {
         let mut random = fastrand::Rng::with_seed(self.seed);
         let in_wave = u64::from(self.load) * WAVE.as_secs();
         let apart = 1.0 / f64::from(self.load);
-        let at = |wave: u32, n: u64, jitter: f64| WAVE_EVERY * wave + Duration::from_secs_f64((n as f64 + jitter) * apart);
-        (0..self.waves).flat_map(|wave| (0..in_wave).map(move |n| (wave, n))).map(|(wave, n)| at(wave, n, random.f64())).collect()
+        let mut arrivals = Vec::new();
+        for minute in self.waves {
+            let begins = Duration::from_secs(60) * *minute;
+            arrivals.extend(
+                (0..in_wave).map(|n| begins + Duration::from_secs_f64((n as f64 + random.f64()) * apart)),
+            );
+        }
+        arrivals
     }
 }
 
@@ -209,12 +250,12 @@ impl Backoff {
 /// Runs all clients, each from its arrival on, and returns when the last one is done.
 pub(crate) async fn all<F>(clock: Simulated, arrivals: Vec<Duration>, client: impl Fn(usize) -> F)
 where
-    F: Future<Output = ()> + Send + 'static,
+    F: Future<Output = ()> + 'static,
 {
     let began = clock.elapsed();
     let clients = arrivals.into_iter().enumerate().map(|(number, at)| {
         let client = client(number);
-        tokio::spawn(async move {
+        tokio::task::spawn_local(async move {
             tokio::time::sleep((began + at).saturating_sub(clock.elapsed())).await;
             client.await;
         })

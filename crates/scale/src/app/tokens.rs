@@ -23,30 +23,29 @@ use crate::{Error, World};
 pub const UNIT: &str = "transfers per second";
 pub const FUNCTION: &str = "tokens-api";
 pub const ROUTE: &str = "POST /tokens/transfer";
-const TEMPLATE: &str = include_str!("../../../../infra/templates/tokens.yaml");
+pub(super) const TEMPLATE: &str = include_str!("../../../../infra/templates/tokens.yaml");
 /// How many accounts pay each other. So many that two rarely meet at one account.
-const ACCOUNTS: usize = 400;
+const ACCOUNTS: usize = 200;
 /// A client gives up after so long.
 const PATIENCE: Duration = Duration::from_secs(1_800);
 
-/// The ledger, the function and the issuer of the users' tokens.
-pub(crate) fn world(plan: &Plan) -> Result<World, Error> {
-    let world = World::new(TEMPLATE, &[], plan.seed)?;
-    let (inside, seed) = (world.clone(), plan.seed);
+/// Adds the function.
+fn install(world: &World) -> Result<(), Error> {
+    let inside = world.clone();
     world.function(FUNCTION, |env| {
         Arc::new(move || {
             let (world, env) = (inside.clone(), env.clone());
-            Box::pin(async move { start(&world, &env, seed).await })
+            Box::pin(async move { start(&world, &env).await })
         })
     })?;
-    Ok(world)
+    Ok(())
 }
 
 /// An instance of `tokens-api`, as its `build` makes it, in simulated time.
-async fn start(world: &World, env: &Env, seed: u64) -> Result<function::Handler, function::Error> {
+async fn start(world: &World, env: &Env) -> Result<function::Handler, function::Error> {
     let settings = Settings::read(env)?;
     let (aws, clock): (_, Arc<dyn Clock>) = (world.aws(), Arc::new(world.clock()));
-    let ledger = Ledger::new(aws.dynamodb(), &settings.table_name, settings.rules, clock.clone(), random(seed));
+    let ledger = Ledger::new(aws.dynamodb(), &settings.table_name, settings.rules, clock.clone(), random());
     let keys = Keys::new(Source::named(aws.clone(), settings.keys_parameter));
     // If the keys cannot be read now, the first request tries again.
     let (_, _) = tokio::join!(aws.warm(&settings.table_name), keys.current());
@@ -61,7 +60,7 @@ async fn start(world: &World, env: &Env, seed: u64) -> Result<function::Handler,
 }
 
 /// Ids are random, so that two instances never choose the same one.
-fn random(_seed: u64) -> Random {
+fn random() -> Random {
     Arc::new(|| fastrand::u128(..))
 }
 
@@ -92,6 +91,7 @@ async fn transfers(
     arrivals: Vec<Duration>,
     pairs: Vec<(usize, usize)>,
 ) -> Result<Outcome, Error> {
+    install(world)?;
     let tokens = accounts(world).await?;
     let (table, users) = (world.table("TokensTable")?, Users::default());
     let (tokens, pairs) = (Arc::new(tokens), Arc::new(pairs));
@@ -130,7 +130,7 @@ async fn accounts(world: &World) -> Result<Vec<String>, Error> {
     world.parameter(&settings.keys_parameter, issuer.jwks().to_string());
     let clock: Arc<dyn Clock> = Arc::new(world.clock());
     let dynamodb = world.unlimited().dynamodb();
-    let ledger = Ledger::new(dynamodb, &settings.table_name, settings.rules, clock.clone(), random(0));
+    let ledger = Ledger::new(dynamodb, &settings.table_name, settings.rules, clock.clone(), random());
     let mut tokens = Vec::with_capacity(ACCOUNTS);
     for number in 0..ACCOUNTS {
         let did = did(number)?;

@@ -1,0 +1,77 @@
+//! When a limit refuses something, it is named, and nothing is lost or doubled: each application once, with a limit that is lowered so
+//! that few effects are enough.
+
+use emulator::limits::{Bound, Limit, Limits, aws};
+use scale::app::{ONE_WAVE, slack, tokens};
+use scale::report::closing_line;
+use scale::{App, Measured, Plan, measure, search};
+
+fn rate(per_second: f64) -> Bound {
+    Bound::Rate { per_second, burst: per_second }
+}
+
+fn lowered(app: App, load: u32, change: &dyn Fn(&Limits)) -> Measured {
+    measure(app, &Plan { load, waves: ONE_WAVE, seed: 1 }, change).expect("a run")
+}
+
+#[track_caller]
+fn assert_met(measured: &Measured, limit: &'static Limit) {
+    let first = measured.first.as_ref().unwrap_or_else(|| panic!("no limit was met: {measured:?}"));
+    assert_eq!(first.limit.name, limit.name, "{measured:?}");
+    let outcome = &measured.outcome;
+    assert!(outcome.wanted > 0, "a run that wants nothing proves nothing");
+    assert_eq!((outcome.lost, outcome.doubled), (0, 0), "{measured:?}");
+    let (app, load) = (measured.app.name(), measured.load);
+    let expected = format!("{app}: first limit {} at {load}, lost 0, doubled 0", limit.name);
+    assert_eq!(closing_line(measured), expected);
+}
+
+#[test]
+fn slack_repeats_what_the_route_refused() {
+    let measured = lowered(App::Slack, 4, &|limits| limits.set_for(&aws::HTTP_API_ROUTE, slack::ROUTE, rate(3.0)));
+    assert_met(&measured, &aws::HTTP_API_ROUTE);
+    assert!(measured.outcome.seen.contains_key("event refused with 429"), "{measured:?}");
+    assert_eq!(measured.outcome.seen["reply"], measured.outcome.wanted);
+}
+
+#[test]
+fn slack_repeats_what_lambda_would_not_run() {
+    let measured = lowered(App::Slack, 8, &|limits| limits.set(&aws::LAMBDA_CONCURRENCY, Bound::AtOnce(2)));
+    assert_met(&measured, &aws::LAMBDA_CONCURRENCY);
+    assert!(measured.outcome.seen.contains_key("event refused with 500"), "{measured:?}");
+}
+
+#[test]
+fn an_entry_whose_secret_could_not_be_read_is_delivered_later() {
+    let measured = lowered(App::Feeds, 12, &|limits| limits.set(&aws::SSM_PARAMETERS, rate(1.0)));
+    assert_met(&measured, &aws::SSM_PARAMETERS);
+}
+
+#[test]
+fn a_transfer_that_was_throttled_is_made_once_under_its_key() {
+    let measured = lowered(App::Tokens, 8, &|limits| limits.set(&aws::DYNAMODB_TABLE_WRITES, rate(60.0)));
+    assert_met(&measured, &aws::DYNAMODB_TABLE_WRITES);
+}
+
+#[test]
+fn machines_that_meet_at_one_record_upload_each_line_once() {
+    let measured = lowered(App::Sessync, 8, &|limits| limits.set(&aws::DYNAMODB_PARTITION_WRITES, rate(4.0)));
+    assert_met(&measured, &aws::DYNAMODB_PARTITION_WRITES);
+}
+
+#[test]
+fn a_message_that_was_throttled_is_in_the_stream_once() {
+    let measured = lowered(App::Mesh, 8, &|limits| limits.set(&aws::DYNAMODB_PARTITION_WRITES, rate(60.0)));
+    assert_met(&measured, &aws::DYNAMODB_PARTITION_WRITES);
+}
+
+#[test]
+fn the_load_doubles_until_a_limit_is_met_and_the_seed_decides_the_rest() {
+    let lower = |limits: &Limits| limits.set_for(&aws::HTTP_API_ROUTE, tokens::ROUTE, rate(24.0));
+    let found = |seed| search(App::Tokens, seed, &lower, &mut ()).expect("a limit");
+    let first = found(3);
+    assert_met(&first, &aws::HTTP_API_ROUTE);
+    assert_eq!(first.load, 32, "16 per second pass");
+    let again = found(3);
+    assert_eq!((again.outcome, again.alarms), (first.outcome, first.alarms));
+}
