@@ -24,6 +24,7 @@ use aws_smithy_runtime_api::client::interceptors::context::BeforeTransmitInterce
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::config_bag::ConfigBag;
 use aws_smithy_types::error::display::DisplayErrorContext;
+use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 use tokio::time::Instant;
 
@@ -31,6 +32,11 @@ use tokio::time::Instant;
 pub const SECRET_KEPT: Duration = Duration::from_secs(300);
 /// How many parameters SSM returns per call.
 const PARAMETERS_PER_CALL: usize = 10;
+/// How often the first read of a secret is tried. SSM answers 40 reads per second, and more instances than that may start at once; with
+/// the SDK's three tries, those at the end of the queue failed. A refresh is not tried so often, because the cached value will do.
+const FIRST_READS: u32 = 6;
+/// The pause after the first try, at most. It doubles with every try: all of them fit into the ten seconds of a function's start.
+const FIRST_READ_BACKOFF: Duration = Duration::from_millis(250);
 /// The prefix under which SSM shows secrets of Secrets Manager.
 pub const SECRETS_MANAGER: &str = "/aws/reference/secretsmanager/";
 /// The time limit for a connection. A store in the same region answers sooner, or not at all.
@@ -204,7 +210,8 @@ impl Aws {
             names.iter().copied().filter(|name| !fresh(name)).collect()
         };
         for call in stale.chunks(PARAMETERS_PER_CALL) {
-            let fetched = fetch(&self.ssm(), call).await;
+            let is_first = call.iter().any(|name| !self.kept().contains_key(*name));
+            let fetched = fetch(&self.ssm(), call, is_first).await;
             let mut kept = self.kept();
             match fetched {
                 Ok(values) => kept.extend(values.into_iter().map(|(name, secret)| (name, (Instant::now(), secret)))),
@@ -234,9 +241,15 @@ impl Aws {
     }
 }
 
-async fn fetch(ssm: &aws_sdk_ssm::Client, names: &[&str]) -> Result<Vec<(String, Secret)>, Error> {
+/// `is_first`: nothing is cached, so the caller fails without an answer.
+async fn fetch(ssm: &aws_sdk_ssm::Client, names: &[&str], is_first: bool) -> Result<Vec<(String, Secret)>, Error> {
     let asked = names.iter().map(|name| (*name).to_owned()).collect();
-    let answer = ssm.get_parameters().set_names(Some(asked)).with_decryption(true).send().await;
+    let mut call = ssm.get_parameters().set_names(Some(asked)).with_decryption(true).customize();
+    if is_first {
+        let retries = RetryConfig::standard().with_max_attempts(FIRST_READS).with_initial_backoff(FIRST_READ_BACKOFF);
+        call = call.config_override(aws_sdk_ssm::Config::builder().retry_config(retries));
+    }
+    let answer = call.send().await;
     let answer = answer
         .map_err(|error| Error::Secret { name: names.join(", "), reason: DisplayErrorContext(&error).to_string() })?;
     let mut found = Vec::new();

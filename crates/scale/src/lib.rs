@@ -76,12 +76,7 @@ pub fn measure(app: App, plan: &Plan, change: &dyn Fn(&Limits)) -> Result<Measur
 }
 
 /// One run with other users than the application's usual ones.
-pub(crate) fn play(
-    app: App,
-    plan: &Plan,
-    change: &dyn Fn(&Limits),
-    script: app::Script,
-) -> Result<Measured, Error> {
+pub(crate) fn play(app: App, plan: &Plan, change: &dyn Fn(&Limits), script: app::Script) -> Result<Measured, Error> {
     // The SDK's jitter and the stand-ins' comes from this thread's generator.
     fastrand::seed(plan.seed);
     telemetry::init_scoped(telemetry::Level::ERROR);
@@ -119,17 +114,17 @@ impl Progress for () {
     fn ran(&mut self, _: &Measured) {}
 }
 
-/// Doubles the load until a limit is met, then repeats that load in waves. Returns the last run.
+/// Doubles the load, from `load` on, until a limit is met. Then repeats that load in waves. Returns the last run.
 ///
 /// # Errors
 /// When a world cannot be made, or no limit is met at the application's last load.
 pub fn search(
     app: App,
+    mut load: u32,
     seed: u64,
     change: &dyn Fn(&Limits),
     progress: &mut dyn Progress,
 ) -> Result<Measured, Error> {
-    let mut load = app.first_load();
     while load <= app.last_load() {
         let once = measure(app, &Plan { load, waves: app::ONE_WAVE, seed }, change)?;
         progress.ran(&once);

@@ -6,11 +6,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use emulator::limits::{Bound, aws};
+use emulator::limits::aws;
 use serde_json::{Value, json};
 
+use crate::app::ONE_WAVE;
 use crate::candidates::{self, Candidate};
-use crate::{App, Error, Measured, Progress, search};
+use crate::{App, Error, Measured, Plan, Progress, measure, search};
 
 /// A run that takes longer than this is reported while the others go on.
 const QUIET_FOR: Duration = Duration::from_secs(2);
@@ -34,6 +35,9 @@ struct Arguments {
     /// Only this application: slack, feeds, tokens, sessync or mesh; can be repeated
     #[arg(long, value_name = "NAME")]
     app: Vec<App>,
+    /// Run only this load, once, and search for nothing
+    #[arg(long, value_name = "N")]
+    load: Option<u32>,
     /// Leave the candidates out
     #[arg(long)]
     no_candidates: bool,
@@ -62,7 +66,9 @@ pub fn main() -> ExitCode {
         Ok((text, true)) => finished(text),
         Ok((text, false)) => {
             let _ = finished(text);
-            tell("scale: something was lost or doubled; the blocks above say where. Run it again with the same --seed to see it again");
+            tell(
+                "scale: something was lost or doubled; the blocks above say where. Run it again with the same --seed to see it again",
+            );
             ExitCode::FAILURE
         }
         Err(error) => {
@@ -78,11 +84,14 @@ fn run(arguments: &Arguments) -> Result<(String, bool), Error> {
     let (mut blocks, mut closing, mut found, mut others) = (String::new(), String::new(), Vec::new(), Vec::new());
     for app in apps {
         let mut watch = Watch::new();
-        let measured = search(app, arguments.seed, &|_| {}, &mut watch)?;
+        let measured = match arguments.load {
+            Some(load) => measure(app, &Plan { load, waves: ONE_WAVE, seed: arguments.seed }, &|_| {})?,
+            None => search(app, app.first_load(), arguments.seed, &|_| {}, &mut watch)?,
+        };
         blocks.push_str(&block(&measured));
         closing.push_str(&closing_line(&measured));
         closing.push('\n');
-        if !arguments.no_candidates {
+        if !arguments.no_candidates && arguments.load.is_none() {
             for candidate in candidates::of(app) {
                 let ran = candidate.run(arguments.seed)?;
                 watch.ran(&ran);
@@ -119,7 +128,7 @@ fn block(measured: &Measured) -> String {
     let mut text = format!("{}: {load} {}\n", app.name(), app.unit());
     if let Some(first) = &measured.first {
         let limit = first.limit;
-        let _ = writeln!(text, "  limit       {}: {} {}", limit.name, first.bound, limit.what);
+        let _ = writeln!(text, "  limit       {} ({}): {}", limit.name, limit.what, first.bound);
         let _ = writeln!(text, "  of          {}, {} refusals", first.of, first.count);
         let _ = writeln!(text, "  documented  {}", limit.source);
         let _ = writeln!(text, "  raised by   {}", limit.raised_by);
@@ -178,11 +187,7 @@ fn with_name(name: &str, mut value: Value) -> Value {
 fn limits() -> String {
     let mut text = String::new();
     for limit in aws::ALL {
-        let bound = match limit.bound {
-            Bound::Alone => "one at a time".to_owned(),
-            other => other.to_string(),
-        };
-        let _ = writeln!(text, "{}: {bound}, {}\n  {}", limit.name, limit.what, limit.source);
+        let _ = writeln!(text, "{} ({}): {}\n  {}", limit.name, limit.what, limit.bound, limit.source);
     }
     text
 }

@@ -2,7 +2,8 @@
 //! that few effects are enough.
 
 use emulator::limits::{Bound, Limit, Limits, aws};
-use scale::app::{ONE_WAVE, slack, tokens};
+use scale::app::{ONE_WAVE, slack};
+use scale::candidates;
 use scale::report::closing_line;
 use scale::{App, Measured, Plan, measure, search};
 
@@ -61,17 +62,45 @@ fn machines_that_meet_at_one_record_upload_each_line_once() {
 
 #[test]
 fn a_message_that_was_throttled_is_in_the_stream_once() {
-    let measured = lowered(App::Mesh, 8, &|limits| limits.set(&aws::DYNAMODB_PARTITION_WRITES, rate(60.0)));
+    let measured = lowered(App::Mesh, 8, &|limits| limits.set(&aws::DYNAMODB_PARTITION_WRITES, rate(30.0)));
     assert_met(&measured, &aws::DYNAMODB_PARTITION_WRITES);
 }
 
 #[test]
 fn the_load_doubles_until_a_limit_is_met_and_the_seed_decides_the_rest() {
-    let lower = |limits: &Limits| limits.set_for(&aws::HTTP_API_ROUTE, tokens::ROUTE, rate(24.0));
-    let found = |seed| search(App::Tokens, seed, &lower, &mut ()).expect("a limit");
+    let lower = |limits: &Limits| limits.set_for(&aws::HTTP_API_ROUTE, slack::ROUTE, rate(3.0));
+    let found = |seed| search(App::Slack, 1, seed, &lower, &mut ()).expect("a limit");
     let first = found(3);
     assert_met(&first, &aws::HTTP_API_ROUTE);
-    assert_eq!(first.load, 32, "16 per second pass");
+    assert_eq!(first.load, 4, "one and two per second pass");
     let again = found(3);
     assert_eq!((again.outcome, again.alarms), (first.outcome, first.alarms));
+}
+
+#[test]
+fn transfers_to_one_account_meet_each_other_and_are_all_made() {
+    let hot = candidates::ALL.iter().find(|candidate| candidate.name == "hot-recipient").expect("a candidate");
+    let ran = hot.run(1).expect("a run");
+    assert!(ran.is_exact() && ran.outcome.wanted > 0, "{ran:?}");
+    let conflicts = ran.refusals.iter().find(|one| one.limit.name == aws::DYNAMODB_TRANSACTION_CONFLICT.name);
+    assert!(conflicts.is_some(), "nobody met anybody: {ran:?}");
+}
+
+#[test]
+fn the_route_takes_everything_that_slack_can_send_and_half_of_it_would_not_be_enough() {
+    let whole = candidates::hour_of_slack(1.0, 1).expect("a run");
+    assert_met(&whole, &aws::HTTP_API_ROUTE);
+    let half = candidates::hour_of_slack(0.5, 1).expect("a run");
+    assert!(half.outcome.lost > 0, "Slack gave nothing up: {half:?}");
+    assert_eq!(half.outcome.seen["event given up by Slack"], half.outcome.lost, "nothing else is lost");
+}
+
+#[test]
+fn the_routes_have_the_limits_of_prod() {
+    let text = include_str!("../../../infra/environments.ts");
+    let prod = text.split("  prod: {").nth(1).expect("the environment prod");
+    for (name, rate, burst) in scale::world::ROUTES_OF_PROD {
+        let line = format!("{name}: {{ requestsPerSecond: {rate}, burst: {burst} }}");
+        assert!(prod.contains(&line), "infra/environments.ts has no `{line}` in prod");
+    }
 }

@@ -15,10 +15,12 @@ const fn no(status: u16, code: &'static str, message: &'static str) -> Answer {
     Answer { status, code, message }
 }
 
-const LIMITS_OF_DYNAMODB: &str = "Amazon DynamoDB Developer Guide, Quotas in Amazon DynamoDB (Limits.html, ServiceQuotas.html)";
+const LIMITS_OF_DYNAMODB: &str =
+    "Amazon DynamoDB Developer Guide, Quotas in Amazon DynamoDB (Limits.html, ServiceQuotas.html)";
 const PARTITIONS: &str = "Amazon DynamoDB Developer Guide, Best practices for designing and using partition keys effectively; AWS Knowledge Center, on-demand-table-throttling-dynamodb: 1,000 write units and 3,000 read units per partition";
 const NEW_TABLE: &str = "AWS Knowledge Center, on-demand-table-throttling-dynamodb: a new on-demand table takes 4,000 write units or 12,000 read units at once, and twice its previous peak later";
-const TRANSACTIONS: &str = "Amazon DynamoDB Developer Guide, Amazon DynamoDB Transactions: How it works (transaction-apis.html)";
+const TRANSACTIONS: &str =
+    "Amazon DynamoDB Developer Guide, Amazon DynamoDB Transactions: How it works (transaction-apis.html)";
 
 /// One key value is on one partition. DynamoDB may spread the items of one key over several partitions after minutes of heat
 /// ("split for heat"); one item never exceeds this.
@@ -159,7 +161,11 @@ pub const LAMBDA_SYNC_PAYLOAD: Limit = Limit {
     bound: Bound::Size(6 * KB * KB),
     source: QUOTAS_OF_LAMBDA,
     raised_by: "nothing",
-    answer: no(413, "RequestTooLargeException", "Request must be smaller than 6291456 bytes for the InvokeFunction operation"),
+    answer: no(
+        413,
+        "RequestTooLargeException",
+        "Request must be smaller than 6291456 bytes for the InvokeFunction operation",
+    ),
 };
 pub const LAMBDA_EVENT_PAYLOAD: Limit = Limit {
     name: "lambda-event-payload",
@@ -167,7 +173,11 @@ pub const LAMBDA_EVENT_PAYLOAD: Limit = Limit {
     bound: Bound::Size(KB * KB),
     source: QUOTAS_OF_LAMBDA,
     raised_by: "nothing",
-    answer: no(413, "RequestTooLargeException", "Request must be smaller than 1048576 bytes for the InvokeFunction operation"),
+    answer: no(
+        413,
+        "RequestTooLargeException",
+        "Request must be smaller than 1048576 bytes for the InvokeFunction operation",
+    ),
 };
 
 /// The whole account, all APIs.
@@ -185,7 +195,7 @@ pub const HTTP_API_ROUTE: Limit = Limit {
     what: "requests per second and route",
     bound: rate(100, 200),
     source: "infra/templates/shared.yaml, RouteSettings: our own limit, so that a flood of one route does not reach the others",
-    raised_by: "a parameter of infra/environments.ts, such as TransferRequestsPerSecond; it costs what the requests cost that it lets through",
+    raised_by: "throttling in infra/environments.ts; it costs what the requests cost that it lets through",
     answer: no(429, "", "Too Many Requests"),
 };
 

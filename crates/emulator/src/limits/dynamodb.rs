@@ -177,7 +177,8 @@ impl Inner {
         let Err(short) = self.limits.take_all(&wanted) else { return vec![None; accesses.len()] };
         let by = |access: &Access| {
             let takes = access.takes();
-            let is_short = |short: &&Exceeded| takes.iter().any(|(limit, of, _)| (*limit, of) == (short.limit, &short.of));
+            let is_short =
+                |short: &&Exceeded| takes.iter().any(|(limit, of, _)| (*limit, of) == (short.limit, &short.of));
             short.iter().find(is_short).map(|short| short.limit)
         };
         accesses.iter().map(by).collect()
@@ -224,7 +225,8 @@ impl Inner {
             }
             "BatchWriteItem" => {
                 let tables = request["RequestItems"].as_object().into_iter().flatten();
-                let actions = tables.flat_map(|(table, actions)| list(actions).iter().map(move |action| (table, action)));
+                let actions =
+                    tables.flat_map(|(table, actions)| list(actions).iter().map(move |action| (table, action)));
                 actions
                     .filter_map(|(table, action)| {
                         let mut action = action.as_object()?.values().next()?.clone();
@@ -332,10 +334,13 @@ impl Keys {
         };
         let schema = &create["KeySchema"];
         let indexes = list(&create["GlobalSecondaryIndexes"]).iter();
-        let indexes = indexes.filter_map(|index| {
-            Some((index["IndexName"].as_str()?.to_owned(), key(&index["KeySchema"], "HASH")?))
-        });
-        Self { partition: key(schema, "HASH").unwrap_or_default(), sort: key(schema, "RANGE"), indexes: indexes.collect() }
+        let indexes = indexes
+            .filter_map(|index| Some((index["IndexName"].as_str()?.to_owned(), key(&index["KeySchema"], "HASH")?)));
+        Self {
+            partition: key(schema, "HASH").unwrap_or_default(),
+            sort: key(schema, "RANGE"),
+            indexes: indexes.collect(),
+        }
     }
 
     fn partition_of(&self, table: &str, item: &Map<String, Value>) -> Option<String> {
@@ -558,6 +563,7 @@ mod tests {
         let codes: Vec<&str> =
             list(&answer["CancellationReasons"]).iter().filter_map(|reason| reason["Code"].as_str()).collect();
         assert_eq!(codes, ["None", "ProvisionedThroughputExceeded"]);
+        store.limits.lift(&aws::DYNAMODB_PARTITION_WRITES);
         store.lower(&aws::DYNAMODB_TABLE_WRITES, 1.0);
         store.clock.advance(Duration::from_secs(10));
         let one = json!({"TransactItems": [put_action("d", "1"), put_action("e", "1")]});
@@ -594,8 +600,12 @@ mod tests {
         assert_eq!(store.put("a", "1", 400 * 1_024).await.0, 400);
         let many: Vec<Value> = (0..101).map(|n| put_action("a", &n.to_string())).collect();
         assert_eq!(store.call("TransactWriteItems", json!({ "TransactItems": many })).await.0, 400);
-        let large = (0..11).map(|n| json!({"Put": {"TableName": "things", "Item": item("b", &n.to_string(), 390 * 1_024)}}));
-        assert_eq!(store.call("TransactWriteItems", json!({ "TransactItems": large.collect::<Vec<_>>() })).await.0, 400);
+        let large =
+            (0..11).map(|n| json!({"Put": {"TableName": "things", "Item": item("b", &n.to_string(), 390 * 1_024)}}));
+        assert_eq!(
+            store.call("TransactWriteItems", json!({ "TransactItems": large.collect::<Vec<_>>() })).await.0,
+            400
+        );
         let names: Vec<&str> = store.limits.refusals().iter().map(|refusals| refusals.limit.name).collect();
         assert_eq!(names, ["dynamodb-item-size", "dynamodb-transaction-actions", "dynamodb-transaction-size"]);
     }

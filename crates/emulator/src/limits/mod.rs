@@ -69,7 +69,7 @@ pub struct Answer {
 
 /// A limit was exceeded.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{} of {of} is exceeded: {} {} ({})", .limit.name, .limit.bound, .limit.what, .limit.source)]
+#[error("{} of {of} is exceeded ({}: {}); documented in: {}", .limit.name, .limit.what, .limit.bound, .limit.source)]
 pub struct Exceeded {
     pub limit: &'static Limit,
     /// Whose limit it is: a table and a key, a function, a route.
@@ -333,7 +333,10 @@ mod tests {
         assert_eq!(names.len(), aws::ALL.len());
         for limit in aws::ALL {
             assert!(!limit.source.is_empty() && !limit.what.is_empty() && !limit.raised_by.is_empty(), "{limit:?}");
-            assert!(limit.answer.status == 400 || limit.answer.status == 413 || limit.answer.status == 429, "{limit:?}");
+            assert!(
+                limit.answer.status == 400 || limit.answer.status == 413 || limit.answer.status == 429,
+                "{limit:?}"
+            );
         }
     }
 
@@ -354,7 +357,8 @@ mod tests {
                     refused
                 }
                 Bound::AtOnce(most) => {
-                    let mut permits: Vec<Permit> = (0..most).map(|_| limits.enter(limit, "one").expect("free")).collect();
+                    let mut permits: Vec<Permit> =
+                        (0..most).map(|_| limits.enter(limit, "one").expect("free")).collect();
                     let refused = limits.enter(limit, "one").map(drop);
                     permits.pop();
                     drop(limits.enter(limit, "one").expect("free again"));

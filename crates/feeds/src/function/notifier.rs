@@ -17,9 +17,7 @@ use crate::{
         shadow,
     },
     entry::Source,
-    outside::{
-        destination, mastodon::Mastodon, pushover::Pushover, sender::Sender, slack::Slack, webhook::Webhook,
-    },
+    outside::{destination, mastodon::Mastodon, pushover::Pushover, sender::Sender, slack::Slack, webhook::Webhook},
     settings::{MastodonSettings, NotifierSettings, PushoverSettings, SlackSettings},
     table::Table,
 };
@@ -33,13 +31,7 @@ pub(crate) async fn build(source: Source, env: Env, aws: Aws) -> Result<Handler,
 }
 
 /// Connects the parts of a notifier, in the time of a clock of the caller's. Mastodon and Pushover are reached through `client`.
-pub fn build_with(
-    source: Source,
-    env: Env,
-    aws: Aws,
-    clock: Arc<dyn Clock>,
-    client: Sender,
-) -> Result<Handler, Error> {
+pub fn build_with(source: Source, env: Env, aws: Aws, clock: Arc<dyn Clock>, client: Sender) -> Result<Handler, Error> {
     let settings = NotifierSettings::read(source, &env)?;
     let failed = |error: &dyn std::fmt::Display| Error::failed("Start", error);
     let secret = |parameter: String| secret::Source::named(aws.clone(), parameter);

@@ -195,7 +195,8 @@ impl Internet {
 
     fn atom(&self, feed: u32) -> String {
         let entries = telemetry::lock(&self.state).entries.get(&feed).copied().unwrap_or(OLD);
-        let mut text = format!("<feed xmlns=\"http://www.w3.org/2005/Atom\"><id>urn:feed:{feed}</id><title>{feed}</title>");
+        let mut text =
+            format!("<feed xmlns=\"http://www.w3.org/2005/Atom\"><id>urn:feed:{feed}</id><title>{feed}</title>");
         for entry in (0..entries).rev() {
             let (title, link) = (title(feed, entry), format!("https://{FEED_HOST}/{feed}/{entry}"));
             let _ = write!(

@@ -32,6 +32,8 @@ pub(super) const MINUTES: &str = "50";
 const NODES: usize = 40;
 /// Nodes say that they live more often than they must.
 const HEARTBEAT: Duration = Duration::from_secs(10);
+/// How often a client tries to join.
+const TRIES: u32 = 10;
 /// A client gives up after so long.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -43,7 +45,8 @@ const RENEW: &str = "mutation ($groupId: ID!, $domain: String!, $hostId: ID!) {
   renewHeartbeat(groupId: $groupId, domain: $domain, hostId: $hostId) { expiresAt } }";
 const BEAT: &str = "mutation ($groupId: ID!, $domain: String!, $nodeId: ID!) {
   sendMemberHeartbeat(groupId: $groupId, domain: $domain, nodeId: $nodeId) { expiresAt } }";
-const REPORT: &str = "mutation ($groupId: ID!, $domain: String!, $nodeId: ID!, $data: [SensorDataInput!]!, $messageId: ID) {
+const REPORT: &str =
+    "mutation ($groupId: ID!, $domain: String!, $nodeId: ID!, $data: [SensorDataInput!]!, $messageId: ID) {
   reportDataByNode(groupId: $groupId, domain: $domain, nodeId: $nodeId, data: $data, messageId: $messageId) {
     groupId domain sequence messageId nodeStatus { nodeId groupId domain timestamp data { key value } } } }";
 
@@ -112,6 +115,20 @@ impl Mesh {
         Ok(fields.as_object().and_then(|fields| fields.values().next().cloned()).unwrap_or_default())
     }
 
+    /// The same, again and again as a client does, until it succeeds or has been refused too often.
+    async fn insist(&self, query: &str, variables: Value) -> Result<Value, String> {
+        let mut backoff = Backoff::new(0);
+        let mut answer = self.ask(query, variables.clone()).await;
+        for _ in 0..TRIES {
+            if answer.is_ok() {
+                break;
+            }
+            backoff.wait().await;
+            answer = self.ask(query, variables.clone()).await;
+        }
+        answer
+    }
+
     /// A report, which every node of the group gets.
     async fn report(&self, variables: Value) -> Result<Value, String> {
         let limits = self.world.limits();
@@ -130,13 +147,13 @@ pub(crate) async fn surge(world: &World, plan: &Plan) -> Result<Outcome, Error> 
     let mesh = Mesh::new(world, plan.seed)?;
     let refused = |error: String| App::Mesh.failed("the group cannot be made")(format!("it was refused: {error}"));
     let host = json!({"hostId": node(0), "domain": DOMAIN, "seconds": 3_000});
-    let group = mesh.ask(CREATE, host).await.map_err(refused)?;
+    let group = mesh.insist(CREATE, host).await.map_err(refused)?;
     let group = group["id"].as_str().unwrap_or_default().to_owned();
     for number in 1..NODES {
         // A node opens its connection, joins, and subscribes once.
         let connected = world.limits().take(&aws::APPSYNC_CONNECTIONS, API_ID, 1.0);
         connected.map_err(App::Mesh.failed("a node cannot connect"))?;
-        mesh.ask(JOIN, of(&group, number)).await.map_err(refused)?;
+        mesh.insist(JOIN, of(&group, number)).await.map_err(refused)?;
     }
     let users = Users::default();
     let beating = tokio::spawn(beat(mesh.clone(), group.clone(), users.clone()));

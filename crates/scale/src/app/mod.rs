@@ -66,7 +66,11 @@ impl App {
     /// The load that a search begins with: below every limit.
     #[must_use]
     pub fn first_load(self) -> u32 {
-        16
+        match self {
+            // Machines read what the others have sent, so a run of twice as many takes four times as long.
+            App::Sessync => 256,
+            _ => 32,
+        }
     }
 
     /// The load at which a search gives up.
@@ -81,7 +85,9 @@ impl App {
         match self {
             // Slack gives an event up after five minutes. One surge is what it can repeat.
             App::Slack => ONE_WAVE,
-            App::Tokens | App::Mesh => &[0, 1, 2, 6, 11],
+            // Three minutes in a row, and three periods of five minutes.
+            App::Tokens => &[0, 1, 2, 6, 11],
+            App::Mesh => &[0, 6, 11],
             // A run of all feeds, every five minutes, for four periods of their alarm.
             App::Feeds => &[0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50],
             App::Sessync => ONE_WAVE,
@@ -150,9 +156,7 @@ impl Plan {
         let mut arrivals = Vec::new();
         for minute in self.waves {
             let begins = Duration::from_secs(60) * *minute;
-            arrivals.extend(
-                (0..in_wave).map(|n| begins + Duration::from_secs_f64((n as f64 + random.f64()) * apart)),
-            );
+            arrivals.extend((0..in_wave).map(|n| begins + Duration::from_secs_f64((n as f64 + random.f64()) * apart)));
         }
         arrivals
     }

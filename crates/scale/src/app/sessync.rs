@@ -77,7 +77,11 @@ struct Machine {
 }
 
 impl Machine {
-    fn new(number: usize, world: &World, standin: &Arc<StandIn>) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+    fn new(
+        number: usize,
+        world: &World,
+        standin: &Arc<StandIn>,
+    ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let machine = Machine {
             number,
             logs: tempfile::tempdir()?,

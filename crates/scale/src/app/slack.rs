@@ -42,6 +42,10 @@ const SLACK_WAITS: Duration = Duration::from_secs(3);
 /// Slack's documentation of rate limits: `chat.postMessage` takes about one message per second and channel, with short bursts.
 const POSTS_PER_SECOND: f64 = 1.0;
 const POSTS_AT_ONCE: f64 = 5.0;
+/// Slack's documentation of `app_rate_limited`: an app gets at most so many events of one workspace in an hour.
+const SLACK_PER_HOUR: u32 = 30_000;
+/// A run with that many events would take a minute. A hundredth of everything shows the same.
+pub(crate) const SMALLER: f64 = 100.0;
 /// How long it may take until everything that was handed over is done.
 const DRAIN: Duration = Duration::from_secs(6 * 3_600);
 
@@ -146,6 +150,15 @@ pub(crate) async fn store_is_down(world: &World, plan: &Plan) -> Result<Outcome,
     let outcome = uploads(world, &Workspace::new(world.clock()), steady(plan.load, DOWN * 4), CHANNELS).await;
     outage.abort();
     outcome
+}
+
+/// Everything that Slack sends to one app of one workspace in an hour comes as fast as the load, at a hundredth of its size. The route's
+/// limit has to be a hundredth, too.
+pub(crate) async fn hour_at_once(world: &World, plan: &Plan) -> Result<Outcome, Error> {
+    let apart = SMALLER / f64::from(plan.load);
+    let many = f64::from(SLACK_PER_HOUR) / SMALLER;
+    let arrivals = (0..many as u32).map(|n| Duration::from_secs_f64(f64::from(n) * apart)).collect();
+    uploads(world, &Workspace::new(world.clock()), arrivals, CHANNELS).await
 }
 
 /// So many per second, for so long.
@@ -276,7 +289,8 @@ impl Workspace {
             let file = post.metadata.event_payload["file"].as_str().unwrap_or_default();
             *replies.entry(file.to_owned()).or_default() += 1;
             // The message's timestamp says when the file was uploaded.
-            let uploaded = post.thread_ts.split('.').next().and_then(|secs| secs.parse::<u64>().ok()).unwrap_or_default();
+            let uploaded =
+                post.thread_ts.split('.').next().and_then(|secs| secs.parse::<u64>().ok()).unwrap_or_default();
             let now = self.clock.now().saturating_sub(self.clock.elapsed()) + *at;
             users.waited(now.since(ichido::Timestamp::from_secs(uploaded)));
             users.saw("reply");

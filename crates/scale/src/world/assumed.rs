@@ -8,11 +8,8 @@ use std::time::Duration;
 use emulator::limits::Latency;
 
 /// DynamoDB's documentation speaks of single-digit milliseconds. A transaction has two phases.
-pub const DYNAMODB: Latency = Latency {
-    read: Duration::from_millis(4),
-    write: Duration::from_millis(5),
-    transaction: Duration::from_millis(12),
-};
+pub const DYNAMODB: Latency =
+    Latency { read: Duration::from_millis(4), write: Duration::from_millis(5), transaction: Duration::from_millis(12) };
 /// A call of SSM, with the decryption by KMS.
 pub const SSM: Duration = Duration::from_millis(15);
 /// Lambda's own part of an invocation by its API.

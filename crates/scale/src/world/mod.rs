@@ -12,14 +12,14 @@ pub mod assumed;
 pub mod lambda;
 mod wire;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use emulator::Outside;
 use emulator::dynamodb::faults::Faulty;
 use emulator::dynamodb::{self, Engine};
-use emulator::limits::{Bound, Exceeded, Limit, Limits, Throttled, aws};
+use emulator::limits::{Bound, Exceeded, Limits, Throttled, aws};
 use function::http::{Request, Response};
 use function::{Aws, Env};
 use ichido::{Clock as _, Timestamp};
@@ -35,6 +35,10 @@ use crate::clock::Simulated;
 use lambda::{ACCOUNT, Build, Lambda};
 
 const SHARED: &str = include_str!("../../../../infra/templates/shared.yaml");
+/// What `throttling` of prod in infra/environments.ts makes of the parameters of shared.yaml: requests per second and at once.
+pub const ROUTES_OF_PROD: [(&str, u32, u32); 4] =
+    [("slack", 100, 200), ("transfers", 100, 200), ("reads", 200, 400), ("others", 10, 20)];
+
 /// How often the lengths of queues are measured and the alarms are evaluated.
 const MEASURE_EVERY: Duration = Duration::from_secs(60);
 
@@ -88,7 +92,7 @@ impl World {
         let clock = Simulated::begin();
         let given = parameters.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         let template = Template::read(text, &given)?;
-        let shared = Template::read(SHARED, &BTreeMap::new())?;
+        let shared = Template::read(SHARED, &routes_of_prod())?;
         let engine = Engine::in_memory()?;
         let tables = template.tables();
         for table in &tables {
@@ -276,8 +280,10 @@ impl World {
                 name: alarm.metric.clone(),
                 dimensions: alarm.dimensions.clone(),
             };
-            // An alarm on silence rings for everything that this run does not do at all.
-            if status.state == State::Alarm && self.0.metrics.knows(&id) {
+            // An alarm on silence rings for everything that this run does not do at all, and for the time before it began.
+            let from_silence = status.was == Some(State::InsufficientData) && alarm.missing_data == "breaching";
+            let rings = status.state == State::Alarm && status.was.is_some() && !from_silence;
+            if rings && self.0.metrics.knows(&id) {
                 telemetry::lock(&self.0.rang).entry(alarm.name.clone()).or_insert(self.0.clock.now());
             }
         }
@@ -296,21 +302,28 @@ impl World {
     }
 }
 
+fn routes_of_prod() -> BTreeMap<String, Value> {
+    let names = ["Slack", "Transfer", "Read", "Other"];
+    let of = |(name, (_, rate, burst)): (&str, (&str, u32, u32))| {
+        [(format!("{name}RequestsPerSecond"), json!(rate)), (format!("{name}RequestBurst"), json!(burst))]
+    };
+    names.into_iter().zip(ROUTES_OF_PROD).flat_map(of).collect()
+}
+
 /// Tells CloudWatch of each refusal what AWS would tell it.
 fn report_refusals(limits: &Limits, metrics: &Arc<Metrics>) {
     let metrics = metrics.clone();
-    let writes: BTreeSet<&str> = [aws::DYNAMODB_PARTITION_WRITES.name, aws::DYNAMODB_TABLE_WRITES.name].into();
-    let reads: BTreeSet<&str> = [aws::DYNAMODB_PARTITION_READS.name, aws::DYNAMODB_TABLE_READS.name].into();
     limits.observe(Arc::new(move |Exceeded { limit, of }: &Exceeded, _| {
-        let table = of.split([' ', '/']).next().unwrap_or_default();
-        let name: &Limit = limit;
-        if writes.contains(name.name) {
-            metrics.dynamodb(table, "WriteThrottleEvents");
-        } else if reads.contains(name.name) {
-            metrics.dynamodb(table, "ReadThrottleEvents");
+        let metric = if [&aws::DYNAMODB_PARTITION_WRITES, &aws::DYNAMODB_TABLE_WRITES].contains(limit) {
+            "WriteThrottleEvents"
+        } else if [&aws::DYNAMODB_PARTITION_READS, &aws::DYNAMODB_TABLE_READS].contains(limit) {
+            "ReadThrottleEvents"
         } else if *limit == &aws::DYNAMODB_TRANSACTION_CONFLICT {
-            metrics.dynamodb(table, "TransactionConflict");
-        }
+            "TransactionConflict"
+        } else {
+            return;
+        };
+        metrics.dynamodb(of.split([' ', '/']).next().unwrap_or_default(), metric);
     }));
 }
 
