@@ -47,6 +47,11 @@ explore: ## play the library's calls in every order within a bound (ARGS="--repl
 	@cargo build --release --locked --quiet -p proof --bin explore
 	@exec "$${CARGO_TARGET_DIR:-target}/release/explore" $(ARGS)
 
+.PHONY: scale
+scale: ## raise the load of each application until AWS's limits refuse something, in simulated time (ARGS="--app tokens --seed 7", ARGS=--help)
+	@cargo build --release --locked --quiet --workspace --bin scale
+	@exec "$${CARGO_TARGET_DIR:-target}/release/scale" $(ARGS)
+
 .PHONY: soak
 soak: ## run long simulations, explore for an hour, then a storm of all faults for an hour (PART=storm for one; scripts/soak says more)
 	@scripts/soak $(PART)

@@ -32,7 +32,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    pub(crate) fn read(env: &Env) -> Result<Self, Error> {
+    pub fn read(env: &Env) -> Result<Self, Error> {
         let mut vars = env.reader();
         let table = vars.required("TABLE_NAME");
         let minutes: u64 = vars.parsed("MESH_MAX_CONNECTION_TIME_MINUTES", 50);

@@ -21,6 +21,7 @@ use crate::{
     outside::{
         fetch::Fetcher,
         invoke::{Invoke, Lambda},
+        sender::Sender,
     },
     reading::{Reader, pace::Pace},
     settings::{ListedSettings, SubscriberSettings},
@@ -31,12 +32,21 @@ use crate::{
 const RUN_EVERY: Duration = Duration::from_secs(15 * 60);
 
 pub(crate) async fn build(env: Env, aws: Aws) -> Result<Handler, Error> {
+    build_with(env, aws, Arc::new(SystemClock), None)
+}
+
+/// Connects the parts of `feeds-subscriber`, in the time of a clock of the caller's. With `sender`, feeds are fetched through it.
+pub fn build_with(env: Env, aws: Aws, clock: Arc<dyn Clock>, sender: Option<Sender>) -> Result<Handler, Error> {
     let ListedSettings { subscriber: settings, secrets_prefix } = ListedSettings::read(&env)?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let fetcher = Fetcher::new(settings.policy.clone(), clock.clone(), fastrand::f64);
+    let fetcher = fetcher.map_err(|error| Error::failed("Start", error))?;
+    let fetcher = match sender {
+        Some(sender) => fetcher.with_sender(sender),
+        None => fetcher,
+    };
     let subscribers = Arc::new(Subscribers {
         table: Table::new(aws.dynamodb(), settings.table.clone()),
-        fetcher: fetcher.map_err(|error| Error::failed("Start", error))?,
+        fetcher,
         notifier: Arc::new(Lambda::new(&aws.invoker(), settings.notifier.clone())),
         secrets: Secrets { policy: settings.policy.clone(), named: Some((aws, secrets_prefix)) },
         settings,

@@ -1,7 +1,7 @@
 //! The Lambda functions: how each is built from its settings, and how it answers an event.
 
-pub(crate) mod listed;
-pub(crate) mod notifier;
+pub mod listed;
+pub mod notifier;
 pub mod subscriber;
 
 use std::time::Duration;

@@ -17,7 +17,7 @@ use crate::{
         shadow,
     },
     entry::Source,
-    outside::{destination, mastodon::Mastodon, pushover::Pushover, slack::Slack, webhook::Webhook},
+    outside::{destination, mastodon::Mastodon, pushover::Pushover, sender::Sender, slack::Slack, webhook::Webhook},
     settings::{MastodonSettings, NotifierSettings, PushoverSettings, SlackSettings},
     table::Table,
 };
@@ -26,10 +26,14 @@ use crate::{
 const RESERVE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn build(source: Source, env: Env, aws: Aws) -> Result<Handler, Error> {
+    let client = destination::client().map_err(|error| Error::failed("Start", error))?;
+    build_with(source, env, aws, Arc::new(SystemClock), client.into())
+}
+
+/// Connects the parts of a notifier, in the time of a clock of the caller's. Mastodon and Pushover are reached through `client`.
+pub fn build_with(source: Source, env: Env, aws: Aws, clock: Arc<dyn Clock>, client: Sender) -> Result<Handler, Error> {
     let settings = NotifierSettings::read(source, &env)?;
     let failed = |error: &dyn std::fmt::Display| Error::failed("Start", error);
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let client = destination::client().map_err(|error| failed(&error))?;
     let secret = |parameter: String| secret::Source::named(aws.clone(), parameter);
     let table = Table::new(aws.dynamodb(), settings.table);
     let mastodon = settings.mastodon.map(|MastodonSettings { url, token_parameter, visibility }| {

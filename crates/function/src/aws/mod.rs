@@ -13,7 +13,7 @@ mod invoke;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aws_config::environment::EnvironmentVariableCredentialsProvider;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
@@ -22,7 +22,9 @@ use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_types::error::display::DisplayErrorContext;
+use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
+use tokio::time::Instant;
 
 pub use call::{Error as CallError, Refusal};
 pub use invoke::{Answered, Invoker};
@@ -31,6 +33,11 @@ pub use invoke::{Answered, Invoker};
 pub const SECRET_KEPT: Duration = Duration::from_secs(300);
 /// How many parameters SSM returns per call.
 const PARAMETERS_PER_CALL: usize = 10;
+/// How often the first read of a secret is tried. SSM answers 40 reads per second, and more instances than that may start at once; with
+/// the SDK's three tries, those at the end of the queue failed. A refresh is not tried so often, because the cached value will do.
+const FIRST_READS: u32 = 6;
+/// The pause after the first try, at most. It doubles with every try: all of them fit into the ten seconds of a function's start.
+const FIRST_READ_BACKOFF: Duration = Duration::from_millis(250);
 /// The prefix under which SSM shows secrets of Secrets Manager.
 pub const SECRETS_MANAGER: &str = "/aws/reference/secretsmanager/";
 /// The time limit for a connection. A store in the same region answers sooner, or not at all.
@@ -56,7 +63,9 @@ struct Inner {
     config: SdkConfig,
     dynamodb: OnceLock<aws_sdk_dynamodb::Client>,
     invoker: OnceLock<Invoker>,
-    parameters: OnceLock<call::Call>,
+    /// SSM's GetParameters, for a first read and for a refresh.
+    first_read: OnceLock<call::Call>,
+    refresh: OnceLock<call::Call>,
     /// Held for look-ups only, never across a call.
     secrets: Mutex<HashMap<String, (Instant, Secret)>>,
 }
@@ -113,7 +122,8 @@ impl Aws {
             config,
             dynamodb: OnceLock::new(),
             invoker: OnceLock::new(),
-            parameters: OnceLock::new(),
+            first_read: OnceLock::new(),
+            refresh: OnceLock::new(),
             secrets: Mutex::default(),
         }))
     }
@@ -160,9 +170,16 @@ impl Aws {
         self.0.invoker.get_or_init(|| Invoker::new(self.0.config.clone())).clone()
     }
 
-    /// SSM's GetParameters.
-    fn parameters(&self) -> &call::Call {
-        self.0.parameters.get_or_init(|| call::Call::new(&self.0.config, GET_PARAMETERS, None, None))
+    /// SSM's GetParameters. `is_first`: nothing is cached, so the caller fails without an answer.
+    fn parameters(&self, is_first: bool) -> &call::Call {
+        let make = |retries| call::Call::new(&self.0.config, GET_PARAMETERS, retries, None);
+        if is_first {
+            let patient =
+                RetryConfig::standard().with_max_attempts(FIRST_READS).with_initial_backoff(FIRST_READ_BACKOFF);
+            self.0.first_read.get_or_init(|| make(Some(patient)))
+        } else {
+            self.0.refresh.get_or_init(|| make(None))
+        }
     }
 
     /// Opens the connection to DynamoDB while the function starts, when Lambda gives it a whole core. A failure does not
@@ -191,7 +208,8 @@ impl Aws {
             names.iter().copied().filter(|name| !fresh(name)).collect()
         };
         for call in stale.chunks(PARAMETERS_PER_CALL) {
-            let fetched = fetch(self.parameters(), call).await;
+            let is_first = call.iter().any(|name| !self.kept().contains_key(*name));
+            let fetched = fetch(self.parameters(is_first), call).await;
             let mut kept = self.kept();
             match fetched {
                 Ok(values) => kept.extend(values.into_iter().map(|(name, secret)| (name, (Instant::now(), secret)))),

@@ -18,10 +18,11 @@ pub struct Error {
 
 /// All metric filters, with their patterns.
 #[derive(Debug, Default)]
-pub(crate) struct MetricFilters(Vec<(MetricFilter, Pattern)>);
+pub struct MetricFilters(Vec<(MetricFilter, Pattern)>);
 
 impl MetricFilters {
-    pub(crate) fn new(filters: Vec<MetricFilter>) -> Result<Self, Error> {
+    /// Reads the patterns.
+    pub fn new(filters: Vec<MetricFilter>) -> Result<Self, Error> {
         let read = |filter: MetricFilter| match Pattern::parse(&filter.pattern) {
             Some(pattern) => Ok((filter, pattern)),
             None => Err(Error { metric: filter.metric, pattern: filter.pattern }),
@@ -30,7 +31,7 @@ impl MetricFilters {
     }
 
     /// Adds what the filters of a log group find in a line to the metrics.
-    pub(crate) fn line(&self, group: &str, line: &str, metrics: &Metrics) {
+    pub fn line(&self, group: &str, line: &str, metrics: &Metrics) {
         let of_group = self.0.iter().filter(|(filter, _)| filter.log_group == group);
         for (filter, _) in of_group.filter(|(_, pattern)| pattern.matches(line)) {
             let id =

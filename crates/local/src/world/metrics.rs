@@ -8,12 +8,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use ichido::{Clock, SystemClock};
 use serde_json::{Value, json};
-
-use crate::platform::clock::now_ms;
 
 /// Minutes that are kept for alarms: three periods of one hour.
 const MINUTES: usize = 180;
@@ -58,17 +57,34 @@ pub struct Minute {
 }
 
 /// All series.
-#[derive(Debug, Default)]
 pub struct Metrics {
     series: Mutex<BTreeMap<Id, Series>>,
+    clock: Arc<dyn Clock>,
     /// How far the time of metrics is ahead of the clock.
     ahead_ms: AtomicU64,
 }
 
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::with_clock(SystemClock)
+    }
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metrics").field("series", &self.lock().len()).finish_non_exhaustive()
+    }
+}
+
 impl Metrics {
+    /// Without any series, in the time of `clock`.
+    pub fn with_clock(clock: impl Clock) -> Self {
+        Self { series: Mutex::default(), clock: Arc::new(clock), ahead_ms: AtomicU64::new(0) }
+    }
+
     /// The time of metrics and alarms, in epoch milliseconds.
     pub fn now_ms(&self) -> u64 {
-        self.moved(now_ms())
+        self.moved(self.clock.now().as_millis())
     }
 
     /// Moves the time of metrics forward, and returns how far it is now ahead of the clock.
@@ -88,7 +104,7 @@ impl Metrics {
         if line.get("FunctionName").is_none() {
             return false;
         }
-        let at_ms = self.moved(line["_aws"]["Timestamp"].as_u64().unwrap_or_else(now_ms));
+        let at_ms = self.moved(line["_aws"]["Timestamp"].as_u64().unwrap_or_else(|| self.clock.now().as_millis()));
         for directive in line["_aws"]["CloudWatchMetrics"].as_array().into_iter().flatten() {
             let namespace = directive["Namespace"].as_str().unwrap_or_default();
             for names in directive["Dimensions"].as_array().into_iter().flatten() {
@@ -141,6 +157,19 @@ impl Metrics {
             let id = Id { namespace: "AWS/Lambda".into(), name: "Throttles".into(), dimensions };
             self.put(&id, "Count", self.now_ms(), Some(1.0));
         }
+    }
+
+    /// Records what DynamoDB reports about a call that it throttled, or that met a transaction (`metric`: `WriteThrottleEvents`,
+    /// `ReadThrottleEvents`, `TransactionConflict`).
+    pub fn dynamodb(&self, table: &str, metric: &str) {
+        let dimensions = BTreeMap::from([("TableName".to_owned(), table.to_owned())]);
+        let id = Id { namespace: "AWS/DynamoDB".into(), name: metric.into(), dimensions };
+        self.put(&id, "Count", self.now_ms(), Some(1.0));
+    }
+
+    /// Whether anything was ever sent to a series.
+    pub fn knows(&self, id: &Id) -> bool {
+        self.lock().contains_key(id)
     }
 
     /// Records what AppSync reports about a request. An answer with GraphQL errors has the status 200.

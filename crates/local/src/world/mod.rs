@@ -8,7 +8,7 @@
 //! | `queues` | SQS |
 //! | `schedules` | EventBridge Scheduler |
 //! | `throttles` | the throttles of API Gateway |
-//! | [`metrics`], `metric_filters`, [`alarms`] | CloudWatch |
+//! | [`metrics`], [`metric_filters`], [`alarms`] | CloudWatch |
 //! | `live`, `rates`, `pattern` | events for the console, what happened in the last minutes, and log lines |
 //! | `faults` | what is broken on purpose |
 //! | `outbox` | requests with an effect that stand-ins received |
@@ -18,7 +18,7 @@ pub(crate) mod faults;
 pub(crate) mod functions;
 pub(crate) mod invocations;
 pub(crate) mod live;
-pub(crate) mod metric_filters;
+pub mod metric_filters;
 pub mod metrics;
 pub(crate) mod outbox;
 pub(crate) mod pattern;

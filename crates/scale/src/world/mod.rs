@@ -1,0 +1,344 @@
+//! What surrounds the applications in a run: AWS with its limits, in simulated time, and CloudWatch with the templates' alarms.
+//!
+//! | module | plays |
+//! |---|---|
+//! | [`lambda`] | Lambda: instances, concurrency, asynchronous invocations |
+//! | `wire` | SSM and the Invoke API, behind the real SDK clients |
+//! | `assumed` | how long the network and other people's servers take |
+//!
+//! DynamoDB is the embedded engine behind `emulator::limits::Throttled`. Metrics and alarms are those of `crates/local`.
+
+pub mod assumed;
+pub mod lambda;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use emulator::Outside;
+use emulator::dynamodb::faults::Faulty;
+use emulator::dynamodb::{self, Engine};
+use emulator::limits::{Bound, Exceeded, Limits, Throttled, aws};
+use function::http::{Request, Response};
+use function::{Aws, Env};
+use ichido::{Clock as _, Timestamp};
+use local::aws::gateway;
+use local::world::alarms::{Alarms, State};
+use local::world::metric_filters::{self, MetricFilters};
+use local::world::metrics::{Id, Metrics};
+use serde_json::{Value, json};
+use telemetry::Sink;
+use template::{DEFAULT_ROUTE, Table, Template};
+
+use crate::clock::Simulated;
+use lambda::{ACCOUNT, Build, Lambda};
+
+const SHARED: &str = include_str!("../../../../infra/templates/shared.yaml");
+/// What `throttling` of prod in infra/environments.ts makes of the parameters of shared.yaml: requests per second and at once.
+pub const ROUTES_OF_PROD: [(&str, u32, u32); 4] =
+    [("slack", 100, 200), ("transfers", 100, 200), ("reads", 200, 400), ("others", 10, 20)];
+
+/// How often the lengths of queues are measured and the alarms are evaluated.
+const MEASURE_EVERY: Duration = Duration::from_secs(60);
+
+pub(crate) type Parameters = Arc<Mutex<BTreeMap<String, String>>>;
+
+/// Why a world could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("a template cannot be read: {0}; `make check` says more")]
+    Template(#[from] template::Error),
+    #[error(transparent)]
+    Store(#[from] dynamodb::Error),
+    #[error(transparent)]
+    Filter(#[from] metric_filters::Error),
+    #[error("no template declares the {kind} {name}; the simulation has to follow the templates")]
+    Undeclared { kind: &'static str, name: String },
+}
+
+/// One run's world. Clones are the same world.
+#[derive(Clone)]
+pub struct World(Arc<Inner>);
+
+struct Inner {
+    clock: Simulated,
+    limits: Limits,
+    metrics: Arc<Metrics>,
+    engine: Engine,
+    faulty: Faulty,
+    template: Template,
+    tables: Vec<Table>,
+    lambda: Lambda,
+    services: wire::Services,
+    filters: MetricFilters,
+    alarms: Alarms,
+    /// The alarms that rang, and when each began.
+    rang: Mutex<BTreeMap<String, Timestamp>>,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World").field("limits", &self.0.limits).finish_non_exhaustive()
+    }
+}
+
+impl World {
+    /// The world of an application's template. `parameters` are those of the template that differ from their defaults.
+    ///
+    /// # Errors
+    /// When the template cannot be read, or a table cannot be created.
+    pub fn new(text: &str, parameters: &[(&str, Value)], seed: u64) -> Result<Self, Error> {
+        let clock = Simulated::begin();
+        let given = parameters.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let template = Template::read(text, &given)?;
+        let shared = Template::read(SHARED, &routes_of_prod())?;
+        let engine = Engine::in_memory()?;
+        let tables = template.tables();
+        for table in &tables {
+            engine.ensure_table(table)?;
+        }
+        let limits = Limits::new(clock);
+        for (route, throttle) in shared.throttles() {
+            let bound = Bound::Rate { per_second: throttle.rate, burst: throttle.burst };
+            match route.as_str() {
+                DEFAULT_ROUTE => limits.set(&aws::HTTP_API_ROUTE, bound),
+                route => limits.set_for(&aws::HTTP_API_ROUTE, route, bound),
+            }
+        }
+        let metrics = Arc::new(Metrics::with_clock(clock));
+        report_refusals(&limits, &metrics);
+        let throttled =
+            Throttled::new(engine.clone(), &tables, limits.clone(), assumed::DYNAMODB, clock, seed.wrapping_add(1));
+        let faulty = Faulty::new(throttled, clock, seed);
+        let lambda = Lambda::new(clock, limits.clone(), metrics.clone(), sink(clock, metrics.clone()));
+        let services =
+            wire::Services { clock, limits: limits.clone(), lambda: lambda.clone(), parameters: Parameters::default() };
+        let mut alarms = template.alarms()?;
+        alarms.extend(shared.alarms()?);
+        Ok(Self(Arc::new(Inner {
+            clock,
+            limits,
+            metrics,
+            engine,
+            faulty,
+            filters: MetricFilters::new(template.metric_filters()?)?,
+            alarms: Alarms::new(alarms),
+            template,
+            tables,
+            lambda,
+            services,
+            rang: Mutex::default(),
+        })))
+    }
+
+    /// The time of this world.
+    #[must_use]
+    pub fn clock(&self) -> Simulated {
+        self.0.clock
+    }
+
+    /// The meter.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    /// Lambda.
+    #[must_use]
+    pub fn lambda(&self) -> &Lambda {
+        &self.0.lambda
+    }
+
+    /// CloudWatch's metrics.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// What may go wrong with DynamoDB besides its limits.
+    #[must_use]
+    pub fn store(&self) -> &Faulty {
+        &self.0.faulty
+    }
+
+    /// The name of the table with this logical id.
+    ///
+    /// # Errors
+    /// When the template has no such table.
+    pub fn table(&self, logical_id: &str) -> Result<String, Error> {
+        let found = self.0.tables.iter().find(|table| table.logical_id == logical_id);
+        found
+            .map(|table| table.name.clone())
+            .ok_or_else(|| Error::Undeclared { kind: "table", name: logical_id.to_owned() })
+    }
+
+    /// The AWS clients of one instance: with connections, caches and retries of its own.
+    #[must_use]
+    pub fn aws(&self) -> Aws {
+        self.0.services.aws().with_dynamodb_http(dynamodb::http_client(self.0.faulty.clone(), Outside::new()))
+    }
+
+    /// Clients that reach the store without limits and at once: for preparing a run and for counting afterwards.
+    #[must_use]
+    pub fn unlimited(&self) -> Aws {
+        let direct = Faulty::new(self.0.engine.clone(), self.0.clock, 0);
+        self.0.services.aws().with_dynamodb_http(dynamodb::http_client(direct, Outside::new()))
+    }
+
+    /// All items of a table, in DynamoDB's JSON.
+    ///
+    /// # Errors
+    /// When the engine refuses the scan.
+    pub fn items(&self, table: &str) -> Result<Vec<Value>, Error> {
+        let mut items = Vec::new();
+        let mut request = json!({"TableName": table, "ConsistentRead": true});
+        loop {
+            let mut page = self.0.engine.call("Scan", &request)?;
+            if let Some(Value::Array(found)) = page.get_mut("Items").map(Value::take) {
+                items.extend(found);
+            }
+            match page.get_mut("LastEvaluatedKey").map(Value::take) {
+                Some(last @ Value::Object(_)) => request["ExclusiveStartKey"] = last,
+                _ => return Ok(items),
+            }
+        }
+    }
+
+    /// The variables of a function of the template.
+    ///
+    /// # Errors
+    /// When the template has no such function.
+    pub fn environment(&self, name: &str) -> Result<Env, Error> {
+        Ok(self.declared(name)?.environment.into_iter().collect())
+    }
+
+    fn declared(&self, name: &str) -> Result<template::Function, Error> {
+        let declared = self.0.template.functions().into_iter().find(|declared| declared.name == name);
+        declared.ok_or_else(|| Error::Undeclared { kind: "function", name: name.to_owned() })
+    }
+
+    /// Adds a function of the template, with what starts an instance of it.
+    ///
+    /// # Errors
+    /// When the template has no such function.
+    pub fn function(&self, name: &str, build: impl FnOnce(Env) -> Build) -> Result<(), Error> {
+        self.0.lambda.add(self.declared(name)?, build(self.environment(name)?));
+        Ok(())
+    }
+
+    /// Sets an SSM parameter.
+    pub fn parameter(&self, name: &str, value: impl Into<String>) {
+        telemetry::lock(&self.0.services.parameters).insert(name.to_owned(), value.into());
+    }
+
+    /// A request through API Gateway. `route` is the key of the route, which the function serves.
+    pub async fn request(&self, route: &str, function: &str, request: &Request) -> Response {
+        let began = self.0.clock.elapsed();
+        let response = self.through_gateway(route, function, request).await;
+        let took = self.0.clock.elapsed().saturating_sub(began);
+        self.0.metrics.request(gateway::API_ID, response.status, took);
+        response
+    }
+
+    async fn through_gateway(&self, route: &str, function: &str, request: &Request) -> Response {
+        self.0.clock.sleep(assumed::GATEWAY).await;
+        let limits = &self.0.limits;
+        let taken = limits
+            .take(&aws::HTTP_API_ACCOUNT, ACCOUNT, 1.0)
+            .and_then(|()| limits.take(&aws::HTTP_API_ROUTE, route, 1.0));
+        if let Err(exceeded) = taken {
+            return said(exceeded.answer().status, exceeded.answer().message);
+        }
+        match self.0.lambda.invoke(function, request.to_event()).await {
+            Ok(answer) => Response::from_value(&answer).unwrap_or_else(|_| said(500, "Internal Server Error")),
+            Err(_) => said(500, "Internal Server Error"),
+        }
+    }
+
+    /// A line of a log group: CloudWatch finds metrics in it as the template's filters say.
+    pub fn log(&self, group: &str, line: &str) {
+        self.0.filters.line(group, line, &self.0.metrics);
+    }
+
+    /// Evaluates the alarms every minute, for as long as the run lasts.
+    pub async fn watch(self) {
+        loop {
+            self.measure();
+            tokio::time::sleep(MEASURE_EVERY).await;
+        }
+    }
+
+    fn measure(&self) {
+        for (queue, visible) in self.0.lambda.queues() {
+            self.0.metrics.queue(&queue, visible);
+        }
+        for status in self.0.alarms.evaluate_all(&self.0.metrics, self.0.metrics.now_ms()) {
+            let alarm = &status.alarm;
+            let id = Id {
+                namespace: alarm.namespace.clone(),
+                name: alarm.metric.clone(),
+                dimensions: alarm.dimensions.clone(),
+            };
+            // An alarm on silence rings for everything that this run does not do at all, and for the time before it began.
+            let from_silence = status.was == Some(State::InsufficientData) && alarm.missing_data == "breaching";
+            let rings = status.state == State::Alarm && status.was.is_some() && !from_silence;
+            if rings && self.0.metrics.knows(&id) {
+                telemetry::lock(&self.0.rang).entry(alarm.name.clone()).or_insert(self.0.clock.now());
+            }
+        }
+    }
+
+    /// The alarms that rang so far, and how long after the beginning.
+    #[must_use]
+    pub fn alarms(&self) -> BTreeMap<String, Duration> {
+        let began = self.0.clock.now().saturating_sub(self.0.clock.elapsed());
+        telemetry::lock(&self.0.rang).iter().map(|(name, at)| (name.clone(), at.since(began))).collect()
+    }
+
+    /// Ends the world: functions and world refer to each other.
+    pub fn close(&self) {
+        self.0.lambda.clear();
+    }
+}
+
+fn routes_of_prod() -> BTreeMap<String, Value> {
+    let names = ["Slack", "Transfer", "Read", "Other"];
+    let of = |(name, (_, rate, burst)): (&str, (&str, u32, u32))| {
+        [(format!("{name}RequestsPerSecond"), json!(rate)), (format!("{name}RequestBurst"), json!(burst))]
+    };
+    names.into_iter().zip(ROUTES_OF_PROD).flat_map(of).collect()
+}
+
+/// Tells CloudWatch of each refusal what AWS would tell it.
+fn report_refusals(limits: &Limits, metrics: &Arc<Metrics>) {
+    let metrics = metrics.clone();
+    limits.observe(Arc::new(move |Exceeded { limit, of }: &Exceeded, _| {
+        let metric = if [&aws::DYNAMODB_PARTITION_WRITES, &aws::DYNAMODB_TABLE_WRITES].contains(limit) {
+            "WriteThrottleEvents"
+        } else if [&aws::DYNAMODB_PARTITION_READS, &aws::DYNAMODB_TABLE_READS].contains(limit) {
+            "ReadThrottleEvents"
+        } else if *limit == &aws::DYNAMODB_TRANSACTION_CONFLICT {
+            "TransactionConflict"
+        } else {
+            return;
+        };
+        metrics.dynamodb(of.split([' ', '/']).next().unwrap_or_default(), metric);
+    }));
+}
+
+/// Takes the numbers of functions from their lines. Lines have the machine's time, and the run has its own.
+fn sink(clock: Simulated, metrics: Arc<Metrics>) -> Sink {
+    Arc::new(move |line| {
+        let Ok(mut read) = serde_json::from_str::<Value>(line) else { return };
+        if read.get("_aws").is_some() {
+            read["_aws"]["Timestamp"] = json!(clock.now().as_millis());
+            metrics.line(&read);
+        }
+    })
+}
+
+/// An answer of API Gateway itself.
+fn said(status: u16, message: &str) -> Response {
+    Response::json(status, &json!({ "message": message }))
+}
