@@ -2,6 +2,7 @@
 
 mod dynamo;
 mod json;
+pub mod usage;
 
 pub use dynamo::Dynamo;
 pub use emulator::dynamodb::faults;
