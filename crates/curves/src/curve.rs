@@ -33,6 +33,18 @@ impl Point {
             ..self
         }
     }
+
+    /// What a unit costs that takes one of both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            size: self.size,
+            time_us: self.time_us + other.time_us,
+            cpu_us: self.cpu_us + other.cpu_us,
+            calls: self.calls + other.calls,
+            memory: self.memory.max(other.memory),
+            dollars: self.dollars.into_iter().chain(other.dollars).reduce(|one, two| one + two),
+        }
+    }
 }
 
 /// How a curve should look.

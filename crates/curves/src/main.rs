@@ -65,9 +65,11 @@ fn run(arguments: &Arguments) -> Result<()> {
     for subject in wanted {
         let measured = runtime.block_on(subject.measure(arguments.sizes, &prices));
         report.add(measured.map_err(|error| format!("{subject}: {error}"))?)?;
-    }
-    if let Some(path) = &arguments.json {
-        fs::write(path, report.json()?).map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+        // After each subject, so that what was measured is there although a later one fails.
+        if let Some(path) = &arguments.json {
+            fs::write(path, report.json()?)
+                .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+        }
     }
     Ok(())
 }

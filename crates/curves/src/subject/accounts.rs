@@ -4,18 +4,23 @@ use std::sync::Arc;
 
 use aws_sdk_dynamodb::Client;
 use ichido::{Clock as _, SystemClock, Timestamp};
+use serde_json::{Value, json};
 use tokens::amount::MAX;
 use tokens::identity::did::Did;
 use tokens::ledger::{BUDGET, Ledger, TransactionId, Transfer, system_random};
 use tokens::settings::Rules;
-use tokens::verify::{Report, verify};
+use tokens::verify::{Error, Progress, Report, verify, verify_from};
 
 use super::{Sizes, curve};
-use crate::curve::{Curve, Expected};
+use crate::curve::{Curve, Expected, Point};
 use crate::measure::Bench;
 use crate::prices::{Extras, Prices};
 use crate::store::Store;
 use crate::{Result, progress};
+
+/// Up to so many accounts, the whole table is verified; of more, [`PAGES`] pages of each kind of item, from the middle of the table.
+const WHOLE: u64 = 20_000;
+const PAGES: u32 = 20;
 
 /// Rows of a statement's page.
 pub(super) const ROWS: usize = 50;
@@ -41,8 +46,18 @@ pub(super) async fn measure(sizes: Sizes, prices: &Prices) -> Result<Vec<Curve>>
         store.import(&table, (opened..size).flat_map(|number| pattern.account(number)))?;
         opened = size;
         // Before the transfers, so that there are as many entries per account at each size.
-        let verified = bench.whole(size, &[], async || Ok(verified(verify(&client, &table).await?)?.accounts));
-        curves[2].points.push(verified.await?);
+        let point = if size <= WHOLE {
+            bench.whole(size, &[], async || Ok(verified(verify(&client, &table).await?)?.accounts)).await?
+        } else {
+            // Each account has one item of its own, and one of each other kind.
+            let mut parts = Vec::new();
+            for item in pattern.account(size / 2) {
+                let part = bench.whole(size, &[], async || verify_part(&client, &table, &item).await);
+                parts.push(part.await?);
+            }
+            parts.into_iter().reduce(Point::and).ok_or("an account has no items")?
+        };
+        curves[2].points.push(point);
         let transferred = bench.each(size, units, REQUEST, async |n| {
             let sender = fastrand::u64(0..size);
             let recipient = (sender + fastrand::u64(1..size)) % size;
@@ -88,6 +103,25 @@ pub(super) async fn transfer(ledger: &Ledger, sender: Did, recipient: Did, key: 
         Transfer { sender, recipient, amount: "1".parse()?, message: "for lunch".to_owned(), key: key.parse()? };
     ledger.transfer(&transfer, SystemClock.now() + BUDGET).await?;
     Ok(())
+}
+
+/// Verifies some pages of the table, from this item on. Returns how many accounts and entries they had.
+async fn verify_part(client: &Client, table: &str, item: &str) -> Result<u64> {
+    let item: Value = serde_json::from_str(item)?;
+    let mut progress = serde_json::to_value(Progress::default())?;
+    progress["last"] = json!([item["PK"]["S"], item["SK"]["S"]]);
+    let (mut pages, mut read, mut suspects) = (0, 0, 0);
+    let mut watch = |progress: &Progress| {
+        let (accounts, entries) = progress.read();
+        (pages, read, suspects) = (pages + 1, accounts + entries, progress.suspects());
+        if pages < PAGES { Ok(()) } else { Err(std::io::Error::other("these are enough")) }
+    };
+    match verify_from(serde_json::from_value(progress)?, client, table, &mut watch).await {
+        Err(Error::Progress(_)) if suspects == 0 => Ok(read),
+        Err(Error::Progress(_)) => Err(format!("{suspects} items of the ledger seem to be wrong").into()),
+        Ok(_) => Err("the table ended before so many pages were verified".into()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// A report that found nothing wrong.

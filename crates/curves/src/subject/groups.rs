@@ -97,6 +97,8 @@ impl Mesh {
             .dynamodb(client)
             .environment("HOST_HEARTBEAT_SECONDS", &seconds)
             .environment("MEMBER_HEARTBEAT_SECONDS", &seconds)
+            // All nodes come from one address here.
+            .environment("NODES_PER_CALLER", "1000")
             .lambda("mesh-resolver", move |payload| {
                 let handler = handler.clone();
                 async move {

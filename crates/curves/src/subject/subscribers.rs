@@ -1,11 +1,13 @@
 //! Subscribers of the local AppSync: a mutation that reaches all of them, one that reaches one of them, and one who comes and goes.
+//! The memory is that of the subscriptions.
 
 use appsync::{Api, Caller, Subscription};
 use serde_json::json;
+use testkit::usage::resident;
 
 use super::groups::received;
 use super::{Sizes, curve};
-use crate::curve::{Curve, Expected};
+use crate::curve::{Curve, Expected, Point};
 use crate::measure::Bench;
 use crate::prices::{Extras, Prices};
 use crate::{Result, progress};
@@ -34,10 +36,11 @@ pub(super) async fn measure(sizes: Sizes, prices: &Prices) -> Result<Vec<Curve>>
     for size in sizes.decades(10_000, 10_000) {
         progress(format_args!("subscribers: {size}"));
         let room = Room::new()?;
-        let mut together = Vec::new();
+        let (mut together, before) = (Vec::new(), resident());
         for _ in 0..size {
             together.push(room.subscribe("everybody").await?);
         }
+        let memory = resident().saturating_sub(before) as f64;
         let sent = bench.each(size, sizes.of(9, 18, 90), OPERATION, async |n| {
             room.send("everybody", n).await?;
             received(&mut together).await
@@ -45,20 +48,21 @@ pub(super) async fn measure(sizes: Sizes, prices: &Prices) -> Result<Vec<Curve>>
         let mut sent = sent.await?.per(size);
         let deliveries = prices.per_million(0.0, 0.0, DELIVERY)?.unwrap_or_default();
         sent.dollars = sent.dollars.map(|dollars| dollars + deliveries);
-        curves[0].points.push(sent);
+        curves[0].points.push(Point { memory, ..sent });
         drop((together, room));
 
         let room = Room::new()?;
-        let mut apart = Vec::new();
+        let (mut apart, before) = (Vec::new(), resident());
         for number in 0..size {
             apart.push(room.subscribe(&number.to_string()).await?);
         }
+        let memory = resident().saturating_sub(before) as f64;
         let sent = bench.each(size, sizes.of(9, 450, 1_800), OPERATION_AND_DELIVERY, async |n| {
             let one = fastrand::usize(0..apart.len());
             room.send(&one.to_string(), n).await?;
             received(&mut apart[one..=one]).await
         });
-        curves[1].points.push(sent.await?);
+        curves[1].points.push(Point { memory, ..sent.await? });
         let came = bench.each(size, sizes.of(9, 450, 900), &[], async |n| {
             drop(room.subscribe(&format!("guest-{n}")).await?);
             Ok(())
