@@ -13,6 +13,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use testkit::usage::{Thread, cpu_of_children};
 
 const LINES_PER_FILE: u64 = 1000;
 const NO_OP_RUNS: usize = 11;
@@ -90,9 +91,9 @@ fn bench(lines: u64) -> ExitCode {
         let mut best = [f64::MAX; 2];
         for _ in 0..SCAN_RUNS {
             for (at, mut command) in [earlier(), program()].into_iter().enumerate() {
-                let started = children_seconds();
+                let started = cpu_of_children();
                 run(command.arg("status"));
-                best[at] = best[at].min(children_seconds() - started);
+                best[at] = best[at].min((cpu_of_children() - started).as_secs_f64());
             }
         }
         let [was, is] = best.map(|seconds| mb / seconds);
@@ -153,20 +154,6 @@ fn bench(lines: u64) -> ExitCode {
     ExitCode::from(u8::from(missed))
 }
 
-/// For how long this thread has been on a processor.
-fn thread_seconds() -> f64 {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
-}
-
-/// For how long the programs that have ended have been on a processor.
-fn children_seconds() -> f64 {
-    let text = fs::read_to_string("/proc/self/stat").unwrap();
-    // After the name of the program, in hundredths of a second: the 14th and 15th are those of the children.
-    let fields: Vec<&str> = text.rsplit(')').next().unwrap().split_whitespace().collect();
-    fields[13..15].iter().map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / 100.0
-}
-
 /// How fast secrets are looked for in the lines of the first logs, by the time on the processor.
 fn redact_rate(home: &Path) -> f64 {
     const BYTES: usize = 50_000_000;
@@ -179,11 +166,12 @@ fn redact_rate(home: &Path) -> f64 {
         }
     }
     let mut counts = sessync::redact::Counts::new();
+    let this = Thread::current();
     let best = (0..3)
         .map(|_| {
-            let started = thread_seconds();
+            let started = this.cpu();
             text.lines().for_each(|line| drop(std::hint::black_box(redactor.json(line, &mut counts))));
-            thread_seconds() - started
+            (this.cpu() - started).as_secs_f64()
         })
         .fold(f64::MAX, f64::min);
     text.len() as f64 / 1e6 / best

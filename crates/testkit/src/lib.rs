@@ -3,6 +3,7 @@
 mod dynamo;
 mod forgotten;
 mod json;
+pub mod usage;
 
 pub use dynamo::Dynamo;
 pub use emulator::dynamodb::faults;

@@ -128,6 +128,30 @@ pub(crate) fn arguments_match(arguments: &Map<String, Value>, data: &Data) -> bo
     })
 }
 
+/// The values of arguments as one text. If the arguments match an answer, then its [`values`] of the same names are this text.
+pub(crate) fn wanted(arguments: &Map<String, Value>) -> String {
+    joined(arguments.values().map(text))
+}
+
+/// The values that an answer has under these names, as one text.
+pub(crate) fn values(names: &[String], data: &Data) -> String {
+    joined(names.iter().map(|name| text(&path(data, name).map_or(Value::Null, plain))))
+}
+
+fn joined(texts: impl Iterator<Item = String>) -> String {
+    // In JSON, a line break is never a part of a value.
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// The same text for values that are the [`same`].
+fn text(value: &Value) -> String {
+    match value.as_f64() {
+        // The sum makes zero of minus zero.
+        Some(number) => (number + 0.0).to_string(),
+        None => value.to_string(),
+    }
+}
+
 /// The payload of an invalidation, as the data of an answer.
 pub(crate) fn plain_object(value: &Value) -> Data {
     let name = |text: &str| apollo_compiler::Name::new(text).ok();

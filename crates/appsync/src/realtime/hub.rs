@@ -1,6 +1,5 @@
-//! The register of all subscriptions of an API.
+//! What connects the mutations of an API with its subscribers.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -9,12 +8,13 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::plan::Plan;
 use super::publish::{Event, dispatch};
+use super::register::Register;
 use crate::api::Inner;
 use crate::limits::PUBLISH_QUEUE;
 use crate::lock::lock;
 
 /// Tells one listener from all others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ConnectionId(u64);
 
 /// A WebSocket, or a [`Subscription`](super::Subscription) in this process.
@@ -35,18 +35,11 @@ pub(super) enum Outgoing {
     Ended(String),
 }
 
-/// The subscribers that share a plan, each with the id of its subscription.
-pub(super) struct Group {
-    pub(super) plan: Arc<Plan>,
-    pub(super) members: Vec<(String, Listener)>,
-}
-
-/// All subscriptions of an API.
+/// The subscriptions of an API, and the way to them.
 #[derive(Default)]
 pub(crate) struct Hub {
-    /// By the field of the subscription type, then by the key of the plan. This is a plain mutex because it is held only for
-    /// lookups and for filling queues, never across an await.
-    pub(super) topics: Mutex<HashMap<String, HashMap<String, Group>>>,
+    /// This is a plain mutex because it is held only for lookups and for filling queues, never across an await.
+    pub(super) register: Mutex<Register>,
     /// To the task that serves the groups. The first publication starts that task.
     queue: Mutex<Option<mpsc::Sender<Event>>>,
     pub(super) connections: AtomicUsize,
@@ -65,7 +58,7 @@ impl std::fmt::Debug for Hub {
 impl Hub {
     /// Whether a field of the subscription type has subscribers.
     pub(crate) fn has_subscribers(&self, field: &str) -> bool {
-        lock(&self.topics).get(field).is_some_and(|groups| !groups.is_empty())
+        lock(&self.register).has(field)
     }
 
     /// How many sockets are open.
@@ -80,7 +73,7 @@ impl Hub {
 
     /// How many subscriptions there are.
     pub(crate) fn subscriptions(&self) -> usize {
-        lock(&self.topics).values().flat_map(HashMap::values).map(|group| group.members.len()).sum()
+        lock(&self.register).len()
     }
 
     pub(super) fn listener(&self, capacity: usize) -> (Listener, mpsc::Receiver<Outgoing>) {
@@ -90,34 +83,17 @@ impl Hub {
     }
 
     pub(super) fn add(&self, id: &str, plan: Plan, listener: &Listener) {
-        let mut topics = lock(&self.topics);
-        let groups = topics.entry(plan.field.clone()).or_default();
-        groups
-            .entry(plan.key.clone())
-            .or_insert_with(|| Group { plan: Arc::new(plan), members: Vec::new() })
-            .members
-            .push((id.to_owned(), listener.clone()));
-    }
-
-    /// Removes the subscriptions for which `leaves` is true.
-    fn remove(&self, mut leaves: impl FnMut(&str, &Listener) -> bool) {
-        lock(&self.topics).retain(|_, groups| {
-            groups.retain(|_, group| {
-                group.members.retain(|(id, listener)| !leaves(id, listener));
-                !group.members.is_empty()
-            });
-            !groups.is_empty()
-        });
+        lock(&self.register).add(id, plan, listener);
     }
 
     /// Removes all subscriptions of a listener.
     pub(super) fn leave(&self, connection: ConnectionId) {
-        self.remove(|_, listener| listener.connection == connection);
+        lock(&self.register).leave(connection);
     }
 
     /// Removes one subscription of a listener.
     pub(super) fn unsubscribe(&self, connection: ConnectionId, id: &str) {
-        self.remove(|other, listener| listener.connection == connection && other == id);
+        lock(&self.register).unsubscribe(connection, id);
     }
 
     /// The queue of the task that serves the groups. Starts the task if it does not run.

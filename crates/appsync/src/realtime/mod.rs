@@ -6,7 +6,7 @@
 //! - A subscription gets what ends after its `start_ack` and nothing from before.
 //! - A subscriber that does not keep up is dropped with an error. It delays nobody.
 //!
-//! One message takes this way: `plan` reads a subscription and `hub` registers it. When a mutation ends, `publish` takes its
+//! One message takes this way: `plan` reads a subscription and `register` keeps it. When a mutation ends, `publish` takes its
 //! answer to the plans that want it (`filter`), makes each plan's message (`project`) and puts it into the queue of every
 //! listener. `connection` (a WebSocket) or `subscription` (in this process) takes it out again.
 //!
@@ -19,6 +19,7 @@ mod hub;
 mod plan;
 mod project;
 mod publish;
+mod register;
 mod subscription;
 
 pub(crate) use connection::{converse, serve};

@@ -138,6 +138,34 @@ impl Plan {
         }
     }
 
+    /// The names and the values of the arguments, if they decide what this subscription wants.
+    pub(super) fn arguments(&self) -> Option<(Vec<String>, String)> {
+        let names = || self.arguments.keys().cloned().collect();
+        self.filter.is_none().then(|| (names(), filter::wanted(&self.arguments)))
+    }
+
+    /// A plan that wants what these arguments choose, or this filter.
+    #[cfg(test)]
+    pub(super) fn sample(
+        document: Arc<Valid<ExecutableDocument>>,
+        field: &str,
+        arguments: Value,
+        filter: Option<&Value>,
+    ) -> Self {
+        let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+        Plan {
+            key: json!([arguments, filter]).to_string(),
+            document,
+            operation: None,
+            variables: Map::new(),
+            arguments,
+            field: field.to_owned(),
+            accepted: Accepted { mode: crate::auth::Mode::ApiKey, identity: Value::Null },
+            filter: filter.map(|filter| Filter::read(filter).expect("a filter")),
+            invalidation: None,
+        }
+    }
+
     /// `{"data": …}` for this subscription. `None` if it is larger than a message may be.
     pub(super) fn payload(&self, api: &Inner, data: &Data) -> Option<String> {
         let response = project::project(api, self, data)?;

@@ -48,11 +48,10 @@ pub(super) async fn dispatch(api: Weak<Inner>, mut events: mpsc::Receiver<Event>
 fn deliver(api: &Inner, publication: &Publication) {
     let mut slow = Vec::new();
     {
-        let topics = lock(&api.hub.topics);
-        let Some(groups) = topics.get(&publication.subscription) else { return };
-        for group in groups.values().filter(|group| group.plan.wants(&publication.data)) {
+        let register = lock(&api.hub.register);
+        for group in register.wanting(&publication.subscription, &publication.data) {
             let payload = group.plan.payload(api, &publication.data);
-            for (id, listener) in &group.members {
+            for ((_, id), listener) in &group.members {
                 let id = Value::String(id.clone());
                 let text = if let Some(payload) = &payload {
                     format!("{{\"id\":{id},\"type\":\"data\",\"payload\":{payload}}}")
@@ -75,15 +74,10 @@ fn deliver(api: &Inner, publication: &Publication) {
 
 fn invalidate(api: &Inner, invalidation: &Invalidation) {
     let data = filter::plain_object(&invalidation.payload);
-    let mut topics = lock(&api.hub.topics);
-    let Some(groups) = topics.get_mut(&invalidation.subscription_field) else { return };
-    groups.retain(|_, group| {
-        let ends = group.plan.invalidation.as_ref().is_some_and(|filter| filter.matches(&data));
-        if ends {
-            for (id, listener) in &group.members {
-                let _ = listener.queue.try_send(Outgoing::Ended(id.clone()));
-            }
-        }
-        !ends
+    let ended = lock(&api.hub.register).end(&invalidation.subscription_field, |plan| {
+        plan.invalidation.as_ref().is_some_and(|filter| filter.matches(&data))
     });
+    for (id, listener) in ended {
+        let _ = listener.queue.try_send(Outgoing::Ended(id));
+    }
 }

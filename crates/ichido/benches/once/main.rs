@@ -32,6 +32,7 @@ use ichido::dynamodb::{DynamoDb, Table, item};
 use ichido::{Clock, Failure, Namespace, OnDoubt, Once, Outage, Outcome, Owner, Record, State, SystemClock};
 use serde::Deserialize;
 use testkit::Dynamo;
+use testkit::usage::{cpu, resident};
 
 /// As our functions have it (crates/function).
 #[global_allocator]
@@ -76,23 +77,6 @@ fn main() -> Result<(), Any> {
     };
     let measured = async { measured.await.map_err(|error: Any| error.to_string()) };
     Ok(runtime.block_on(async { tokio::spawn(measured).await })??)
-}
-
-/// CPU time of this process so far, user and system, of all its threads. The kernel counts it in nanoseconds and brings
-/// it up to date whenever a thread waits.
-fn cpu() -> Duration {
-    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let nanos = threads.map(|thread| {
-        let stat = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
-        stat.split_whitespace().next().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0)
-    });
-    Duration::from_nanos(nanos.sum())
-}
-
-fn resident_bytes() -> f64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: f64 = statm.split_whitespace().nth(1).and_then(|text| text.parse().ok()).unwrap_or(0.0);
-    pages * 4096.0
 }
 
 fn micros(duration: Duration, calls: u32) -> f64 {
@@ -174,7 +158,7 @@ async fn local_memory() -> Result<(), Any> {
     db.faults().down();
     let namespace = Namespace::new("slack-events").fail_open();
     let key = |n: usize| namespace.key([format!("Ev{n:08}")]);
-    let before = resident_bytes();
+    let before = resident();
     let mut memories = Vec::new();
     for _ in 0..MEMORIES {
         let store = DynamoDb::new(db.client_without_retries(), Table::new("bench", "id"));
@@ -186,7 +170,7 @@ async fn local_memory() -> Result<(), Any> {
         }
         memories.push(once);
     }
-    let bytes = (resident_bytes() - before) / (MEMORIES * MEMORY_KEYS) as f64;
+    let bytes = resident().saturating_sub(before) as f64 / (MEMORIES * MEMORY_KEYS) as f64;
     let once = &memories[0];
     let (started, lookups) = (Instant::now(), 200_000u32);
     for n in 0..lookups {

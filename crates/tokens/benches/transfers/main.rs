@@ -19,6 +19,7 @@ use futures::future::join_all;
 use ichido::{Clock, SystemClock};
 use testkit::Outside;
 use testkit::faults::Faulty;
+use testkit::usage::cpu;
 use tokens::amount::MAX;
 use tokens::function::api::Api;
 use tokens::identity::did::Did;
@@ -226,16 +227,6 @@ async fn handler_cpu() {
     say(format_args!(
         "\nhandler: {each:.0} µs CPU per transfer (token, plan, request signing and writing, answer; the store takes none)"
     ));
-}
-
-/// CPU time of this process so far: what the scheduler counted for all its threads.
-fn cpu() -> Duration {
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let nanos = tasks.filter_map(|task| {
-        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split_whitespace().next()?.parse::<u64>().ok()
-    });
-    Duration::from_nanos(nanos.sum())
 }
 
 fn say(text: std::fmt::Arguments<'_>) {
