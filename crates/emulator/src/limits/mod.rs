@@ -389,7 +389,8 @@ mod tests {
         let limits = Limits::new(ManualClock::held());
         limits.set(&aws::DYNAMODB_PARTITION_WRITES, Bound::Rate { per_second: 10.0, burst: 10.0 });
         let of = |key: &str, units| (&aws::DYNAMODB_PARTITION_WRITES, key.to_owned(), units);
-        let short = limits.take_all(&[of("a", 4.0), of("b", 11.0), of("c", 12.0)]).expect_err("too much");
+        limits.take_all(&[of("b", 1.0), of("c", 2.0)]).expect("both have ten");
+        let short = limits.take_all(&[of("a", 4.0), of("b", 10.0), of("c", 9.0)]).expect_err("too much");
         assert_eq!(short.iter().map(|short| short.of.as_str()).collect::<Vec<_>>(), ["b", "c"]);
         limits.take(&aws::DYNAMODB_PARTITION_WRITES, "a", 10.0).expect("nothing was taken");
         assert_eq!(limits.refusals()[0].count, 2);
@@ -402,9 +403,23 @@ mod tests {
         limits.set(&aws::HTTP_API_ROUTE, Bound::Rate { per_second: 1.0, burst: 1.0 });
         limits.set_for(&aws::HTTP_API_ROUTE, "POST /a", Bound::Rate { per_second: 2.0, burst: 2.0 });
         limits.take(&aws::HTTP_API_ROUTE, "POST /a", 2.0).expect("its own limit");
-        assert!(limits.take(&aws::HTTP_API_ROUTE, "POST /b", 2.0).is_err());
+        limits.take(&aws::HTTP_API_ROUTE, "POST /b", 1.0).expect("everybody's limit");
+        assert!(limits.take(&aws::HTTP_API_ROUTE, "POST /b", 1.0).is_err());
         limits.lift(&aws::HTTP_API_ROUTE);
         limits.take(&aws::HTTP_API_ROUTE, "POST /a", 1e9).expect("no limit");
+    }
+
+    #[test]
+    fn what_is_larger_than_a_whole_burst_passes_when_nothing_was_taken_and_the_next_one_waits_for_it() {
+        let clock = ManualClock::held();
+        let limits = Limits::new(clock.clone());
+        limits.set(&aws::DYNAMODB_PARTITION_WRITES, Bound::Rate { per_second: 10.0, burst: 10.0 });
+        let take = |units| limits.take(&aws::DYNAMODB_PARTITION_WRITES, "key", units);
+        take(30.0).expect("the bucket was full");
+        clock.advance(Duration::from_millis(2_000));
+        assert!(take(1.0).is_err(), "twenty were owed, and twenty came");
+        clock.advance(Duration::from_millis(100));
+        take(1.0).expect("paid");
     }
 
     #[test]
