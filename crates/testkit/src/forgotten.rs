@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// The files in the `tests` directory of a crate that neither the `main.rs` there nor its `Cargo.toml` names.
+/// The files in the `tests` directory of a crate that neither the main program there nor `Cargo.toml` names.
 pub fn forgotten_tests(crate_directory: &str) -> Vec<String> {
     let directory = Path::new(crate_directory);
     let read = |name: &str| fs::read_to_string(directory.join(name)).expect(name);
