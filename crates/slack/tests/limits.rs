@@ -55,6 +55,21 @@ async fn after_a_limit_invocations_take_turns_at_the_rate_of_the_method() {
 }
 
 #[tokio::test]
+async fn a_header_that_asks_for_a_century_is_believed_for_an_hour() {
+    let world = World::new().await;
+    let (first, second) = (upload(&world.event("Ev1", &["F1"])), upload(&world.event("Ev2", &["F2"])));
+    world.slack.trouble_posts([Trouble::RateLimit(Duration::from_secs(u64::from(u32::MAX)))]);
+    world.invoke(&world.slack_files(), &first).await.expect_err("limited");
+    world.clock.advance(59 * MINUTE);
+    world.invoke(&world.slack_files(), &second).await.expect_err("limited");
+    world.clock.advance(MINUTE);
+    for upload in [&first, &second] {
+        world.invoke(&world.slack_files(), upload).await.expect("done");
+    }
+    assert_eq!(world.slack.replies().into_values().collect::<Vec<_>>(), [1, 1]);
+}
+
+#[tokio::test]
 async fn a_limit_of_one_channel_is_none_of_another() {
     let world = World::new().await;
     world.slack.trouble_posts([Trouble::RateLimit(MINUTE)]);

@@ -22,6 +22,8 @@ use telemetry::lock;
 
 use super::{Item, LIMIT_PREFIX, PARTITION_KEY, number, read_number};
 
+/// The longest time that is believed. Slack asks for a minute or so; a header that asks for years must not silence every instance.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
 /// How long calls take turns after the time that Slack asked for.
 const TURNS_FOR: Duration = Duration::from_secs(60);
 /// How long an instance believes that there is no limit.
@@ -86,10 +88,10 @@ impl Limits {
         }
     }
 
-    /// Slack allows the next call after this time.
+    /// Slack allows the next call after this time. More than [`LONGEST`] is not believed.
     pub async fn met(&self, limit: &Limit, after: Duration) {
         let now = self.clock.now();
-        let until = now + after;
+        let until = now + after.min(LONGEST);
         self.remember(&limit.name, Known::Limited { until });
         let ttl = number((until + TURNS_FOR).as_secs_ceil());
         let update = self
