@@ -5,7 +5,7 @@
 //! typed. Of the content of a file, nothing is kept but its digest.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use function::secret::Source;
 use futures::future::BoxFuture;
@@ -223,6 +223,7 @@ impl Slack for WebApi {
 
     fn content<'a>(&'a self, file: &'a str, max_bytes: u64, within: Duration) -> BoxFuture<'a, Result<Content, Error>> {
         Box::pin(async move {
+            let begun = Instant::now();
             let request = self.client.get(self.url("files.info")).query(&[("file", file)]);
             let info = match self.call(request, within).await {
                 Ok(mut info) => info["file"].take(),
@@ -236,7 +237,7 @@ impl Slack for WebApi {
                 return Ok(Content::NotRead);
             }
             let kind = info["mimetype"].as_str().unwrap_or_default();
-            let within = within.min(DOWNLOAD_WITHIN);
+            let within = within.saturating_sub(begun.elapsed()).min(DOWNLOAD_WITHIN);
             let read = tokio::time::timeout(within, self.download(address, bytes, kind)).await;
             read.unwrap_or(Ok(Content::NotRead))
         })
@@ -312,9 +313,11 @@ impl WebApi {
 
     /// Sends a request with the token. A rate limit is an error, whatever else the answer says is not.
     async fn send(&self, request: RequestBuilder, within: Duration) -> Result<Response, Error> {
+        let begun = Instant::now();
         let token = tokio::time::timeout(within, self.token.get()).await;
         let token = token.map_err(|_| Error::Token(format!("no answer within {within:?}")))?;
         let token = token.map_err(|error| Error::Token(error.to_string()))?;
+        let within = within.saturating_sub(begun.elapsed());
         let sent = request.bearer_auth(token.expose()).timeout(within).send().await;
         let response = sent.map_err(|error| match NoAnswer::from(error) {
             NoAnswer { may_have_arrived: true, reason } => Error::Unanswered(reason),
