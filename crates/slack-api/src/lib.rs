@@ -34,6 +34,20 @@ const UNCERTAIN_CODES: [&str; 4] = ["fatal_error", "internal_error", "request_ti
 /// Slack's error codes for a message that is not there, or that the app may not see.
 const NO_MESSAGE_CODES: [&str; 2] = ["channel_not_found", "message_not_found"];
 
+/// Slack's error codes for a file that the app has no right to read.
+const NO_RIGHT_CODES: [&str; 7] = [
+    "access_denied",
+    "ekm_access_denied",
+    "enterprise_is_restricted",
+    "missing_scope",
+    "no_permission",
+    "not_allowed_token_type",
+    "team_access_not_granted",
+];
+
+/// Slack's error codes for a file that is not there any more, or not visible to the app.
+const NO_FILE_CODES: [&str; 2] = ["file_deleted", "file_not_found"];
+
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -144,7 +158,7 @@ pub enum Content {
     Sha256(String),
     /// The app has no right to read it.
     Forbidden,
-    /// It is larger than the caller wants to read, its download takes too long, or it is not kept at Slack.
+    /// It is larger than the caller wants to read, its download takes too long, it is not kept at Slack, or it was deleted.
     NotRead,
 }
 
@@ -227,7 +241,10 @@ impl Slack for WebApi {
             let request = self.client.get(self.url("files.info")).query(&[("file", file)]);
             let info = match self.call(request, within).await {
                 Ok(mut info) => info["file"].take(),
-                Err(Error::Refused { .. }) => return Ok(Content::Forbidden),
+                Err(Error::Refused { code }) if NO_RIGHT_CODES.contains(&code.as_str()) => {
+                    return Ok(Content::Forbidden);
+                }
+                Err(Error::Refused { code }) if NO_FILE_CODES.contains(&code.as_str()) => return Ok(Content::NotRead),
                 Err(error) => return Err(error),
             };
             let address = info["url_private_download"].as_str().or_else(|| info["url_private"].as_str());

@@ -273,6 +273,24 @@ async fn without_the_right_to_read_a_file_it_is_forbidden_whatever_slack_answers
     assert_eq!(api.content("F1", 1_000, WITHIN).await, Ok(Content::Forbidden));
 }
 
+#[tokio::test]
+async fn a_file_is_forbidden_only_if_the_app_lacks_a_right() {
+    let refused = |code: &str| Err(Error::Refused { code: code.into() });
+    let cases = [
+        ("access_denied", Ok(Content::Forbidden)),
+        ("no_permission", Ok(Content::Forbidden)),
+        ("not_allowed_token_type", Ok(Content::Forbidden)),
+        ("file_deleted", Ok(Content::NotRead)),
+        ("file_not_found", Ok(Content::NotRead)),
+        ("invalid_auth", refused("invalid_auth")),
+        ("token_revoked", refused("token_revoked")),
+    ];
+    for (code, expected) in cases {
+        let (api, ..) = serve(move || json_answer(json!({"ok": false, "error": code}))).await;
+        assert_eq!(api.content("F1", 1_000, WITHIN).await, expected, "{code}");
+    }
+}
+
 /// Each of two answers takes more than half of the time.
 #[tokio::test]
 async fn a_file_is_given_up_when_its_description_and_its_download_together_take_too_long() {

@@ -2,7 +2,7 @@
 //! being handled. Off unless the environment names channels.
 //!
 //! - A content is known by its SHA-256. If the app has no right to read a file, its name, size and type stand for it. What is not
-//!   known in either way is handled: a file that is too large, too slow or not at Slack may be new. If Slack fails, Lambda retries.
+//!   known in either way is handled: a file that is too large, too slow, deleted or not at Slack may be new. If Slack fails, Lambda retries.
 //! - One file per content and channel is the first one ([`contents`](crate::table::contents)). If it was handled, the others get the
 //!   link. While it is being handled, they fail, and Lambda retries them. If it was not handled, because its invocation died or
 //!   its effect failed, the next file takes its place. Whether it was handled is asked as for any retry: its record, then its
