@@ -9,7 +9,7 @@
 //!   destination. [`function::files`](crate::function::files) does this.
 //! - While the store is down, files are handled as if this were off.
 //!
-//! Invariant: nothing of a content is kept or logged, and no digest is in a log (`tests/quiet.rs`).
+//! Invariant: only the SHA-256 of a content is kept, for the window, and neither is in a log (`tests/quiet.rs`).
 
 use std::collections::BTreeSet;
 use std::fmt;
