@@ -1,7 +1,7 @@
 // The text of a crate's Rust source, for what a function cannot declare: which attributes it names and which AWS calls it makes.
 import fs from 'node:fs';
 import path from 'node:path';
-import { root } from '../template.ts';
+import { infra, root } from '../template.ts';
 
 const crates = path.join(root, 'crates');
 
@@ -11,6 +11,19 @@ export function sourceOf(crate: string): string {
     .filter((f) => !/(^|[/_])tests?(\.rs|\/)/.test(path.relative(crates, f)))
     .map((f) => withoutTests(fs.readFileSync(f, 'utf8')))
     .join('\n');
+}
+
+/** The directory of another crate that a function is built from; undefined if it is built from the crate that declares it. */
+export function otherCrate(name: string): string | undefined {
+  if (name !== 'slack-files') return undefined;
+  const dir = fs.readFileSync(path.join(infra, 'slack-files-crate'), 'utf8').trim();
+  return dir === 'crates/slack' ? undefined : dir;
+}
+
+/** The variables that another crate names in its source. It declares them there, but no binary of this workspace prints them. */
+export function variablesNamedIn(dir: string): string[] {
+  const code = files(path.join(root, dir, 'src')).map((f) => withoutTests(fs.readFileSync(f, 'utf8'))).join('\n');
+  return [...code.matchAll(/"([A-Z][A-Z0-9_]{2,})"/g)].map((m) => m[1]!);
 }
 
 /** Every file `crates/CRATE/src/bin/NAME.rs`. */

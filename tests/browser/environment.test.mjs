@@ -35,11 +35,12 @@ test('every page of the console of an environment opens, from this machine alone
   assert.equal(await page.locator('#count-new').innerText(), '–');
   await page.getByRole('button', { name: 'Ask the logs for keys and effects' }).click();
   await eventually('what the logs say', async () => Number(await page.locator('#count-duplicate').innerText()) >= 2);
-  for (const [name, heading] of [['Keys', 'Keys'], ['Alarms', 'Alarms'], ['Dead letters', 'Dead letters'], ['Schedules', 'Schedules'], ['Rollouts', 'Rollouts'], ['Cost', 'Cost']]) {
+  for (const [name, heading] of [['Keys', 'Keys'], ['Alarms', 'Alarms'], ['Dead letters', 'Dead letters'], ['Schedules', 'Schedules'], ['Rollouts', 'Rollouts'], ['Cost', 'Cost'], ['Slack’s history', 'Slack’s history']]) {
     await page.getByRole('link', { name, exact: true }).click();
     await page.getByRole('heading', { level: 1, name: heading }).waitFor();
     if (name === 'Rollouts') await page.locator('#rollouts tr').first().waitFor();
     if (name === 'Cost') await page.locator('#cost-total').filter({ hasText: /^\$\d+\.\d\d per month: local in / }).waitFor();
+    if (name === 'Slack’s history') await page.locator('#history-days-rows tr').first().waitFor();
     if (process.env.SCREENSHOTS) await page.screenshot({ path: `${process.env.SCREENSHOTS}/environment-${name}.png`, fullPage: true });
   }
   assert.equal(await page.getByRole('button', { name: /Pause|Run now/ }).count(), 0, 'it only reads');
@@ -51,11 +52,12 @@ test('every page of the console of an environment opens, from this machine alone
 for (const [device, options] of [['a desk', {}], ['a desk in the dark', { colorScheme: 'dark' }], ['a phone', { viewport: { width: 360, height: 740 }, hasTouch: true }]]) {
   test(`the pages of an environment on ${device}: axe finds nothing serious, and nothing scrolls sideways`, async () => {
     const address = await serve('--allow-changes');
-    for (const path of ['', 'operate/alarms', 'operate/schedules', 'operate/rollouts', 'operate/cost']) {
+    for (const path of ['', 'operate/alarms', 'operate/schedules', 'operate/rollouts', 'operate/cost', 'operate/history']) {
       const page = await open(`${address}${path}`, { ...options, bypassCSP: true });
       await page.getByRole('heading', { level: 1 }).waitFor();
       if (path.endsWith('rollouts')) await page.locator('#rollouts tr').first().waitFor();
       if (path.endsWith('cost')) await page.locator('#cost-applications tr').first().waitFor();
+      if (path.endsWith('history')) await page.locator('#history-days-rows tr').first().waitFor();
       await Promise.race([page.waitForLoadState('networkidle'), page.waitForTimeout(1500)]);
       await page.addScriptTag({ content: axe.source });
       const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));

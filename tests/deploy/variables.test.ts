@@ -46,6 +46,11 @@ for (const f of functions) {
     for (const v of [...read].filter((v) => v.endsWith('_PARAMETER'))) {
       for (const found of objections(f.name, { ...placeholders(candidates), [v]: '/a/name' }).keys()) read.add(found);
     }
+    // An effect of one's own (infra/slack-files-crate) reads its variables before those of slack-files.
+    const own = Object.fromEntries(set.filter((v) => !ofCrate.includes(v)).map((v) => [v, 'https://example.invalid']));
+    if (Object.keys(own).length > 0) {
+      for (const found of objections(f.name, { ...placeholders(candidates), ...own }).keys()) read.add(found);
+    }
     assert.deepEqual(set.filter((v) => !read.has(v)), [], 'its template sets them; it never reads them');
     assert.deepEqual(variables.filter((v) => !read.has(v)), [], 'it declares them; it never reads them');
     const left = NOT_CONFIGURED.get(f.name) ?? [];

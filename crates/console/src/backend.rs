@@ -9,7 +9,8 @@ use http::StatusCode;
 use serde_json::json;
 
 use crate::contract::{
-    Alarm, Change, Changed, Cost, DeadLetters, Event, Frame, KeyQuery, Keys, Life, Metric, Overview, Rollouts, Schedule,
+    Alarm, Change, Changed, Cost, DeadLetters, Event, Frame, History, KeyQuery, Keys, Life, Metric, Overview, Rollouts,
+    Schedule,
 };
 use crate::pages::Page;
 
@@ -99,6 +100,11 @@ pub trait Backend: Clone + Send + Sync + 'static {
 
     fn cost(&self) -> impl Answer<Cost> {
         async { Err(Failure::Lacks("cost")) }
+    }
+
+    /// What happened to Slack's events in the last days.
+    fn history(&self, _days: u32) -> impl Answer<History> {
+        async { Err(Failure::Lacks("history")) }
     }
 
     fn change(&self, _change: Change) -> impl Answer<Changed> {

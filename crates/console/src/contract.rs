@@ -17,6 +17,7 @@ pub mod capability {
     pub const METRICS: &str = "metrics";
     pub const ROLLOUTS: &str = "rollouts";
     pub const COST: &str = "cost";
+    pub const HISTORY: &str = "history";
     /// The overview can also ask the logs, which takes seconds and costs money.
     pub const INSIGHTS: &str = "insights";
     /// `/_console/events` streams what happens.
@@ -520,6 +521,9 @@ pub struct CostLine {
     /// US dollars per month.
     pub dollars: f64,
 }
+
+/// `GET /_console/history`: what happened to Slack's events. It is what `ichidoctl slack report --json` prints.
+pub type History = Value;
 
 /// `POST /_console/changes`. Each is made only if what was shown is still true.
 #[derive(Clone, Debug, Serialize, Deserialize)]

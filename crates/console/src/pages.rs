@@ -66,6 +66,7 @@ pub const PAGES: &[Page] = &[
     Page { name: "schedules", title: "Schedules", path: "/operate/schedules", group: OPERATE, needs: "schedules", script: asset!("web/pages/schedules.js") },
     Page { name: "rollouts", title: "Rollouts", path: "/operate/rollouts", group: OPERATE, needs: "rollouts", script: asset!("web/pages/rollouts.js") },
     Page { name: "cost", title: "Cost", path: "/operate/cost", group: OPERATE, needs: "cost", script: asset!("web/pages/cost.js") },
+    Page { name: "history", title: "Slack’s history", path: "/operate/history", group: OPERATE, needs: "history", script: asset!("web/pages/history.js") },
     Page { name: "metrics", title: "Metrics", path: "/operate/metrics", group: OPERATE, needs: "metrics", script: asset!("web/pages/metrics.js") },
 ];
 

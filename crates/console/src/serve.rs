@@ -27,6 +27,10 @@ const OURS: &str = "x-ichido-console";
 const MINUTES: u32 = 5;
 const MOST_MINUTES: u32 = 15;
 
+/// The days of Slack's history that are shown, if nobody says otherwise, and at most: as many as are kept.
+const DAYS: u32 = 7;
+const MOST_DAYS: u32 = 90;
+
 #[derive(Clone)]
 struct Served<B> {
     backend: B,
@@ -56,6 +60,7 @@ pub fn routes<B: Backend>(backend: B, base: &str) -> Router {
         .route("/_console/metrics", get(metrics::<B>))
         .route("/_console/rollouts", get(rollouts::<B>))
         .route("/_console/cost", get(cost::<B>))
+        .route("/_console/history", get(history::<B>))
         .route("/_console/changes", post(change::<B>))
         .route("/_console/events", get(events::<B>));
     for page in &pages {
@@ -114,12 +119,16 @@ async fn overview<B: Backend>(
     State(served): State<Served<B>>,
     Query(query): Query<HashMap<String, String>>,
 ) -> Answered<crate::contract::Overview> {
-    let minutes = query.get("minutes").map_or(Ok(MINUTES), |minutes| minutes.parse());
-    let Some(minutes) = minutes.ok().filter(|minutes| (1..=MOST_MINUTES).contains(minutes)) else {
-        return Err(Failure::Refused(format!("minutes is a number from 1 to {MOST_MINUTES}")));
-    };
+    let minutes = number(&query, "minutes", MINUTES, MOST_MINUTES)?;
     let logs = query.get("logs").is_some_and(|logs| logs == "1");
     served.backend.overview(minutes, logs).await.map(Json)
+}
+
+/// A parameter that is a number from 1 on.
+fn number(query: &HashMap<String, String>, name: &str, default: u32, most: u32) -> Result<u32, Failure> {
+    let given = query.get(name).map_or(Ok(default), |given| given.parse());
+    let given = given.ok().filter(|given| (1..=most).contains(given));
+    given.ok_or_else(|| Failure::Refused(format!("{name} is a number from 1 to {most}")))
 }
 
 async fn keys<B: Backend>(
@@ -162,6 +171,14 @@ async fn rollouts<B: Backend>(State(served): State<Served<B>>) -> Answered<crate
 
 async fn cost<B: Backend>(State(served): State<Served<B>>) -> Answered<crate::contract::Cost> {
     served.backend.cost().await.map(Json)
+}
+
+async fn history<B: Backend>(
+    State(served): State<Served<B>>,
+    Query(query): Query<HashMap<String, String>>,
+) -> Answered<crate::contract::History> {
+    let days = number(&query, "days", DAYS, MOST_DAYS)?;
+    served.backend.history(days).await.map(Json)
 }
 
 async fn change<B: Backend>(

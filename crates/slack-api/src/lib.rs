@@ -5,7 +5,7 @@
 //! typed. Of the content of a file, nothing is kept but its digest.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use function::secret::Source;
 use futures::future::BoxFuture;
@@ -33,6 +33,20 @@ const UNCERTAIN_CODES: [&str; 4] = ["fatal_error", "internal_error", "request_ti
 
 /// Slack's error codes for a message that is not there, or that the app may not see.
 const NO_MESSAGE_CODES: [&str; 2] = ["channel_not_found", "message_not_found"];
+
+/// Slack's error codes for a file that the app has no right to read.
+const NO_RIGHT_CODES: [&str; 7] = [
+    "access_denied",
+    "ekm_access_denied",
+    "enterprise_is_restricted",
+    "missing_scope",
+    "no_permission",
+    "not_allowed_token_type",
+    "team_access_not_granted",
+];
+
+/// Slack's error codes for a file that is not there any more, or not visible to the app.
+const NO_FILE_CODES: [&str; 2] = ["file_deleted", "file_not_found"];
 
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -144,7 +158,7 @@ pub enum Content {
     Sha256(String),
     /// The app has no right to read it.
     Forbidden,
-    /// It is larger than the caller wants to read, its download takes too long, or it is not kept at Slack.
+    /// It is larger than the caller wants to read, its download takes too long, it is not kept at Slack, or it was deleted.
     NotRead,
 }
 
@@ -223,10 +237,14 @@ impl Slack for WebApi {
 
     fn content<'a>(&'a self, file: &'a str, max_bytes: u64, within: Duration) -> BoxFuture<'a, Result<Content, Error>> {
         Box::pin(async move {
+            let begun = Instant::now();
             let request = self.client.get(self.url("files.info")).query(&[("file", file)]);
             let info = match self.call(request, within).await {
                 Ok(mut info) => info["file"].take(),
-                Err(Error::Refused { .. }) => return Ok(Content::Forbidden),
+                Err(Error::Refused { code }) if NO_RIGHT_CODES.contains(&code.as_str()) => {
+                    return Ok(Content::Forbidden);
+                }
+                Err(Error::Refused { code }) if NO_FILE_CODES.contains(&code.as_str()) => return Ok(Content::NotRead),
                 Err(error) => return Err(error),
             };
             let address = info["url_private_download"].as_str().or_else(|| info["url_private"].as_str());
@@ -236,7 +254,7 @@ impl Slack for WebApi {
                 return Ok(Content::NotRead);
             }
             let kind = info["mimetype"].as_str().unwrap_or_default();
-            let within = within.min(DOWNLOAD_WITHIN);
+            let within = within.saturating_sub(begun.elapsed()).min(DOWNLOAD_WITHIN);
             let read = tokio::time::timeout(within, self.download(address, bytes, kind)).await;
             read.unwrap_or(Ok(Content::NotRead))
         })
@@ -312,9 +330,11 @@ impl WebApi {
 
     /// Sends a request with the token. A rate limit is an error, whatever else the answer says is not.
     async fn send(&self, request: RequestBuilder, within: Duration) -> Result<Response, Error> {
+        let begun = Instant::now();
         let token = tokio::time::timeout(within, self.token.get()).await;
         let token = token.map_err(|_| Error::Token(format!("no answer within {within:?}")))?;
         let token = token.map_err(|error| Error::Token(error.to_string()))?;
+        let within = within.saturating_sub(begun.elapsed());
         let sent = request.bearer_auth(token.expose()).timeout(within).send().await;
         let response = sent.map_err(|error| match NoAnswer::from(error) {
             NoAnswer { may_have_arrived: true, reason } => Error::Unanswered(reason),

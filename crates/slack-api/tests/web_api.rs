@@ -179,6 +179,15 @@ const SHA256_OF_ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb41
 
 /// A Slack with the file F1, which `info` describes and `download` answers. `ADDRESS` in `info` is the address of the file.
 async fn with_file(info: Value, download: impl Fn() -> Response + Clone + Send + Sync + 'static) -> (WebApi, Requests) {
+    with_slow_file(info, Duration::ZERO, download).await
+}
+
+/// The same, and `files.info` takes this long.
+async fn with_slow_file(
+    info: Value,
+    after: Duration,
+    download: impl Fn() -> Response + Clone + Send + Sync + 'static,
+) -> (WebApi, Requests) {
     let seen = Requests::default();
     let note = seen.clone();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -191,6 +200,7 @@ async fn with_file(info: Value, download: impl Fn() -> Response + Clone + Send +
             let authorization = request.headers()["authorization"].to_str().expect("text").to_owned();
             note.lock().expect("no panic").push(("GET".into(), uri.clone(), authorization, Value::Null));
             if uri == "/api/files.info?file=F1" {
+                tokio::time::sleep(after).await;
                 return ([("content-type", "application/json")], format!(r#"{{"ok": true, "file": {info}}}"#))
                     .into_response();
             }
@@ -261,6 +271,39 @@ async fn without_the_right_to_read_a_file_it_is_forbidden_whatever_slack_answers
     }
     let (api, ..) = serve(|| json_answer(json!({"ok": false, "error": "missing_scope", "needed": "files:read"}))).await;
     assert_eq!(api.content("F1", 1_000, WITHIN).await, Ok(Content::Forbidden));
+}
+
+#[tokio::test]
+async fn a_file_is_forbidden_only_if_the_app_lacks_a_right() {
+    let refused = |code: &str| Err(Error::Refused { code: code.into() });
+    let cases = [
+        ("access_denied", Ok(Content::Forbidden)),
+        ("no_permission", Ok(Content::Forbidden)),
+        ("not_allowed_token_type", Ok(Content::Forbidden)),
+        ("file_deleted", Ok(Content::NotRead)),
+        ("file_not_found", Ok(Content::NotRead)),
+        ("invalid_auth", refused("invalid_auth")),
+        ("token_revoked", refused("token_revoked")),
+    ];
+    for (code, expected) in cases {
+        let (api, ..) = serve(move || json_answer(json!({"ok": false, "error": code}))).await;
+        assert_eq!(api.content("F1", 1_000, WITHIN).await, expected, "{code}");
+    }
+}
+
+/// Each of two answers takes more than half of the time.
+#[tokio::test]
+async fn a_file_is_given_up_when_its_description_and_its_download_together_take_too_long() {
+    const SLOW: Duration = Duration::from_millis(1_200);
+    let slow = || {
+        let later = futures::stream::once(async {
+            tokio::time::sleep(SLOW).await;
+            Ok::<_, std::io::Error>("abc")
+        });
+        Body::from_stream(later).into_response()
+    };
+    let (api, _) = with_slow_file(pdf(3), SLOW, slow).await;
+    assert_eq!(api.content("F1", 1_000, Duration::from_secs(2)).await, Ok(Content::NotRead));
 }
 
 #[tokio::test]

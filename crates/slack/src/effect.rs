@@ -87,6 +87,9 @@ pub trait Effect: Send + Sync + 'static {
         claim: &'a Claim,
     ) -> BoxFuture<'a, Result<Value, Failure<Error>>>;
     /// Finds out whether the effect was performed.
+    ///
+    /// Where the same content is handled once ([`same_content`](crate::same_content)), it is also asked of the first file with a content.
+    /// Then only ids are known: the name, type and size of the file and the user are missing.
     fn find<'a>(&'a self, uploaded: UploadedFile<'a>, claim: &'a Claim) -> BoxFuture<'a, Result<Probed<Value>, Error>>;
 }
 

@@ -2,14 +2,14 @@
 //! being handled. Off unless the environment names channels.
 //!
 //! - A content is known by its SHA-256. If the app has no right to read a file, its name, size and type stand for it. What is not
-//!   known in either way is handled: a file that is too large, too slow or not at Slack may be new. If Slack fails, Lambda retries.
+//!   known in either way is handled: a file that is too large, too slow, deleted or not at Slack may be new. If Slack fails, Lambda retries.
 //! - One file per content and channel is the first one ([`contents`](crate::table::contents)). If it was handled, the others get the
 //!   link. While it is being handled, they fail, and Lambda retries them. If it was not handled, because its invocation died or
 //!   its effect failed, the next file takes its place. Whether it was handled is asked as for any retry: its record, then its
 //!   destination. [`function::files`](crate::function::files) does this.
 //! - While the store is down, files are handled as if this were off.
 //!
-//! Invariant: nothing of a content is kept or logged, and no digest is in a log (`tests/quiet.rs`).
+//! Invariant: only the SHA-256 of a content is kept, for the window, and neither is in a log (`tests/quiet.rs`).
 
 use std::collections::BTreeSet;
 use std::fmt;

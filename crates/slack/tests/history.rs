@@ -168,7 +168,7 @@ async fn what_was_to_be_written_with_a_count_that_failed_is_written_later() {
         history.count(&format!("C{n}"), &Tally::of(What::Handled)).await;
     }
     world.clock.advance(Duration::from_secs(60));
-    // Three are due. The first one fails.
+    // Three are due, and all fail.
     history.count("C0", &Tally::of(What::Handled)).await;
     world.dynamo.faults().heal();
     for _ in 0..3 {
@@ -176,6 +176,27 @@ async fn what_was_to_be_written_with_a_count_that_failed_is_written_later() {
         history.count("C9", &Tally::of(What::Handled)).await;
     }
     assert_eq!(counted(&world).await, counters([("handled", 7)]));
+}
+
+#[tokio::test]
+async fn several_slow_writes_delay_an_event_no_longer_than_one() {
+    use testkit::faults::{Fault, Rule};
+    const SLOW: Duration = Duration::from_millis(200);
+    let world = World::new().await;
+    let history =
+        history::History::new(&world.dynamo.client(), world.table(), std::sync::Arc::new(world.clock.clone()));
+    world.dynamo.faults().put(Rule::new(Fault::Hang));
+    for n in 0..3 {
+        history.count(&format!("C{n}"), &Tally::of(What::Handled)).await;
+    }
+    world.dynamo.faults().heal();
+    world.dynamo.faults().put(Rule::new(Fault::Slow(SLOW)));
+    world.clock.advance(Duration::from_secs(60));
+    let begun = world.clock.now();
+    history.count("C0", &Tally::of(What::Handled)).await;
+    assert_eq!(world.clock.now().since(begun), SLOW, "three writes");
+    world.dynamo.faults().heal();
+    assert_eq!(counted(&world).await, counters([("handled", 4)]));
 }
 
 #[tokio::test]

@@ -55,6 +55,36 @@ async fn after_a_limit_invocations_take_turns_at_the_rate_of_the_method() {
 }
 
 #[tokio::test]
+async fn turns_that_nobody_took_are_not_made_up_for() {
+    let world = World::new().await;
+    world.slack.trouble_posts([Trouble::RateLimit(Duration::from_secs(5))]);
+    world.invoke(&world.slack_files(), &upload(&world.event("Ev0", &["F0"]))).await.expect("waited for it");
+    world.clock.advance(MINUTE / 2);
+    for n in 1..=4 {
+        let upload = upload(&world.event(&format!("Ev{n}"), &[&format!("F{n}")]));
+        world.invoke(&world.slack_files(), &upload).await.expect("done");
+    }
+    let tried = world.slack.tried_at();
+    let apart: Vec<u64> = tried[2..].windows(2).map(|pair| pair[1].since(pair[0]).as_secs()).collect();
+    assert_eq!(apart, [1, 1, 1], "one message per second, also after a pause");
+}
+
+#[tokio::test]
+async fn a_header_that_asks_for_a_century_is_believed_for_an_hour() {
+    let world = World::new().await;
+    let (first, second) = (upload(&world.event("Ev1", &["F1"])), upload(&world.event("Ev2", &["F2"])));
+    world.slack.trouble_posts([Trouble::RateLimit(Duration::from_secs(u64::from(u32::MAX)))]);
+    world.invoke(&world.slack_files(), &first).await.expect_err("limited");
+    world.clock.advance(59 * MINUTE);
+    world.invoke(&world.slack_files(), &second).await.expect_err("limited");
+    world.clock.advance(MINUTE);
+    for upload in [&first, &second] {
+        world.invoke(&world.slack_files(), upload).await.expect("done");
+    }
+    assert_eq!(world.slack.replies().into_values().collect::<Vec<_>>(), [1, 1]);
+}
+
+#[tokio::test]
 async fn a_limit_of_one_channel_is_none_of_another() {
     let world = World::new().await;
     world.slack.trouble_posts([Trouble::RateLimit(MINUTE)]);

@@ -126,6 +126,21 @@ async fn side_by_side_each_bot_leaves_alone_what_the_other_one_has_handled() {
     assert_eq!((handled_by_it, world.queue.accepted()), (5, 5), "whoever was first, and nobody else");
 }
 
+/// Why the proxy of docs/taking-over.md sends every retry to ours: the earlier bot would skip what ours could not hand over.
+#[tokio::test]
+async fn side_by_side_an_event_that_ours_could_not_hand_over_is_handled_if_its_retry_comes_to_ours() {
+    let world = World::new().await;
+    let (earlier, ours) = (EarlierBot(&world), world.slack_events());
+    let (refused, handled) = (world.event("Ev1", &["F1"]), world.event("Ev2", &["F2"]));
+    world.queue.trouble([Refused("TooManyRequestsException".into())]);
+    assert_eq!(world.deliver(&ours, &refused).await, 500);
+    assert!(earlier.check_and_mark_processed("Ev2").await);
+    for retry in [&refused, &handled] {
+        assert_eq!(world.deliver(&ours, retry).await, 200);
+    }
+    assert_eq!(world.queue.accepted(), 1, "and what the earlier bot has handled is done");
+}
+
 #[tokio::test]
 async fn after_going_back_the_earlier_bot_leaves_alone_what_ours_has_handled() {
     let world = World::new().await;

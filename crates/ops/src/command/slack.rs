@@ -48,15 +48,7 @@ impl Slack {
 impl ReportOptions {
     async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
         let table = context.table_name(self.table.as_deref(), Application::Slack.table())?;
-        let now = SystemClock.now();
-        let history = history::read(&context.aws.dynamodb(), &table, report::first_hour(now, self.days)).await;
-        let history = history.map_err(|error| {
-            failed(
-                format!("could not read the table {table}; check --env, --table and the permission dynamodb:Scan"),
-                error,
-            )
-        })?;
-        let report = report::report(&history, now, self.days);
+        let report = report(context, &table, self.days).await?;
         if let Some(file) = &self.html {
             let written = tokio::fs::write(file, report::html::page(&report, &table)).await;
             written.map_err(|error| failed(format!("could not write {}", file.display()), error))?;
@@ -68,6 +60,19 @@ impl ReportOptions {
         }
         Ok(if report.anomalies.is_empty() { Ended::Well } else { Ended::NeedsAttention })
     }
+}
+
+/// Reads the history and reports the last days.
+pub(crate) async fn report(context: &Context<'_>, table: &str, days: u32) -> Result<Report, Error> {
+    let now = SystemClock.now();
+    let history = history::read(&context.aws.dynamodb(), table, report::first_hour(now, days)).await;
+    let history = history.map_err(|error| {
+        failed(
+            format!("could not read the table {table}; check --env, --table and the permission dynamodb:Scan"),
+            error,
+        )
+    })?;
+    Ok(report::report(&history, now, days))
 }
 
 fn show(context: &mut Context<'_>, table: &str, report: &Report) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! The back end of the console of a deployed environment: what AWS's APIs and the logs say.
 //!
-//! Everything is asked as the commands ask it: `keys`, `trace`, `dead-letters`, `schedules`, `rollout` and `cost` have the functions that
-//! are called here. A change is the command itself, run with its confirmation given, because the page has asked.
+//! Everything is asked as the commands ask it: `keys`, `trace`, `dead-letters`, `schedules`, `rollout`, `cost` and `slack report` have the
+//! functions that are called here. A change is the command itself, run with its confirmation given, because the page has asked.
 
 mod alarms;
 mod changes;
@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use console::backend::{Answer, Backend, Failure};
 use console::contract::{
-    Alarm, Change, Changed, Cost, DeadLetter, DeadLetters, Frame, KeyName, KeyQuery, Keys, Life, Overview, Rollouts,
-    Schedule, capability,
+    Alarm, Change, Changed, Cost, DeadLetter, DeadLetters, Frame, History, KeyName, KeyQuery, Keys, Life, Overview,
+    Rollouts, Schedule, capability,
 };
 use console::life;
 use console::search::{self, Place};
@@ -30,7 +30,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use crate::applications::Application;
-use crate::command::{cost, schedules};
+use crate::command::{cost, schedules, slack};
 use crate::context::{Context, Error, Shared, failed};
 use crate::dead_letter::{self, Letter};
 use crate::outside::logs;
@@ -107,8 +107,8 @@ impl Deployed {
 
 impl Backend for Deployed {
     fn frame(&self) -> Frame {
-        use capability::{ALARMS, CHANGES, COST, DEAD_LETTERS, INSIGHTS, KEYS, OVERVIEW, ROLLOUTS, SCHEDULES};
-        let has = [OVERVIEW, INSIGHTS, KEYS, DEAD_LETTERS, SCHEDULES, ALARMS, ROLLOUTS, COST];
+        use capability::{ALARMS, CHANGES, COST, DEAD_LETTERS, HISTORY, INSIGHTS, KEYS, OVERVIEW, ROLLOUTS, SCHEDULES};
+        let has = [OVERVIEW, INSIGHTS, KEYS, DEAD_LETTERS, SCHEDULES, ALARMS, ROLLOUTS, COST, HISTORY];
         let changes = self.0.caller.as_ref().map(|_| CHANGES);
         Frame {
             environment: self.0.environment.to_owned(),
@@ -235,6 +235,16 @@ impl Backend for Deployed {
                     .map_err(|error| failed("the answer of scripts/cost is not understood", error))
             };
             self.0.cost.get_or_try_init(compute).await.cloned().map_err(unanswered)
+        }
+    }
+
+    fn history(&self, days: u32) -> impl Answer<History> {
+        async move {
+            let mut out = std::io::sink();
+            let context = self.context(&mut out);
+            let table = context.table_name(None, Application::Slack.table()).map_err(unanswered)?;
+            let report = slack::report(&context, &table, days).await.map_err(unanswered)?;
+            Ok(report.as_json())
         }
     }
 

@@ -88,7 +88,7 @@ async fn the_console_shows_what_happened_from_metrics_logs_and_records() {
     assert!(!frame["capabilities"].as_array().expect("a list").contains(&"changes".into()), "it only reads: {frame}");
     let names: Vec<&str> =
         frame["pages"].as_array().expect("pages").iter().filter_map(|page| page["name"].as_str()).collect();
-    let expected = ["overview", "keys", "life", "alarms", "dead-letters", "schedules", "rollouts", "cost"];
+    let expected = ["overview", "keys", "life", "alarms", "dead-letters", "schedules", "rollouts", "cost", "history"];
     assert_eq!(names, expected, "what it lacks has no page");
 
     let free = console.get("overview?minutes=15").await;
@@ -119,6 +119,18 @@ async fn the_console_shows_what_happened_from_metrics_logs_and_records() {
     assert!(conflicts["points"].as_array().is_some_and(|points| points.iter().any(Value::is_number)), "{conflicts}");
     let runbook = console.get("runbooks/slack-events-errors").await;
     assert!(runbook["markdown"].as_str().is_some_and(|text| text.starts_with("# slack-events-errors")));
+
+    // What is counted last is counted after the reply.
+    let history = eventually("the history", || async {
+        let history = console.get("history?days=1").await;
+        let total = &history["total"];
+        (total["duplicates"]["atOnce"] == 1 && total["handled"] == 1).then_some(history)
+    })
+    .await;
+    assert_eq!((&history["byDay"][0]["handled"], &history["days"]), (&1.into(), &1.into()), "{history}");
+    assert_eq!(history["byChannel"].as_array().map(Vec::len), Some(1), "{history}");
+    let (status, refused) = answer(http().get(format!("{}_console/history?days=91", console.address))).await;
+    assert_eq!((status, &refused["message"]), (StatusCode::BAD_REQUEST, &"days is a number from 1 to 90".into()));
 
     let schedules = console.get("schedules").await;
     assert_eq!(schedules[0]["name"], "github-feed-subscriber-schedule", "{schedules}");

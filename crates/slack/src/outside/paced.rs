@@ -1,8 +1,9 @@
 //! Slack's Web API within its rate limits, also those that another invocation met.
 //!
-//! Promise: after Slack has answered 429, no invocation calls the same method (for messages: in the same channel) before the time
-//! that Slack asked for, and then, for a minute, no faster than the tier of the method allows. A call that would have to
-//! wait longer than it may take fails at once with [`Error::RateLimited`], without a call to Slack.
+//! Promise: within five seconds after Slack has answered 429, no instance calls the same method (for messages: in the same channel)
+//! before the time that Slack asked for, and then, for a minute, no faster than the tier of the method allows. Until then an
+//! instance may believe what it read before: that there is no limit. A call that would have to wait longer than it may take fails at
+//! once with [`Error::RateLimited`], without a call to Slack.
 
 use std::fmt;
 use std::sync::Arc;

@@ -4,8 +4,9 @@
 //!
 //! An anomaly is far from the same hours of the weeks before, and carries the numbers that say so. An hour is judged if
 //! [`MIN_WEEKS`] weeks before it are known. All times are UTC.
-//! - **Silence**: hours without any event, where the weeks before had [`MIN_EXPECTED`] on average and none of them had
-//!   none. If events came by chance at that rate, such a silence would come once in about 3,000 times.
+//! - **Silence**: hours without any event, not even one that was refused or failed, where the weeks before had
+//!   [`MIN_EXPECTED`] on average and none of them had none. If events came by chance at that rate, such a silence would come
+//!   once in about 3,000 times.
 //! - **Duplicates**: an hour with at least [`MIN_ARRIVED`] arrivals whose share of duplicates is at least
 //!   [`MIN_DIFFERENCE`] higher than in the weeks before, and [`MIN_DEVIATIONS`] standard deviations beyond it.
 
@@ -183,6 +184,11 @@ impl<'h> Series<'h> {
         self.hours.get(&Hour(hour)).map_or(0, Tally::duplicates)
     }
 
+    /// Did nothing happen? What was refused or failed has arrived too.
+    fn is_silent(&self, hour: u64) -> bool {
+        self.hours.get(&Hour(hour)).is_none_or(Tally::is_empty)
+    }
+
     /// `to` is the present hour: it is not over, so it is not judged.
     fn anomalies(&self, from: Hour, to: Hour, known: Known) -> Vec<Anomaly> {
         let judged = from.0..to.0;
@@ -190,7 +196,7 @@ impl<'h> Series<'h> {
             judged.filter_map(|hour| self.many_duplicates(hour, known.weeks_before(hour))).collect();
         let mut hour = from.0;
         while hour < to.0 {
-            let end = (hour..to.0).find(|hour| self.arrived(*hour) > 0).unwrap_or(to.0);
+            let end = (hour..to.0).find(|hour| !self.is_silent(*hour)).unwrap_or(to.0);
             if end > hour {
                 found.extend(self.silence(hour, end, known.weeks_before(hour)));
             }
@@ -378,6 +384,17 @@ mod tests {
             silence.in_words(),
             "2026-11-15T18:00Z to 2026-11-16T10:00Z, all channels: nothing arrived; the same hours of the 7 weeks before had 10.0 on average (10, 10, 10, 10, 10, 10, 10)"
         );
+    }
+
+    #[test]
+    fn hours_in_which_everything_was_refused_or_failed_are_no_silence() {
+        for what in [What::Refused, What::Failed] {
+            let mut history = usual(8, 5);
+            for entry in history.iter_mut().filter(|entry| entry.hour >= Hour(at(8))) {
+                entry.tally = Tally::of(what);
+            }
+            assert_eq!(report(&history, now(), 2).anomalies, [], "{what:?}");
+        }
     }
 
     #[test]

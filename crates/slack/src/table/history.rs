@@ -14,6 +14,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata as _};
 use aws_sdk_dynamodb::types::AttributeValue;
+use futures::future::join_all;
 use ichido::dynamodb::bounded;
 use ichido::{Clock, Timestamp};
 use telemetry::lock;
@@ -31,7 +32,7 @@ const PER_SECOND: u32 = 1;
 const PAUSE: Duration = Duration::from_secs(10);
 /// How many hours and channels wait in memory. More than that are not counted.
 const MAX_PENDING: usize = 500;
-/// How many of them one event writes.
+/// How many of them one event writes, at the same time.
 const MAX_AT_ONCE: usize = 3;
 const SECONDS_PER_HOUR: u64 = 60 * 60;
 
@@ -201,9 +202,11 @@ impl History {
             return;
         }
         let now = self.clock.now();
-        let mut due = self.add(now, channel, tally).into_iter();
-        while let Some(((hour, channel), tally)) = due.next() {
-            match self.write(hour, &channel, &tally).await {
+        let due = self.add(now, channel, tally);
+        // Together, so that three of them delay the event no longer than one.
+        let written = join_all(due.iter().map(|((hour, channel), tally)| self.write(*hour, channel, tally))).await;
+        for (((hour, channel), tally), written) in due.into_iter().zip(written) {
+            match written {
                 Ok(()) => {}
                 Err(NotWritten::Refused(reason)) => {
                     tracing::error!(
@@ -215,14 +218,11 @@ impl History {
                     let mut pending = lock(&self.pending);
                     pending.paused_until = now + PAUSE;
                     pending.merge(hour, channel, &tally);
-                    for ((hour, channel), tally) in due {
-                        pending.merge(hour, channel, &tally);
-                    }
+                    drop(pending);
                     tracing::warn!(
                         reason,
                         "could not write the history of hour {hour}; it is kept in memory: {reason}"
                     );
-                    return;
                 }
             }
         }

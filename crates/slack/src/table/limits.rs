@@ -3,7 +3,7 @@
 //!
 //! While no limit was met, there is no item, and a call costs one read per instance and five seconds. When Slack answers 429, the
 //! item says when the next call may be made. From then on, for a minute, calls take turns: each takes the next moment of the
-//! item and moves it on by the method's interval. Then the item expires.
+//! item, or the present one if that is over, and moves it on by the method's interval. Then the item expires.
 //!
 //! Limits protect nobody from a second effect, so they never fail a call: if the table does not answer, this instance goes by
 //! what it knows itself.
@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 use ichido::dynamodb::bounded;
 use ichido::{Clock, Timestamp};
@@ -22,6 +23,8 @@ use telemetry::lock;
 
 use super::{Item, LIMIT_PREFIX, PARTITION_KEY, number, read_number};
 
+/// The longest time that is believed. Slack asks for a minute or so; a header that asks for years must not silence every instance.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
 /// How long calls take turns after the time that Slack asked for.
 const TURNS_FOR: Duration = Duration::from_secs(60);
 /// How long an instance believes that there is no limit.
@@ -86,24 +89,19 @@ impl Limits {
         }
     }
 
-    /// Slack allows the next call after this time.
+    /// Slack allows the next call after this time. More than [`LONGEST`] is not believed.
     pub async fn met(&self, limit: &Limit, after: Duration) {
         let now = self.clock.now();
-        let until = now + after;
+        let until = now + after.min(LONGEST);
         self.remember(&limit.name, Known::Limited { until });
         let ttl = number((until + TURNS_FOR).as_secs_ceil());
         let update = self
-            .client
-            .update_item()
-            .table_name(&self.table)
-            .key(PARTITION_KEY, key(limit))
+            .update(limit, now)
             .update_expression(format!("SET {NEXT_AT} = :until, #ttl = :ttl"))
             // Another invocation may have been told a later time, or have given out turns after this one.
             .condition_expression(format!("attribute_not_exists({NEXT_AT}) OR {NEXT_AT} < :until OR #ttl <= :now_secs"))
-            .expression_attribute_names("#ttl", super::TTL)
             .expression_attribute_values(":until", number(until.as_millis()))
-            .expression_attribute_values(":ttl", ttl)
-            .expression_attribute_values(":now_secs", number(now.as_secs()));
+            .expression_attribute_values(":ttl", ttl);
         if let Err(error) = update.send().await
             && !matches!(error.as_service_error(), Some(UpdateItemError::ConditionalCheckFailedException(_)))
         {
@@ -121,20 +119,17 @@ impl Limits {
     ) -> Result<Option<Result<Timestamp, Timestamp>>, Unknown> {
         let get = self.client.get_item().table_name(&self.table).key(PARTITION_KEY, key(limit)).consistent_read(true);
         let found = get.send().await.map_err(|_| Unknown)?.item;
-        if found.as_ref().and_then(|item| next_at(item, now)).is_none() {
-            return Ok(None);
+        let Some(next) = found.as_ref().and_then(|item| next_at(item, now)) else { return Ok(None) };
+        // Turns that nobody took are not made up for.
+        if next < now && self.turn_now(limit, now).await? {
+            return Ok(Some(Ok(now)));
         }
         let update = self
-            .client
-            .update_item()
-            .table_name(&self.table)
-            .key(PARTITION_KEY, key(limit))
+            .update(limit, now)
             .update_expression(format!("SET {NEXT_AT} = {NEXT_AT} + :interval"))
             .condition_expression(format!("{NEXT_AT} <= :latest AND #ttl > :now_secs"))
-            .expression_attribute_names("#ttl", super::TTL)
             .expression_attribute_values(":interval", number(limit.interval.as_millis() as u64))
             .expression_attribute_values(":latest", number(latest.as_millis()))
-            .expression_attribute_values(":now_secs", number(now.as_secs()))
             .return_values(ReturnValue::UpdatedOld)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         match update.send().await {
@@ -149,6 +144,33 @@ impl Limits {
                 _ => Err(Unknown),
             },
         }
+    }
+
+    /// Takes the present moment, if the next one of the item is over. False: somebody else has taken a turn since it was read.
+    async fn turn_now(&self, limit: &Limit, now: Timestamp) -> Result<bool, Unknown> {
+        let update = self
+            .update(limit, now)
+            .update_expression(format!("SET {NEXT_AT} = :next"))
+            .condition_expression(format!("{NEXT_AT} < :now AND #ttl > :now_secs"))
+            .expression_attribute_values(":next", number((now + limit.interval).as_millis()))
+            .expression_attribute_values(":now", number(now.as_millis()));
+        match update.send().await {
+            Ok(_) => Ok(true),
+            Err(error) => match error.as_service_error() {
+                Some(UpdateItemError::ConditionalCheckFailedException(_)) => Ok(false),
+                _ => Err(Unknown),
+            },
+        }
+    }
+
+    /// Begins an update of the item. Each has a condition on the expiry.
+    fn update(&self, limit: &Limit, now: Timestamp) -> UpdateItemFluentBuilder {
+        self.client
+            .update_item()
+            .table_name(&self.table)
+            .key(PARTITION_KEY, key(limit))
+            .expression_attribute_names("#ttl", super::TTL)
+            .expression_attribute_values(":now_secs", number(now.as_secs()))
     }
 
     fn remember(&self, name: &str, known: Known) {
