@@ -60,59 +60,80 @@ pub fn main() -> ExitCode {
         }
     };
     if arguments.limits {
-        return finished(limits());
+        return ended(print(&limits()));
     }
-    match run(&arguments) {
-        Ok((text, true)) => finished(text),
-        Ok((text, false)) => {
-            let _ = finished(text);
-            tell(
-                "scale: something was lost or doubled; the blocks above say where. Run it again with the same --seed to see it again",
-            );
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            tell(&format!("scale: {}", telemetry::causes(&error)));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run(arguments: &Arguments) -> Result<(String, bool), Error> {
     let apps: Vec<App> = if arguments.app.is_empty() { App::ALL.to_vec() } else { arguments.app.clone() };
     tell(&format!("scale: seed {}", arguments.seed));
-    let (mut blocks, mut closing, mut found, mut others) = (String::new(), String::new(), Vec::new(), Vec::new());
+    let mut results = Results::default();
     for app in apps {
+        if let Err(error) = results.measure(app, &arguments) {
+            // What was measured stays, and the other applications are still asked.
+            tell(&format!("scale: {}", telemetry::causes(&error)));
+            results.failed = true;
+        }
+    }
+    results.close(&arguments)
+}
+
+/// What was measured so far.
+#[derive(Default)]
+struct Results {
+    found: Vec<Measured>,
+    others: Vec<(&'static Candidate, Measured)>,
+    /// Something could not be measured or printed.
+    failed: bool,
+}
+
+impl Results {
+    /// Measures an application and its candidates, and prints each block when it is ready.
+    fn measure(&mut self, app: App, arguments: &Arguments) -> Result<(), Error> {
         let mut watch = Watch::new();
         let measured = match arguments.load {
             Some(load) => measure(app, &Plan { load, waves: ONE_WAVE, seed: arguments.seed }, &|_| {})?,
             None => search(app, app.first_load(), arguments.seed, &|_| {}, &mut watch)?,
         };
-        blocks.push_str(&block(&measured));
-        closing.push_str(&closing_line(&measured));
-        closing.push('\n');
+        self.show(arguments, &block(&measured));
+        self.found.push(measured);
         if !arguments.no_candidates && arguments.load.is_none() {
             for candidate in candidates::of(app) {
                 let ran = candidate.run(arguments.seed)?;
                 watch.ran(&ran);
-                blocks.push_str(&candidate_block(candidate, &ran));
-                others.push((candidate, ran));
+                self.show(arguments, &candidate_block(candidate, &ran));
+                self.others.push((candidate, ran));
             }
         }
-        blocks.push('\n');
-        found.push(measured);
+        self.show(arguments, "\n");
+        Ok(())
     }
-    let exact = found.iter().chain(others.iter().map(|(_, ran)| ran)).all(Measured::is_exact);
-    if arguments.json {
-        let candidates = others.iter().map(|(candidate, ran)| with_name(candidate.name, as_json(ran)));
-        let all = json!({
-            "seed": arguments.seed,
-            "applications": found.iter().map(as_json).collect::<Vec<_>>(),
-            "candidates": candidates.collect::<Vec<_>>(),
-        });
-        return Ok((format!("{all}\n{closing}"), exact));
+
+    fn show(&mut self, arguments: &Arguments, text: &str) {
+        if !arguments.json {
+            self.failed |= !print(text);
+        }
     }
-    Ok((format!("{blocks}{closing}"), exact))
+
+    /// Prints the closing lines.
+    fn close(mut self, arguments: &Arguments) -> ExitCode {
+        if arguments.json {
+            let candidates = self.others.iter().map(|(candidate, ran)| with_name(candidate.name, as_json(ran)));
+            let all = json!({
+                "seed": arguments.seed,
+                "applications": self.found.iter().map(as_json).collect::<Vec<_>>(),
+                "candidates": candidates.collect::<Vec<_>>(),
+            });
+            self.failed |= !print(&format!("{all}\n"));
+        }
+        for measured in &self.found {
+            self.failed |= !print(&format!("{}\n", closing_line(measured)));
+        }
+        let is_exact = self.found.iter().chain(self.others.iter().map(|(_, ran)| ran)).all(Measured::is_exact);
+        if !is_exact {
+            tell(
+                "scale: something was lost or doubled; the blocks above say where. Run it again with the same --seed to see it again",
+            );
+        }
+        ended(is_exact && !self.failed)
+    }
 }
 
 /// `tokens: first limit http-api-route at 64, lost 0, doubled 0`
@@ -217,11 +238,13 @@ impl Progress for Watch {
     }
 }
 
-fn finished(text: String) -> ExitCode {
-    match io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
+/// Whether it could be printed.
+fn print(text: &str) -> bool {
+    io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()).is_ok()
+}
+
+fn ended(well: bool) -> ExitCode {
+    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn tell(text: &str) {
