@@ -87,6 +87,8 @@ pub(crate) fn play(app: App, plan: &Plan, change: &dyn Fn(&Limits), script: app:
         change(world.limits());
         let watching = tokio::spawn(world.clone().watch());
         let outcome = script(&world, plan).await?;
+        let lasted = world.clock().elapsed();
+        world.wait_for_alarms().await;
         watching.abort();
         let measured = Measured {
             app,
@@ -96,7 +98,7 @@ pub(crate) fn play(app: App, plan: &Plan, change: &dyn Fn(&Limits), script: app:
             first: world.limits().first(),
             alarms: world.alarms(),
             cold_starts: world.lambda().cold_starts(),
-            lasted: world.clock().elapsed(),
+            lasted,
         };
         world.close();
         Ok(measured)

@@ -1,6 +1,8 @@
 //! When a limit refuses something, it is named, and nothing is lost or doubled: each application once, with a limit that is lowered so
 //! that few effects are enough.
 
+use std::collections::BTreeMap;
+
 use emulator::limits::{Bound, Limit, Limits, aws};
 use scale::app::{ONE_WAVE, slack};
 use scale::candidates;
@@ -64,6 +66,24 @@ fn machines_that_meet_at_one_record_upload_each_line_once() {
 fn a_message_that_was_throttled_is_in_the_stream_once() {
     let measured = lowered(App::Mesh, 8, &|limits| limits.set(&aws::DYNAMODB_PARTITION_WRITES, rate(30.0)));
     assert_met(&measured, &aws::DYNAMODB_PARTITION_WRITES);
+}
+
+#[test]
+fn an_alarm_rings_when_clients_of_the_mesh_are_refused_for_long() {
+    let lower = |limits: &Limits| limits.set(&aws::DYNAMODB_PARTITION_WRITES, rate(30.0));
+    let held = measure(App::Mesh, &Plan { load: 8, waves: App::Mesh.waves(), seed: 1 }, &lower).expect("a run");
+    assert_met(&held, &aws::DYNAMODB_PARTITION_WRITES);
+    assert!(held.alarms.contains_key("mesh-unavailable"), "{held:?}");
+    let calm = measure(App::Mesh, &Plan { load: 1, waves: ONE_WAVE, seed: 1 }, &|_| {}).expect("a run");
+    assert_eq!(calm.alarms, BTreeMap::new(), "nothing was refused");
+}
+
+#[test]
+fn a_short_outage_of_the_store_rings_although_the_run_ends_soon() {
+    let outage = candidates::ALL.iter().find(|candidate| candidate.name == "outage-of-the-store").expect("a candidate");
+    let ran = outage.run(1).expect("a run");
+    assert!(ran.is_exact() && ran.outcome.wanted > 0, "{ran:?}");
+    assert!(ran.alarms.contains_key("slack-fallback-active"), "{ran:?}");
 }
 
 #[test]
