@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use emulator::limits::aws;
+use emulator::limits::{Limit, aws};
 use serde_json::{Value, json};
 
 use crate::app::ONE_WAVE;
@@ -24,7 +24,7 @@ const QUIET_FOR: Duration = Duration::from_secs(2);
     version,
     after_help = "Examples:\n  make scale                                 every application, then the candidates of docs/scale.md\n  \
                   make scale ARGS=\"--app tokens --seed 7\"    one application\n  \
-                  make scale ARGS=\"--limits\"                 the limits, with their sources\n\n\
+                  make scale ARGS=\"--limits\"                 the limits: their sources, what raises them, at what price\n\n\
                   The last lines are `APP: first limit NAME at LOAD, lost 0, doubled 0`. The exit code is 1 if anything was lost or\n\
                   doubled. Progress goes to stderr. docs/scale.md explains the result."
 )]
@@ -44,7 +44,7 @@ struct Arguments {
     /// Print the result as one line of JSON instead of the blocks
     #[arg(long)]
     json: bool,
-    /// Print the limits and where each is documented, and run nothing
+    /// Print the limits, where each is documented, what raises it and at what price; run nothing
     #[arg(long)]
     limits: bool,
 }
@@ -146,26 +146,26 @@ pub fn closing_line(measured: &Measured) -> String {
 
 fn block(measured: &Measured) -> String {
     let Measured { app, load, .. } = measured;
-    let mut text = format!("{}: {load} {}\n", app.name(), app.unit());
-    if let Some(first) = &measured.first {
-        let limit = first.limit;
-        let _ = writeln!(text, "  limit       {} ({}): {}", limit.name, limit.what, first.bound);
-        let _ = writeln!(text, "  of          {}, {} refusals", first.of, first.count);
-        let _ = writeln!(text, "  documented  {}", limit.source);
-        let _ = writeln!(text, "  raised by   {}", limit.raised_by);
-    }
-    text.push_str(&rest(measured));
-    text
+    format!("{}: {load} {}\n{}", app.name(), app.unit(), rest(measured))
 }
 
 fn candidate_block(candidate: &Candidate, measured: &Measured) -> String {
-    let mut text = format!("{}, {}: {}\n", measured.app.name(), candidate.name, candidate.what);
-    text.push_str(&rest(measured));
-    text
+    format!("{}, {}: {}\n{}", measured.app.name(), candidate.name, candidate.what, rest(measured))
 }
 
 fn rest(measured: &Measured) -> String {
     let mut text = String::new();
+    match &measured.first {
+        Some(first) => {
+            let Limit { name, what, source, raised_by, price, .. } = first.limit;
+            let _ = writeln!(text, "  limit       {name} ({what}): {}", first.bound);
+            let _ = writeln!(text, "  of          {}, {} refusals", first.of, first.count);
+            let _ = writeln!(text, "  documented  {source}");
+            let _ = writeln!(text, "  raised by   {raised_by}");
+            let _ = writeln!(text, "  price       {price}");
+        }
+        None => text.push_str("  limit       none is met\n"),
+    }
     let others = measured.refusals.iter().map(|other| format!("{} {} times", other.limit.name, other.count));
     let others: Vec<String> = others.collect();
     if !others.is_empty() {
@@ -193,6 +193,7 @@ fn as_json(measured: &Measured) -> Value {
         "app": measured.app.name(), "load": measured.load, "unit": measured.app.unit(),
         "first": measured.first.as_ref().map(|first| json!({
             "limit": first.limit.name, "of": first.of, "count": first.count, "source": first.limit.source,
+            "raisedBy": first.limit.raised_by, "price": first.limit.price,
         })),
         "refusals": measured.refusals.iter().map(|one| json!({"limit": one.limit.name, "count": one.count})).collect::<Vec<_>>(),
         "alarms": measured.alarms.keys().collect::<Vec<_>>(),
@@ -208,7 +209,8 @@ fn with_name(name: &str, mut value: Value) -> Value {
 fn limits() -> String {
     let mut text = String::new();
     for limit in aws::ALL {
-        let _ = writeln!(text, "{} ({}): {}\n  {}", limit.name, limit.what, limit.bound, limit.source);
+        let Limit { name, what, bound, source, raised_by, price, .. } = limit;
+        let _ = writeln!(text, "{name} ({what}): {bound}\n  {source}\n  raised by {raised_by}\n  price: {price}");
     }
     text
 }
