@@ -84,6 +84,7 @@ fn a_short_outage_of_the_store_rings_although_the_run_ends_soon() {
     let ran = outage.run(1).expect("a run");
     assert!(ran.is_exact() && ran.outcome.wanted > 0, "{ran:?}");
     assert!(ran.alarms.contains_key("slack-fallback-active"), "{ran:?}");
+    assert!(ran.cold_starts >= 64, "32 instances of each function: {ran:?}");
 }
 
 #[test]
