@@ -30,18 +30,19 @@ pub fn of(app: App) -> impl Iterator<Item = &'static Candidate> {
     ALL.iter().filter(move |candidate| candidate.app == app)
 }
 
-/// All that Slack sends in an hour, at 128 per second and at a hundredth of the size, while the route lets through this share of its limit.
+/// All that Slack sends in an hour, at so many per second and at a hundredth of the size, while the route lets through this share of its
+/// limit.
 ///
 /// # Errors
 /// When the world cannot be made.
-pub fn hour_of_slack(share: f64, seed: u64) -> Result<Measured, Error> {
+pub fn hour_of_slack(load: u32, share: f64, seed: u64) -> Result<Measured, Error> {
     let smaller = |limits: &Limits| {
         let (_, rate, burst) = ROUTES_OF_PROD[0];
         let of = |number: u32| f64::from(number) * share / slack::SMALLER;
         let bound = Bound::Rate { per_second: of(rate), burst: of(burst).max(1.0) };
         limits.set_for(&aws::HTTP_API_ROUTE, slack::ROUTE, bound);
     };
-    play(App::Slack, &once(128, seed), &smaller, |world, plan| Box::pin(slack::hour_at_once(world, plan)))
+    play(App::Slack, &once(load, seed), &smaller, |world, plan| Box::pin(slack::hour_at_once(world, plan)))
 }
 
 /// One wave of this load.
@@ -57,9 +58,9 @@ fn held(app: App, load: u32, seed: u64) -> Plan {
 pub static ALL: [Candidate; 10] = [
     Candidate {
         name: "hour-at-once",
-        what: "the 30,000 events that Slack sends in an hour come at 128 per second, all at a hundredth of the size: 300 events, a hundredth of the route's limit",
+        what: "the 30,000 events that Slack sends in an hour come at 1,024 per second, all at a hundredth of the size: 300 events, a hundredth of the route's limit",
         app: App::Slack,
-        run: |seed| hour_of_slack(1.0, seed),
+        run: |seed| hour_of_slack(1_024, 1.0, seed),
     },
     Candidate {
         name: "outage-of-slack",

@@ -108,10 +108,14 @@ fn transfers_to_one_account_meet_each_other_and_are_all_made() {
 }
 
 #[test]
-fn the_route_takes_everything_that_slack_can_send_and_half_of_it_would_not_be_enough() {
-    let whole = candidates::hour_of_slack(1.0, 1).expect("a run");
-    assert_met(&whole, &aws::HTTP_API_ROUTE);
-    let half = candidates::hour_of_slack(0.5, 1).expect("a run");
+fn the_route_takes_all_that_slack_sends_in_an_hour_at_up_to_1024_per_second_and_half_of_it_would_not_be_enough() {
+    for load in [128, 256, 512, 1_024] {
+        let whole = candidates::hour_of_slack(load, 1.0, 1).expect("a run");
+        assert!(whole.is_exact() && whole.outcome.wanted == 300, "{load} per second: {whole:?}");
+    }
+    let fastest = candidates::hour_of_slack(1_024, 1.0, 1).expect("a run");
+    assert_met(&fastest, &aws::HTTP_API_ROUTE);
+    let half = candidates::hour_of_slack(1_024, 0.5, 1).expect("a run");
     assert!(half.outcome.lost > 0, "Slack gave nothing up: {half:?}");
     assert_eq!(half.outcome.seen["event given up by Slack"], half.outcome.lost, "nothing else is lost");
 }

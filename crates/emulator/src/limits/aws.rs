@@ -216,7 +216,7 @@ pub const HTTP_API_ACCOUNT: Limit = Limit {
 pub const HTTP_API_ROUTE: Limit = Limit {
     name: "http-api-route",
     what: "requests per second and route",
-    bound: rate(100, 200),
+    bound: rate(400, 800),
     source: "infra/templates/shared.yaml, RouteSettings: our own limit, so that a flood of one route does not reach the others",
     raised_by: "throttling in infra/environments.ts",
     price: "a setting, free of charge; each request that it lets through costs $1.29 per million, and what it does",

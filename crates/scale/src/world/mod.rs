@@ -38,7 +38,7 @@ use lambda::{ACCOUNT, Build, Lambda};
 const SHARED: &str = include_str!("../../../../infra/templates/shared.yaml");
 /// What `throttling` of prod in infra/environments.ts makes of the parameters of shared.yaml: requests per second and at once.
 pub const ROUTES_OF_PROD: [(&str, u32, u32); 4] =
-    [("slack", 100, 200), ("transfers", 100, 200), ("reads", 200, 400), ("others", 10, 20)];
+    [("slack", 400, 800), ("transfers", 100, 200), ("reads", 200, 400), ("others", 10, 20)];
 
 /// How often the lengths of queues are measured and the alarms are evaluated.
 const MEASURE_EVERY: Duration = Duration::from_secs(60);
