@@ -10,6 +10,7 @@
 //! - An update takes no units of an index. A put does.
 //! - A read is refused if its key has no unit left, and pays for the size of its answer afterwards.
 //! - A batch is refused as a whole. DynamoDB returns the part that it did not process.
+//! - A transactional read meets a running transaction. DynamoDB also cancels it for a single write that runs at the same time.
 
 use std::collections::BTreeMap;
 use std::fmt;
