@@ -121,8 +121,8 @@ impl Mesh {
     }
 
     /// The same, again and again as a client does, until it succeeds or has been refused too often.
-    async fn insist(&self, query: &str, variables: Value) -> Result<Value, String> {
-        let mut backoff = Backoff::new(0);
+    async fn insist(&self, query: &str, variables: Value, seed: u64) -> Result<Value, String> {
+        let mut backoff = Backoff::new(seed);
         let mut answer = self.ask(query, variables.clone()).await;
         for _ in 0..TRIES {
             if answer.is_ok() {
@@ -157,7 +157,7 @@ impl Mesh {
         }
         connected.map_err(|exceeded| exceeded.to_string())?;
         if number > 0 {
-            self.insist(JOIN, of(group, number)).await?;
+            self.insist(JOIN, of(group, number), number as u64).await?;
         }
         let of_connection = limits.enter(&aws::APPSYNC_SUBSCRIPTIONS, &format!("{group} {}", node(number)));
         let permit = of_connection.map_err(|exceeded| exceeded.to_string())?;
@@ -211,17 +211,16 @@ async fn reports(world: &World, plan: &Plan, groups: usize, nodes: usize) -> Res
     let users = Users::default();
     let refused = |error: String| App::Mesh.failed("the group cannot be made")(format!("it was refused: {error}"));
     let (mut ids, mut listeners, mut beating) = (Vec::new(), Vec::new(), Vec::new());
-    for number in 0..groups {
+    for _ in 0..groups {
         let host = json!({"hostId": node(0), "domain": DOMAIN, "seconds": 3_000});
-        let group = mesh.insist(CREATE, host).await.map_err(refused)?;
+        let group = mesh.insist(CREATE, host, plan.seed).await.map_err(refused)?;
         let group = group["id"].as_str().unwrap_or_default().to_owned();
+        beating.push(tokio::spawn(renew(mesh.clone(), group.clone(), users.clone())));
         let entered = (0..nodes).map(|number| mesh.enter(&group, number, &users));
         for entered in futures::future::join_all(entered).await {
             listeners.push(entered.map_err(refused)?);
         }
-        // Groups do not begin together, and neither do their heartbeats.
-        let after = HEARTBEAT.mul_f64(number as f64 / groups as f64);
-        beating.push(tokio::spawn(beat(mesh.clone(), group.clone(), nodes, after, users.clone())));
+        beating.push(tokio::spawn(beat(mesh.clone(), group.clone(), nodes, users.clone())));
         ids.push(group);
     }
     let arrivals = plan.arrivals();
@@ -268,14 +267,22 @@ async fn pursue(mesh: &Mesh, users: &Users, group: &str, member: usize, number: 
     users.saw("gave up");
 }
 
-/// The heartbeats of the host and of the members.
-async fn beat(mesh: Mesh, group: String, nodes: usize, after: Duration, users: Users) {
-    tokio::time::sleep(after).await;
+/// The heartbeats of the host.
+async fn renew(mesh: Mesh, group: String, users: Users) {
     loop {
         let host = json!({"groupId": group, "domain": DOMAIN, "hostId": node(0)});
+        if let Err(refused) = mesh.ask(RENEW, host).await {
+            users.saw(format!("heartbeat {refused}"));
+        }
+        tokio::time::sleep(HEARTBEAT).await;
+    }
+}
+
+/// The heartbeats of the members.
+async fn beat(mesh: Mesh, group: String, nodes: usize, users: Users) {
+    loop {
         let members = (1..nodes).map(|number| mesh.ask(BEAT, of(&group, number)));
-        let (host, members) = tokio::join!(mesh.ask(RENEW, host), futures::future::join_all(members));
-        for refused in std::iter::once(host).chain(members).filter_map(Result::err) {
+        for refused in futures::future::join_all(members).await.into_iter().filter_map(Result::err) {
             users.saw(format!("heartbeat {refused}"));
         }
         tokio::time::sleep(HEARTBEAT).await;
