@@ -112,7 +112,8 @@ export const environments: Record<Name, Environment> = {
     logLevel: 'info',
     logRetentionDays: 90,
     throttling: {
-      slack: { requestsPerSecond: 100, burst: 200 },
+      // Slack repeats an event three times. At this rate all that it sends in an hour passes, even if it comes within half a minute (docs/scale.md).
+      slack: { requestsPerSecond: 400, burst: 800 },
       transfers: { requestsPerSecond: 100, burst: 200 },
       reads: { requestsPerSecond: 200, burst: 400 },
       others: { requestsPerSecond: 10, burst: 20 },

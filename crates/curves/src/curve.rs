@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// A curve is flat up to this slope. A logarithm is flat: with a thousand times the size, a unit costs twice as much at most.
 const FLAT: f64 = 0.12;
 
+/// Less memory than this is what the allocator happened to ask for.
+const MUCH: f64 = 1e6;
+
 /// What one unit costs at one size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Point {
@@ -106,6 +109,14 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
+    fn of(slope: f64) -> Self {
+        match slope {
+            slope if slope > FLAT => Self::Grows,
+            slope if slope < -FLAT => Self::Falls,
+            _ => Self::Flat,
+        }
+    }
+
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Falls => "falls",
@@ -137,16 +148,19 @@ impl Curve {
     }
 
     pub(crate) fn verdict(&self) -> Verdict {
-        match self.steepest() {
-            steepest if steepest > FLAT => Verdict::Grows,
-            steepest if steepest < -FLAT => Verdict::Falls,
-            _ => Verdict::Flat,
-        }
+        Verdict::of(self.steepest())
     }
 
-    /// Whether a unit costs more and more, beyond what the size explains.
+    /// How all the memory grows; `None` if there is little of it. It may grow as the size does: what is there has to be somewhere.
+    pub(crate) fn memory(&self) -> Option<Verdict> {
+        let is_much = self.points.iter().any(|point| point.memory >= MUCH);
+        self.slopes().memory.filter(|_| is_much).map(Verdict::of)
+    }
+
+    /// Whether a unit costs more and more, or all of them take more and more memory, beyond what the size explains.
     pub(crate) fn grows_faster_than_its_work(&self) -> bool {
-        self.steepest() > self.expected.most()
+        let memory = self.memory().and(self.slopes().memory).unwrap_or_default();
+        self.steepest() > self.expected.most() || memory > Expected::Linear.most()
     }
 }
 
@@ -196,12 +210,28 @@ mod tests {
     }
 
     fn curve(expected: Expected, cost: impl Fn(f64) -> f64) -> Curve {
+        with_memory(expected, cost, |_| 0.0)
+    }
+
+    fn with_memory(expected: Expected, cost: impl Fn(f64) -> f64, memory: impl Fn(f64) -> f64) -> Curve {
         let point = |size: u64| {
-            let cpu_us = cost(size as f64);
-            Point { size, time_us: 1.0, cpu_us, calls: 2.0, memory: 0.0, dollars: None }
+            let (cpu_us, memory) = (cost(size as f64), memory(size as f64));
+            Point { size, time_us: 1.0, cpu_us, calls: 2.0, memory, dollars: None }
         };
         let points = [10, 100, 1_000, 10_000].map(point).into();
         Curve { subject: "s", operation: "o", of: "things", unit: "call", expected, points }
+    }
+
+    #[test]
+    fn memory_may_grow_as_the_size_does_and_not_faster() {
+        let of = |memory: fn(f64) -> f64| {
+            let curve = with_memory(Expected::Flat, |_| 5.0, memory);
+            (curve.memory(), curve.grows_faster_than_its_work())
+        };
+        assert_eq!(of(|_| 2e6), (Some(Verdict::Flat), false));
+        assert_eq!(of(|size| 1e3 * size), (Some(Verdict::Grows), false));
+        assert_eq!(of(|size| 100.0 * size * size), (Some(Verdict::Grows), true));
+        assert_eq!(of(|size| size), (None, false), "too little to say anything");
     }
 
     #[test]

@@ -29,6 +29,7 @@ struct Judged {
     curve: Curve,
     slopes: Slopes,
     verdict: Verdict,
+    memory: Option<Verdict>,
     faster_than_its_work: bool,
 }
 
@@ -53,6 +54,7 @@ impl Report {
             self.curves.push(Judged {
                 slopes: curve.slopes(),
                 verdict: curve.verdict(),
+                memory: curve.memory(),
                 faster_than_its_work: curve.grows_faster_than_its_work(),
                 curve,
             });
@@ -88,7 +90,8 @@ fn print(out: &mut impl Write, curve: &Curve) -> io::Result<()> {
     let slopes = slopes.iter().filter_map(|(name, slope)| Some(format!("{name} {:+.2}", (*slope)?)));
     let (verdict, expectation) = (curve.verdict().words(), expected.words());
     let alarm = if curve.grows_faster_than_its_work() { "  FASTER THAN ITS WORK" } else { "" };
-    writeln!(out, "slope {}: {verdict} (expected {expectation}){alarm}", slopes.collect::<Vec<_>>().join(", "))
+    let memory = curve.memory().map_or(String::new(), |memory| format!(", memory {}", memory.words()));
+    writeln!(out, "slope {}: {verdict} (expected {expectation}){memory}{alarm}", slopes.collect::<Vec<_>>().join(", "))
 }
 
 /// `1,000,000`.
@@ -154,7 +157,7 @@ mod tests {
             text.contains("1,000,000        100 µs        1.00 s          1.00      2.0 MB            1.25"),
             "{text}"
         );
-        let last = "slope time +0.00, CPU +1.00, calls +0.00, dollars +0.00, all memory +0.00: grows (expected flat)  FASTER THAN ITS WORK\n";
+        let last = "slope time +0.00, CPU +1.00, calls +0.00, dollars +0.00, all memory +0.00: grows (expected flat), memory flat  FASTER THAN ITS WORK\n";
         assert!(text.ends_with(last), "{text}");
     }
 }

@@ -2,7 +2,7 @@
 
 use emulator::limits::{Bound, Limits, aws};
 
-use crate::app::{ONE_WAVE, feeds, slack, tokens};
+use crate::app::{ONE_WAVE, feeds, mesh, slack, tokens};
 use crate::world::ROUTES_OF_PROD;
 use crate::{App, Error, Measured, Plan, play};
 
@@ -30,18 +30,19 @@ pub fn of(app: App) -> impl Iterator<Item = &'static Candidate> {
     ALL.iter().filter(move |candidate| candidate.app == app)
 }
 
-/// All that Slack sends in an hour, at 128 per second and at a hundredth of the size, while the route lets through this share of its limit.
+/// All that Slack sends in an hour, at so many per second and at a hundredth of the size, while the route lets through this share of its
+/// limit.
 ///
 /// # Errors
 /// When the world cannot be made.
-pub fn hour_of_slack(share: f64, seed: u64) -> Result<Measured, Error> {
+pub fn hour_of_slack(load: u32, share: f64, seed: u64) -> Result<Measured, Error> {
     let smaller = |limits: &Limits| {
         let (_, rate, burst) = ROUTES_OF_PROD[0];
         let of = |number: u32| f64::from(number) * share / slack::SMALLER;
         let bound = Bound::Rate { per_second: of(rate), burst: of(burst).max(1.0) };
         limits.set_for(&aws::HTTP_API_ROUTE, slack::ROUTE, bound);
     };
-    play(App::Slack, &once(128, seed), &smaller, |world, plan| Box::pin(slack::hour_at_once(world, plan)))
+    play(App::Slack, &once(load, seed), &smaller, |world, plan| Box::pin(slack::hour_at_once(world, plan)))
 }
 
 /// One wave of this load.
@@ -49,12 +50,17 @@ fn once(load: u32, seed: u64) -> Plan {
     Plan { load, waves: ONE_WAVE, seed }
 }
 
-pub static ALL: [Candidate; 9] = [
+/// This load for as long as an alarm of the application needs.
+fn held(app: App, load: u32, seed: u64) -> Plan {
+    Plan { load, waves: app.waves(), seed }
+}
+
+pub static ALL: [Candidate; 10] = [
     Candidate {
         name: "hour-at-once",
-        what: "the 30,000 events that Slack sends in an hour come at 128 per second, all at a hundredth of the size: 300 events, a hundredth of the route's limit",
+        what: "the 30,000 events that Slack sends in an hour come at 1,024 per second, all at a hundredth of the size: 300 events, a hundredth of the route's limit",
         app: App::Slack,
-        run: |seed| hour_of_slack(1.0, seed),
+        run: |seed| hour_of_slack(1_024, 1.0, seed),
     },
     Candidate {
         name: "outage-of-slack",
@@ -75,10 +81,10 @@ pub static ALL: [Candidate; 9] = [
     },
     Candidate {
         name: "outage-of-the-store",
-        what: "DynamoDB is down for a minute, while 16 uploads per second are admitted by the memory of many instances, which reconcile later",
+        what: "DynamoDB is down for a minute, while 32 uploads at the same moment of each second are admitted by the memory of as many instances, which reconcile later",
         app: App::Slack,
         run: |seed| {
-            play(App::Slack, &once(16, seed), &|_| {}, |world, plan| Box::pin(slack::store_is_down(world, plan)))
+            play(App::Slack, &once(32, seed), &|_| {}, |world, plan| Box::pin(slack::store_is_down(world, plan)))
         },
     },
     Candidate {
@@ -87,14 +93,16 @@ pub static ALL: [Candidate; 9] = [
         app: App::Slack,
         run: |seed| {
             let few = |limits: &Limits| limits.set(&aws::LAMBDA_CONCURRENCY, Bound::AtOnce(10));
-            play(App::Slack, &once(32, seed), &few, App::Slack.script())
+            // Its users go on for three periods of five minutes.
+            let plan = Plan { load: 32, waves: &[0, 1, 2, 6, 11], seed };
+            play(App::Slack, &plan, &few, App::Slack.script())
         },
     },
     Candidate {
         name: "many-secrets",
         what: "256 feeds in the same second, each with an entry, whose notifier is a new instance that reads its secret",
         app: App::Feeds,
-        run: |seed| play(App::Feeds, &once(256, seed), &|_| {}, App::Feeds.script()),
+        run: |seed| play(App::Feeds, &held(App::Feeds, 256, seed), &|_| {}, App::Feeds.script()),
     },
     Candidate {
         name: "herd",
@@ -106,7 +114,9 @@ pub static ALL: [Candidate; 9] = [
         name: "hot-recipient",
         what: "32 transfers per second to one account",
         app: App::Tokens,
-        run: |seed| play(App::Tokens, &once(32, seed), &|_| {}, |world, plan| Box::pin(tokens::hot(world, plan))),
+        run: |seed| {
+            play(App::Tokens, &held(App::Tokens, 32, seed), &|_| {}, |world, plan| Box::pin(tokens::hot(world, plan)))
+        },
     },
     Candidate {
         name: "without-our-own-limit",
@@ -114,7 +124,16 @@ pub static ALL: [Candidate; 9] = [
         app: App::Tokens,
         run: |seed| {
             let lift = |limits: &Limits| limits.lift(&aws::HTTP_API_ROUTE);
-            play(App::Tokens, &once(512, seed), &lift, App::Tokens.script())
+            play(App::Tokens, &held(App::Tokens, 512, seed), &lift, App::Tokens.script())
+        },
+    },
+    Candidate {
+        name: "one-domain",
+        what: "1,280 messages per second in 32 groups of one domain, whose sequence numbers are under one key; the table has grown before",
+        app: App::Mesh,
+        run: |seed| {
+            let grown = |limits: &Limits| limits.lift(&aws::DYNAMODB_TABLE_WRITES);
+            play(App::Mesh, &once(1_280, seed), &grown, |world, plan| Box::pin(mesh::one_domain(world, plan)))
         },
     },
 ];

@@ -38,8 +38,6 @@ pub enum Error {
     Prepare { app: &'static str, what: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("the runtime could not be started: {0}")]
     Runtime(#[from] std::io::Error),
-    #[error("{app} met no limit, even at {load} {unit}; raise its last load (crates/scale/src/app)")]
-    NoLimit { app: &'static str, load: u32, unit: &'static str },
 }
 
 /// What one run showed.
@@ -89,6 +87,8 @@ pub(crate) fn play(app: App, plan: &Plan, change: &dyn Fn(&Limits), script: app:
         change(world.limits());
         let watching = tokio::spawn(world.clone().watch());
         let outcome = script(&world, plan).await?;
+        let lasted = world.clock().elapsed();
+        world.wait_for_alarms().await;
         watching.abort();
         let measured = Measured {
             app,
@@ -98,7 +98,7 @@ pub(crate) fn play(app: App, plan: &Plan, change: &dyn Fn(&Limits), script: app:
             first: world.limits().first(),
             alarms: world.alarms(),
             cold_starts: world.lambda().cold_starts(),
-            lasted: world.clock().elapsed(),
+            lasted,
         };
         world.close();
         Ok(measured)
@@ -114,10 +114,11 @@ impl Progress for () {
     fn ran(&mut self, _: &Measured) {}
 }
 
-/// Doubles the load, from `load` on, until a limit is met. Then repeats that load in waves. Returns the last run.
+/// Doubles the load, from `load` on, until a limit is met or the application's last load is reached. If a limit was met, repeats that
+/// load in waves. Returns the last run.
 ///
 /// # Errors
-/// When a world cannot be made, or no limit is met at the application's last load.
+/// When a world cannot be made.
 pub fn search(
     app: App,
     mut load: u32,
@@ -125,18 +126,19 @@ pub fn search(
     change: &dyn Fn(&Limits),
     progress: &mut dyn Progress,
 ) -> Result<Measured, Error> {
-    while load <= app.last_load() {
+    loop {
         let once = measure(app, &Plan { load, waves: app::ONE_WAVE, seed }, change)?;
         progress.ran(&once);
-        if once.first.is_some() || !once.is_exact() {
-            if app.waves() == app::ONE_WAVE || !once.is_exact() {
-                return Ok(once);
-            }
-            let held = measure(app, &Plan { load, waves: app.waves(), seed }, change)?;
-            progress.ran(&held);
-            return Ok(held);
+        let is_met = once.first.is_some();
+        if !is_met && once.is_exact() && load < app.last_load() {
+            load *= 2;
+            continue;
         }
-        load *= 2;
+        if !is_met || !once.is_exact() || app.waves() == app::ONE_WAVE {
+            return Ok(once);
+        }
+        let held = measure(app, &Plan { load, waves: app.waves(), seed }, change)?;
+        progress.ran(&held);
+        return Ok(held);
     }
-    Err(Error::NoLimit { app: app.name(), load: load / 2, unit: app.unit() })
 }

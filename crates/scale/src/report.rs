@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use emulator::limits::aws;
+use emulator::limits::{Limit, aws};
 use serde_json::{Value, json};
 
 use crate::app::ONE_WAVE;
@@ -24,7 +24,7 @@ const QUIET_FOR: Duration = Duration::from_secs(2);
     version,
     after_help = "Examples:\n  make scale                                 every application, then the candidates of docs/scale.md\n  \
                   make scale ARGS=\"--app tokens --seed 7\"    one application\n  \
-                  make scale ARGS=\"--limits\"                 the limits, with their sources\n\n\
+                  make scale ARGS=\"--limits\"                 the limits: their sources, what raises them, at what price\n\n\
                   The last lines are `APP: first limit NAME at LOAD, lost 0, doubled 0`. The exit code is 1 if anything was lost or\n\
                   doubled. Progress goes to stderr. docs/scale.md explains the result."
 )]
@@ -44,7 +44,7 @@ struct Arguments {
     /// Print the result as one line of JSON instead of the blocks
     #[arg(long)]
     json: bool,
-    /// Print the limits and where each is documented, and run nothing
+    /// Print the limits, where each is documented, what raises it and at what price; run nothing
     #[arg(long)]
     limits: bool,
 }
@@ -60,59 +60,80 @@ pub fn main() -> ExitCode {
         }
     };
     if arguments.limits {
-        return finished(limits());
+        return ended(print(&limits()));
     }
-    match run(&arguments) {
-        Ok((text, true)) => finished(text),
-        Ok((text, false)) => {
-            let _ = finished(text);
-            tell(
-                "scale: something was lost or doubled; the blocks above say where. Run it again with the same --seed to see it again",
-            );
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            tell(&format!("scale: {}", telemetry::causes(&error)));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run(arguments: &Arguments) -> Result<(String, bool), Error> {
     let apps: Vec<App> = if arguments.app.is_empty() { App::ALL.to_vec() } else { arguments.app.clone() };
     tell(&format!("scale: seed {}", arguments.seed));
-    let (mut blocks, mut closing, mut found, mut others) = (String::new(), String::new(), Vec::new(), Vec::new());
+    let mut results = Results::default();
     for app in apps {
+        if let Err(error) = results.measure(app, &arguments) {
+            // What was measured stays, and the other applications are still asked.
+            tell(&format!("scale: {}", telemetry::causes(&error)));
+            results.failed = true;
+        }
+    }
+    results.close(&arguments)
+}
+
+/// What was measured so far.
+#[derive(Default)]
+struct Results {
+    found: Vec<Measured>,
+    others: Vec<(&'static Candidate, Measured)>,
+    /// Something could not be measured or printed.
+    failed: bool,
+}
+
+impl Results {
+    /// Measures an application and its candidates, and prints each block when it is ready.
+    fn measure(&mut self, app: App, arguments: &Arguments) -> Result<(), Error> {
         let mut watch = Watch::new();
         let measured = match arguments.load {
             Some(load) => measure(app, &Plan { load, waves: ONE_WAVE, seed: arguments.seed }, &|_| {})?,
             None => search(app, app.first_load(), arguments.seed, &|_| {}, &mut watch)?,
         };
-        blocks.push_str(&block(&measured));
-        closing.push_str(&closing_line(&measured));
-        closing.push('\n');
+        self.show(arguments, &block(&measured));
+        self.found.push(measured);
         if !arguments.no_candidates && arguments.load.is_none() {
             for candidate in candidates::of(app) {
                 let ran = candidate.run(arguments.seed)?;
                 watch.ran(&ran);
-                blocks.push_str(&candidate_block(candidate, &ran));
-                others.push((candidate, ran));
+                self.show(arguments, &candidate_block(candidate, &ran));
+                self.others.push((candidate, ran));
             }
         }
-        blocks.push('\n');
-        found.push(measured);
+        self.show(arguments, "\n");
+        Ok(())
     }
-    let exact = found.iter().chain(others.iter().map(|(_, ran)| ran)).all(Measured::is_exact);
-    if arguments.json {
-        let candidates = others.iter().map(|(candidate, ran)| with_name(candidate.name, as_json(ran)));
-        let all = json!({
-            "seed": arguments.seed,
-            "applications": found.iter().map(as_json).collect::<Vec<_>>(),
-            "candidates": candidates.collect::<Vec<_>>(),
-        });
-        return Ok((format!("{all}\n{closing}"), exact));
+
+    fn show(&mut self, arguments: &Arguments, text: &str) {
+        if !arguments.json {
+            self.failed |= !print(text);
+        }
     }
-    Ok((format!("{blocks}{closing}"), exact))
+
+    /// Prints the closing lines.
+    fn close(mut self, arguments: &Arguments) -> ExitCode {
+        if arguments.json {
+            let candidates = self.others.iter().map(|(candidate, ran)| with_name(candidate.name, as_json(ran)));
+            let all = json!({
+                "seed": arguments.seed,
+                "applications": self.found.iter().map(as_json).collect::<Vec<_>>(),
+                "candidates": candidates.collect::<Vec<_>>(),
+            });
+            self.failed |= !print(&format!("{all}\n"));
+        }
+        for measured in &self.found {
+            self.failed |= !print(&format!("{}\n", closing_line(measured)));
+        }
+        let is_exact = self.found.iter().chain(self.others.iter().map(|(_, ran)| ran)).all(Measured::is_exact);
+        if !is_exact {
+            tell(
+                "scale: something was lost or doubled; the blocks above say where. Run it again with the same --seed to see it again",
+            );
+        }
+        ended(is_exact && !self.failed)
+    }
 }
 
 /// `tokens: first limit http-api-route at 64, lost 0, doubled 0`
@@ -125,26 +146,26 @@ pub fn closing_line(measured: &Measured) -> String {
 
 fn block(measured: &Measured) -> String {
     let Measured { app, load, .. } = measured;
-    let mut text = format!("{}: {load} {}\n", app.name(), app.unit());
-    if let Some(first) = &measured.first {
-        let limit = first.limit;
-        let _ = writeln!(text, "  limit       {} ({}): {}", limit.name, limit.what, first.bound);
-        let _ = writeln!(text, "  of          {}, {} refusals", first.of, first.count);
-        let _ = writeln!(text, "  documented  {}", limit.source);
-        let _ = writeln!(text, "  raised by   {}", limit.raised_by);
-    }
-    text.push_str(&rest(measured));
-    text
+    format!("{}: {load} {}\n{}", app.name(), app.unit(), rest(measured))
 }
 
 fn candidate_block(candidate: &Candidate, measured: &Measured) -> String {
-    let mut text = format!("{}, {}: {}\n", measured.app.name(), candidate.name, candidate.what);
-    text.push_str(&rest(measured));
-    text
+    format!("{}, {}: {}\n{}", measured.app.name(), candidate.name, candidate.what, rest(measured))
 }
 
 fn rest(measured: &Measured) -> String {
     let mut text = String::new();
+    match &measured.first {
+        Some(first) => {
+            let Limit { name, what, source, raised_by, price, .. } = first.limit;
+            let _ = writeln!(text, "  limit       {name} ({what}): {}", first.bound);
+            let _ = writeln!(text, "  of          {}, {} refusals", first.of, first.count);
+            let _ = writeln!(text, "  documented  {source}");
+            let _ = writeln!(text, "  raised by   {raised_by}");
+            let _ = writeln!(text, "  price       {price}");
+        }
+        None => text.push_str("  limit       none is met\n"),
+    }
     let others = measured.refusals.iter().map(|other| format!("{} {} times", other.limit.name, other.count));
     let others: Vec<String> = others.collect();
     if !others.is_empty() {
@@ -172,6 +193,7 @@ fn as_json(measured: &Measured) -> Value {
         "app": measured.app.name(), "load": measured.load, "unit": measured.app.unit(),
         "first": measured.first.as_ref().map(|first| json!({
             "limit": first.limit.name, "of": first.of, "count": first.count, "source": first.limit.source,
+            "raisedBy": first.limit.raised_by, "price": first.limit.price,
         })),
         "refusals": measured.refusals.iter().map(|one| json!({"limit": one.limit.name, "count": one.count})).collect::<Vec<_>>(),
         "alarms": measured.alarms.keys().collect::<Vec<_>>(),
@@ -187,7 +209,8 @@ fn with_name(name: &str, mut value: Value) -> Value {
 fn limits() -> String {
     let mut text = String::new();
     for limit in aws::ALL {
-        let _ = writeln!(text, "{} ({}): {}\n  {}", limit.name, limit.what, limit.bound, limit.source);
+        let Limit { name, what, bound, source, raised_by, price, .. } = limit;
+        let _ = writeln!(text, "{name} ({what}): {bound}\n  {source}\n  raised by {raised_by}\n  price: {price}");
     }
     text
 }
@@ -217,11 +240,13 @@ impl Progress for Watch {
     }
 }
 
-fn finished(text: String) -> ExitCode {
-    match io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
+/// Whether it could be printed.
+fn print(text: &str) -> bool {
+    io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()).is_ok()
+}
+
+fn ended(well: bool) -> ExitCode {
+    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn tell(text: &str) {

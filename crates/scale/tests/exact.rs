@@ -1,6 +1,8 @@
 //! When a limit refuses something, it is named, and nothing is lost or doubled: each application once, with a limit that is lowered so
 //! that few effects are enough.
 
+use std::collections::BTreeMap;
+
 use emulator::limits::{Bound, Limit, Limits, aws};
 use scale::app::{ONE_WAVE, slack};
 use scale::candidates;
@@ -67,6 +69,25 @@ fn a_message_that_was_throttled_is_in_the_stream_once() {
 }
 
 #[test]
+fn an_alarm_rings_when_clients_of_the_mesh_are_refused_for_long() {
+    let lower = |limits: &Limits| limits.set(&aws::DYNAMODB_PARTITION_WRITES, rate(30.0));
+    let held = measure(App::Mesh, &Plan { load: 8, waves: App::Mesh.waves(), seed: 1 }, &lower).expect("a run");
+    assert_met(&held, &aws::DYNAMODB_PARTITION_WRITES);
+    assert!(held.alarms.contains_key("mesh-unavailable"), "{held:?}");
+    let calm = measure(App::Mesh, &Plan { load: 1, waves: ONE_WAVE, seed: 1 }, &|_| {}).expect("a run");
+    assert_eq!(calm.alarms, BTreeMap::new(), "nothing was refused");
+}
+
+#[test]
+fn a_short_outage_of_the_store_rings_although_the_run_ends_soon() {
+    let outage = candidates::ALL.iter().find(|candidate| candidate.name == "outage-of-the-store").expect("a candidate");
+    let ran = outage.run(1).expect("a run");
+    assert!(ran.is_exact() && ran.outcome.wanted > 0, "{ran:?}");
+    assert!(ran.alarms.contains_key("slack-fallback-active"), "{ran:?}");
+    assert!(ran.cold_starts >= 64, "32 instances of each function: {ran:?}");
+}
+
+#[test]
 fn the_load_doubles_until_a_limit_is_met_and_the_seed_decides_the_rest() {
     let lower = |limits: &Limits| limits.set_for(&aws::HTTP_API_ROUTE, slack::ROUTE, rate(3.0));
     let found = |seed| search(App::Slack, 1, seed, &lower, &mut ()).expect("a limit");
@@ -87,10 +108,14 @@ fn transfers_to_one_account_meet_each_other_and_are_all_made() {
 }
 
 #[test]
-fn the_route_takes_everything_that_slack_can_send_and_half_of_it_would_not_be_enough() {
-    let whole = candidates::hour_of_slack(1.0, 1).expect("a run");
-    assert_met(&whole, &aws::HTTP_API_ROUTE);
-    let half = candidates::hour_of_slack(0.5, 1).expect("a run");
+fn the_route_takes_all_that_slack_sends_in_an_hour_at_up_to_1024_per_second_and_half_of_it_would_not_be_enough() {
+    for load in [128, 256, 512, 1_024] {
+        let whole = candidates::hour_of_slack(load, 1.0, 1).expect("a run");
+        assert!(whole.is_exact() && whole.outcome.wanted == 300, "{load} per second: {whole:?}");
+    }
+    let fastest = candidates::hour_of_slack(1_024, 1.0, 1).expect("a run");
+    assert_met(&fastest, &aws::HTTP_API_ROUTE);
+    let half = candidates::hour_of_slack(1_024, 0.5, 1).expect("a run");
     assert!(half.outcome.lost > 0, "Slack gave nothing up: {half:?}");
     assert_eq!(half.outcome.seen["event given up by Slack"], half.outcome.lost, "nothing else is lost");
 }

@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 use super::{Sizes, curve};
 use crate::curve::{Curve, Expected};
 use crate::measure::Bench;
-use crate::prices::Prices;
+use crate::prices::{Extras, Prices};
 use crate::{Result, progress};
 
 const KEY: &str = "curves-key";
+const OPERATION: Extras = &[("appsyncOperation", 1.0)];
 
 pub(super) async fn measure(sizes: Sizes, prices: &Prices) -> Result<Vec<Curve>> {
     let units = sizes.of(9, 900, 4_500);
@@ -29,7 +30,7 @@ pub(super) async fn measure(sizes: Sizes, prices: &Prices) -> Result<Vec<Curve>>
         };
         curves[1].points.push(bench.whole(size, &[], build).await?);
         let api = built.ok_or("no API was built")?;
-        let asked = bench.each(size, units, &[], async |n| {
+        let asked = bench.each(size, units, OPERATION, async |n| {
             let field = fastrand::u64(0..size);
             let query = format!("query ($text: String!) {{ echo{field}(text: $text) }}");
             let answer = api.execute(&query, json!({"text": n.to_string()}), &caller).await;

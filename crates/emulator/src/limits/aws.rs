@@ -22,6 +22,13 @@ const NEW_TABLE: &str = "AWS Knowledge Center, on-demand-table-throttling-dynamo
 const TRANSACTIONS: &str =
     "Amazon DynamoDB Developer Guide, Amazon DynamoDB Transactions: How it works (transaction-apis.html)";
 
+/// The price of a quota that Service Quotas raises.
+const FREE: &str = "a quota, raised on request, free of charge";
+const NOTHING: &str = "nothing can be bought";
+const SPREAD: &str = "nothing: a write unit costs $0.715 per million under any key; reading all shards costs one read each, $0.143 per million";
+const WARM: &str =
+    "waiting is free; warm throughput is paid once per unit that it adds (AWS's price page; not in the cost model)";
+
 /// One key value is on one partition. DynamoDB may spread the items of one key over several partitions after minutes of heat
 /// ("split for heat"); one item never exceeds this.
 pub const DYNAMODB_PARTITION_WRITES: Limit = Limit {
@@ -30,6 +37,7 @@ pub const DYNAMODB_PARTITION_WRITES: Limit = Limit {
     bound: rate(1_000, 1_000),
     source: PARTITIONS,
     raised_by: "another key: the writes of one key are spread over several (shards)",
+    price: SPREAD,
     answer: no(
         400,
         "ProvisionedThroughputExceededException",
@@ -42,6 +50,7 @@ pub const DYNAMODB_PARTITION_READS: Limit = Limit {
     bound: rate(3_000, 3_000),
     source: PARTITIONS,
     raised_by: "another key, or a copy in memory",
+    price: "a copy in memory is free; so is another key: a read unit costs $0.143 per million under any key",
     answer: no(
         400,
         "ProvisionedThroughputExceededException",
@@ -55,7 +64,8 @@ pub const DYNAMODB_TABLE_WRITES: Limit = Limit {
     what: "write units per second and on-demand table, until it has grown",
     bound: rate(4_000, 4_000),
     source: NEW_TABLE,
-    raised_by: "half an hour of growing load, or warm throughput (UpdateTable), which is paid once; up to the quota of 40,000",
+    raised_by: "half an hour of growing load, or warm throughput (UpdateTable); up to the quota of 40,000",
+    price: WARM,
     answer: no(
         400,
         "ThrottlingException",
@@ -67,7 +77,8 @@ pub const DYNAMODB_TABLE_READS: Limit = Limit {
     what: "read units per second and on-demand table, until it has grown",
     bound: rate(12_000, 12_000),
     source: NEW_TABLE,
-    raised_by: "half an hour of growing load, or warm throughput (UpdateTable), which is paid once; up to the quota of 40,000",
+    raised_by: "half an hour of growing load, or warm throughput (UpdateTable); up to the quota of 40,000",
+    price: WARM,
     answer: no(
         400,
         "ThrottlingException",
@@ -80,7 +91,8 @@ pub const DYNAMODB_TABLE_QUOTA: Limit = Limit {
     what: "request units per second and on-demand table",
     bound: rate(40_000, 40_000),
     source: LIMITS_OF_DYNAMODB,
-    raised_by: "Service Quotas, without a price of its own",
+    raised_by: "Service Quotas",
+    price: FREE,
     answer: no(400, "RequestLimitExceeded", "Throughput exceeds the current throughput limit for your account."),
 };
 pub const DYNAMODB_ITEM_SIZE: Limit = Limit {
@@ -89,6 +101,7 @@ pub const DYNAMODB_ITEM_SIZE: Limit = Limit {
     bound: Bound::Size(400 * KB),
     source: LIMITS_OF_DYNAMODB,
     raised_by: "nothing; a larger value goes to S3",
+    price: NOTHING,
     answer: no(400, "ValidationException", "Item size has exceeded the maximum allowed size"),
 };
 pub const DYNAMODB_TRANSACTION_ACTIONS: Limit = Limit {
@@ -97,6 +110,7 @@ pub const DYNAMODB_TRANSACTION_ACTIONS: Limit = Limit {
     bound: Bound::Size(100),
     source: TRANSACTIONS,
     raised_by: "nothing; the work is split",
+    price: NOTHING,
     answer: no(400, "ValidationException", "Member must have length less than or equal to 100"),
 };
 pub const DYNAMODB_TRANSACTION_SIZE: Limit = Limit {
@@ -105,6 +119,7 @@ pub const DYNAMODB_TRANSACTION_SIZE: Limit = Limit {
     bound: Bound::Size(4 * KB * KB),
     source: TRANSACTIONS,
     raised_by: "nothing; the work is split",
+    price: NOTHING,
     answer: no(400, "ValidationException", "Transaction request size exceeded the limit of 4 MB"),
 };
 /// An item is in one transaction at a time.
@@ -114,6 +129,7 @@ pub const DYNAMODB_TRANSACTION_CONFLICT: Limit = Limit {
     bound: Bound::Alone,
     source: "Amazon DynamoDB Developer Guide, Amazon DynamoDB Transactions: How it works, Transaction conflict handling",
     raised_by: "another item: what many transactions write is spread over several (shards)",
+    price: SPREAD,
     answer: no(400, "TransactionConflictException", "Transaction is ongoing for the item"),
 };
 
@@ -125,7 +141,8 @@ pub const LAMBDA_CONCURRENCY: Limit = Limit {
     what: "invocations at the same time per account and region",
     bound: Bound::AtOnce(1_000),
     source: QUOTAS_OF_LAMBDA,
-    raised_by: "Service Quotas, up to tens of thousands, without a price of its own",
+    raised_by: "Service Quotas, up to tens of thousands",
+    price: FREE,
     answer: no(429, "TooManyRequestsException", "Rate Exceeded."),
 };
 /// A function that shares nothing but its reserved part, `reservedConcurrency` in infra/environments.ts. None is reserved by default.
@@ -135,6 +152,7 @@ pub const LAMBDA_RESERVED: Limit = Limit {
     bound: Bound::AtOnce(1_000),
     source: "AWS Lambda Developer Guide, Configuring reserved concurrency for a function",
     raised_by: "infra/environments.ts",
+    price: "a setting, free of charge; the account's pool is smaller by as much",
     answer: no(429, "TooManyRequestsException", "Rate Exceeded."),
 };
 /// Filled continuously, as the document says that Lambda tries to.
@@ -143,7 +161,8 @@ pub const LAMBDA_SCALING: Limit = Limit {
     what: "new instances of a function: 1,000 every 10 seconds",
     bound: rate(100, 1_000),
     source: "AWS Lambda Developer Guide, Lambda scaling behavior (scaling-behavior.html), Concurrency scaling rate",
-    raised_by: "provisioned concurrency, which is paid by the hour",
+    raised_by: "provisioned concurrency",
+    price: "about $3 per month for each instance of 256 MB that is kept (arm64), used or not (AWS's price page; not in the cost model)",
     answer: no(429, "TooManyRequestsException", "Rate Exceeded."),
 };
 /// Ten requests per second for each unit of concurrency.
@@ -153,6 +172,7 @@ pub const LAMBDA_REQUESTS: Limit = Limit {
     bound: rate(10_000, 10_000),
     source: "AWS Lambda Developer Guide, Lambda quotas: ten times the concurrent executions",
     raised_by: "more concurrency",
+    price: FREE,
     answer: no(429, "TooManyRequestsException", "Rate Exceeded."),
 };
 pub const LAMBDA_SYNC_PAYLOAD: Limit = Limit {
@@ -161,6 +181,7 @@ pub const LAMBDA_SYNC_PAYLOAD: Limit = Limit {
     bound: Bound::Size(6 * KB * KB),
     source: QUOTAS_OF_LAMBDA,
     raised_by: "nothing",
+    price: NOTHING,
     answer: no(
         413,
         "RequestTooLargeException",
@@ -173,6 +194,7 @@ pub const LAMBDA_EVENT_PAYLOAD: Limit = Limit {
     bound: Bound::Size(KB * KB),
     source: QUOTAS_OF_LAMBDA,
     raised_by: "nothing",
+    price: NOTHING,
     answer: no(
         413,
         "RequestTooLargeException",
@@ -186,16 +208,18 @@ pub const HTTP_API_ACCOUNT: Limit = Limit {
     what: "requests per second per account and region",
     bound: rate(10_000, 5_000),
     source: "Amazon API Gateway Developer Guide, Amazon API Gateway quotas (limits.html), API Gateway account-level quotas",
-    raised_by: "Service Quotas, without a price of its own",
+    raised_by: "Service Quotas",
+    price: FREE,
     answer: no(429, "", "Too Many Requests"),
 };
 /// Our own limit on each route. Its number is that of the most generous route; whoever plays API Gateway sets each route's own.
 pub const HTTP_API_ROUTE: Limit = Limit {
     name: "http-api-route",
     what: "requests per second and route",
-    bound: rate(100, 200),
+    bound: rate(400, 800),
     source: "infra/templates/shared.yaml, RouteSettings: our own limit, so that a flood of one route does not reach the others",
-    raised_by: "throttling in infra/environments.ts; it costs what the requests cost that it lets through",
+    raised_by: "throttling in infra/environments.ts",
+    price: "a setting, free of charge; each request that it lets through costs $1.29 per million, and what it does",
     answer: no(429, "", "Too Many Requests"),
 };
 
@@ -205,7 +229,8 @@ pub const SSM_PARAMETERS: Limit = Limit {
     what: "reads of parameters per second per account and region",
     bound: rate(40, 40),
     source: "AWS General Reference, AWS Systems Manager endpoints and quotas, Parameter Store, Max throughput: default 40",
-    raised_by: "the setting high-throughput-enabled of Parameter Store: up to thousands per second, paid per read (not in the cost model)",
+    raised_by: "the setting high-throughput-enabled of Parameter Store: up to thousands per second",
+    price: "$0.05 per 10,000 reads, every read from then on (AWS's price page; not in the cost model)",
     answer: no(400, "ThrottlingException", "Rate exceeded"),
 };
 
@@ -215,7 +240,8 @@ pub const SCHEDULER_INVOCATIONS: Limit = Limit {
     what: "invocations of targets per second per account and region",
     bound: rate(1_000, 1_000),
     source: "Amazon EventBridge Scheduler User Guide, Quotas for Amazon EventBridge Scheduler, Invocations throttle limit",
-    raised_by: "Service Quotas, up to tens of thousands, without a price of its own; Scheduler itself tries again",
+    raised_by: "Service Quotas, up to tens of thousands; Scheduler itself tries again",
+    price: FREE,
     answer: no(429, "ThrottlingException", "Rate exceeded"),
 };
 
@@ -227,7 +253,8 @@ pub const APPSYNC_REQUESTS: Limit = Limit {
     what: "request tokens per second per account and region",
     bound: rate(5_000, 5_000),
     source: "AWS AppSync Developer Guide, Using token counts to optimize your requests: 5,000 or 10,000 by region",
-    raised_by: "Service Quotas, without a price of its own",
+    raised_by: "Service Quotas",
+    price: FREE,
     answer: no(429, "TooManyRequestsException", "Rate exceeded"),
 };
 pub const APPSYNC_INBOUND: Limit = Limit {
@@ -235,7 +262,8 @@ pub const APPSYNC_INBOUND: Limit = Limit {
     what: "messages per second that mutations publish, per API",
     bound: rate(10_000, 10_000),
     source: QUOTAS_OF_APPSYNC,
-    raised_by: "Service Quotas, without a price of its own",
+    raised_by: "Service Quotas",
+    price: FREE,
     answer: no(429, "TooManyRequestsException", "Rate exceeded"),
 };
 pub const APPSYNC_OUTBOUND: Limit = Limit {
@@ -243,7 +271,8 @@ pub const APPSYNC_OUTBOUND: Limit = Limit {
     what: "messages per second that subscribers get, per API, in units of 5 KB",
     bound: rate(1_000_000, 1_000_000),
     source: QUOTAS_OF_APPSYNC,
-    raised_by: "Service Quotas, without a price of its own",
+    raised_by: "Service Quotas",
+    price: FREE,
     answer: no(429, "TooManyRequestsException", "Rate exceeded"),
 };
 pub const APPSYNC_CONNECTIONS: Limit = Limit {
@@ -251,7 +280,8 @@ pub const APPSYNC_CONNECTIONS: Limit = Limit {
     what: "new connections per second per API",
     bound: rate(2_000, 2_000),
     source: QUOTAS_OF_APPSYNC,
-    raised_by: "Service Quotas, without a price of its own",
+    raised_by: "Service Quotas",
+    price: FREE,
     answer: no(429, "LimitExceededError", "Rate limit exceeded"),
 };
 /// 100 in the earlier list, 200 in the later one.
@@ -261,6 +291,7 @@ pub const APPSYNC_SUBSCRIPTIONS: Limit = Limit {
     bound: Bound::AtOnce(100),
     source: QUOTAS_OF_APPSYNC,
     raised_by: "Service Quotas, or a second connection",
+    price: "free of charge; a second connection costs $0.08 per million minutes",
     answer: no(429, "MaxSubscriptionsReachedError", "Max number of 100 subscriptions reached"),
 };
 pub const APPSYNC_MESSAGE: Limit = Limit {
@@ -269,6 +300,7 @@ pub const APPSYNC_MESSAGE: Limit = Limit {
     bound: Bound::Size(240 * KB),
     source: QUOTAS_OF_APPSYNC,
     raised_by: "nothing; clients fetch the message (getMessagesSince)",
+    price: "a query per message, $4 per million",
     answer: no(413, "PayloadTooLarge", "Payload size is too large"),
 };
 
@@ -278,20 +310,12 @@ pub const LOGS_PUT: Limit = Limit {
     what: "batches of log lines per second per account and region",
     bound: rate(5_000, 5_000),
     source: "Amazon CloudWatch Logs User Guide, CloudWatch Logs quotas, PutLogEvents",
-    raised_by: "Service Quotas, without a price of its own",
+    raised_by: "Service Quotas",
+    price: FREE,
     answer: no(400, "ThrottlingException", "Rate exceeded"),
 };
-/// Metrics that a program sends by a call. Ours are log lines (EMF), so nothing of ours makes this call; a tool may.
-pub const METRICS_PUT: Limit = Limit {
-    name: "metrics-put",
-    what: "calls of PutMetricData per second per account and region",
-    bound: rate(500, 500),
-    source: "Amazon CloudWatch User Guide, CloudWatch service quotas, PutMetricData",
-    raised_by: "Service Quotas, without a price of its own",
-    answer: no(400, "ThrottlingException", "Rate exceeded"),
-};
-
-/// Everything that is known here.
+/// Everything that is known here. `PutMetricData` has a rate, too, but nothing of ours calls it: our metrics are log lines (EMF), which
+/// [`LOGS_PUT`] limits.
 pub const ALL: &[&Limit] = &[
     &DYNAMODB_PARTITION_WRITES,
     &DYNAMODB_PARTITION_READS,
@@ -319,7 +343,6 @@ pub const ALL: &[&Limit] = &[
     &APPSYNC_SUBSCRIPTIONS,
     &APPSYNC_MESSAGE,
     &LOGS_PUT,
-    &METRICS_PUT,
 ];
 
 /// The limit of this name.

@@ -10,6 +10,7 @@
 //! - An update takes no units of an index. A put does.
 //! - A read is refused if its key has no unit left, and pays for the size of its answer afterwards.
 //! - A batch is refused as a whole. DynamoDB returns the part that it did not process.
+//! - A transactional read meets a running transaction. DynamoDB also cancels it for a single write that runs at the same time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -141,9 +142,8 @@ impl Inner {
         }
         let latency = self.latency(&accesses, is_transaction);
         self.clock.sleep(latency / 2).await;
-        let is_consistent = request["ConsistentRead"] == true || is_transaction;
         let answer = self.engine.dispatch(call).await;
-        self.charge_reads(&accesses, &answer, is_consistent, is_transaction);
+        self.charge_reads(&accesses, &answer);
         self.clock.sleep(latency / 2).await;
         drop(held);
         answer
@@ -185,18 +185,38 @@ impl Inner {
     }
 
     /// The part of a read that only its answer tells.
-    fn charge_reads(&self, accesses: &[Access], answer: &Answer, is_consistent: bool, is_transaction: bool) {
-        let Some(access) = accesses.first().filter(|access| !access.is_write) else { return };
+    fn charge_reads(&self, accesses: &[Access], answer: &Answer) {
+        if accesses.first().is_none_or(|access| access.is_write) {
+            return;
+        }
         let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        for (access, bytes) in accesses.iter().zip(self.sizes(accesses, &body)) {
+            // What was taken before is the price of the first 4 KB.
+            let more = bytes.div_ceil(READ_UNIT).saturating_sub(1) as f64 * access.units;
+            for (limit, of, _) in access.takes() {
+                self.limits.charge(limit, &of, more);
+            }
+        }
+    }
+
+    /// How many bytes each access found.
+    fn sizes(&self, accesses: &[Access], body: &Value) -> Vec<usize> {
         let of = |value: &Value| value.as_object().map_or(0, item_size);
-        let listed: usize = body["Items"].as_array().into_iter().flatten().map(of).sum();
-        let all: usize = body["Responses"].as_array().into_iter().flatten().map(|one| of(&one["Item"])).sum();
-        let bytes = of(&body["Item"]) + listed + all;
-        let units = bytes.div_ceil(READ_UNIT) as f64 * unit(is_consistent, is_transaction);
-        let taken: f64 = accesses.iter().map(|access| access.units).sum();
-        let more = (units - taken).max(0.0);
-        for (limit, of, _) in access.takes() {
-            self.limits.charge(limit, &of, more);
+        match &body["Responses"] {
+            // TransactGetItems answers in the order of the request.
+            Value::Array(answers) => answers.iter().map(|one| of(&one["Item"])).collect(),
+            // BatchGetItem answers by table, in any order.
+            Value::Object(tables) => {
+                let mut found = BTreeMap::new();
+                for (table, items) in tables {
+                    let Some(keys) = self.tables.get(table) else { continue };
+                    for item in list(items).iter().filter_map(Value::as_object) {
+                        found.insert(keys.item_of(table, item), item_size(item));
+                    }
+                }
+                accesses.iter().map(|access| found.get(&access.item).copied().unwrap_or_default()).collect()
+            }
+            _ => vec![of(&body["Item"]) + list(&body["Items"]).iter().map(of).sum::<usize>()],
         }
     }
 
@@ -213,8 +233,8 @@ impl Inner {
         let is_consistent = request["ConsistentRead"] == true;
         match operation {
             "PutItem" | "UpdateItem" | "DeleteItem" => self.write(request, 1.0).into_iter().collect(),
-            "GetItem" => self.get(request, unit(is_consistent, false)).into_iter().collect(),
-            "Query" | "Scan" => self.query(request, unit(is_consistent, false)).into_iter().collect(),
+            "GetItem" => self.get(request, unit(is_consistent)).into_iter().collect(),
+            "Query" | "Scan" => self.query(request, unit(is_consistent)).into_iter().collect(),
             "TransactWriteItems" => {
                 let actions = list(&request["TransactItems"]);
                 actions.iter().filter_map(|action| self.write(action.as_object()?.values().next()?, 2.0)).collect()
@@ -238,7 +258,7 @@ impl Inner {
             "BatchGetItem" => {
                 let tables = request["RequestItems"].as_object().into_iter().flatten();
                 let keys = tables.flat_map(|(table, of)| {
-                    let units = unit(of["ConsistentRead"] == true, false);
+                    let units = unit(of["ConsistentRead"] == true);
                     list(&of["Keys"]).iter().map(move |key| (json!({"TableName": table, "Key": key}), units))
                 });
                 keys.filter_map(|(get, units)| self.get(&get, units)).collect()
@@ -353,12 +373,8 @@ impl Keys {
     }
 }
 
-fn unit(is_consistent: bool, is_transaction: bool) -> f64 {
-    match (is_transaction, is_consistent) {
-        (true, _) => 2.0,
-        (false, true) => 1.0,
-        (false, false) => 0.5,
-    }
+fn unit(is_consistent: bool) -> f64 {
+    if is_consistent { 1.0 } else { 0.5 }
 }
 
 /// The value that a query asks its partition key to have.
@@ -411,11 +427,11 @@ fn refusal(limit: &Limit) -> Answer {
     Answer { status, body: Bytes::from(body.to_string()) }
 }
 
-/// The codes that a cancellation has for what a call alone would be refused with.
+/// The codes that a cancellation has for what a call alone would be refused with. All tables are on demand, so a hot key has the same code
+/// as a table that grows (`TransactionCanceledException` in the API reference).
 fn canceled(reasons: &[Option<&'static Limit>]) -> Answer {
     let code = |limit: &Limit| match limit.answer.code {
         "TransactionConflictException" => "TransactionConflict",
-        "ProvisionedThroughputExceededException" => "ProvisionedThroughputExceeded",
         _ => "ThrottlingError",
     };
     let shown = |reason: &Option<&'static Limit>| match reason {
@@ -552,6 +568,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn each_key_of_a_batch_and_of_a_transaction_pays_for_its_own_item() {
+        let key = |pk: &str| json!({"pk": {"S": pk}, "sk": {"S": "1"}});
+        let batch = json!({"RequestItems": {"things": {"ConsistentRead": true, "Keys": [key("small"), key("large")]}}});
+        let get = |pk: &str| json!({"Get": {"TableName": "things", "Key": key(pk)}});
+        let transaction = json!({"TransactItems": [get("small"), get("large")]});
+        for (operation, request) in [("BatchGetItem", batch), ("TransactGetItems", transaction)] {
+            let store = Store::new();
+            assert_eq!(store.put("small", "1", 1).await.0, 200);
+            assert_eq!(store.put("large", "1", 40_000).await.0, 200);
+            store.lower(&aws::DYNAMODB_PARTITION_READS, 5.0);
+            assert_eq!(store.call(operation, request).await.0, 200);
+            let read = |pk: &str| json!({"TableName": "things", "Key": key(pk), "ConsistentRead": true});
+            assert_eq!(store.call("GetItem", read("small")).await.0, 200, "{operation}");
+            assert_eq!(store.call("GetItem", read("large")).await.0, 400, "{operation}");
+        }
+    }
+
+    #[tokio::test]
     async fn transactions_cost_twice_and_say_which_item_was_throttled() {
         let store = Store::new();
         store.lower(&aws::DYNAMODB_PARTITION_WRITES, 3.0);
@@ -562,7 +596,7 @@ mod tests {
         assert_eq!(status, 400);
         let codes: Vec<&str> =
             list(&answer["CancellationReasons"]).iter().filter_map(|reason| reason["Code"].as_str()).collect();
-        assert_eq!(codes, ["None", "ProvisionedThroughputExceeded"]);
+        assert_eq!(codes, ["None", "ThrottlingError"]);
         store.limits.lift(&aws::DYNAMODB_PARTITION_WRITES);
         store.lower(&aws::DYNAMODB_TABLE_WRITES, 1.0);
         store.clock.advance(Duration::from_secs(10));

@@ -32,6 +32,8 @@ pub struct Limit {
     pub source: &'static str,
     /// What raises it, or goes around it.
     pub raised_by: &'static str,
+    /// What that costs, in ap-northeast-1 (infra/cost/prices.json where it has the price).
+    pub price: &'static str,
     pub answer: Answer,
 }
 
@@ -333,11 +335,28 @@ mod tests {
         assert_eq!(names.len(), aws::ALL.len());
         for limit in aws::ALL {
             assert!(!limit.source.is_empty() && !limit.what.is_empty() && !limit.raised_by.is_empty(), "{limit:?}");
+            assert!(!limit.price.is_empty(), "{limit:?}");
             assert!(
                 limit.answer.status == 400 || limit.answer.status == 413 || limit.answer.status == 429,
                 "{limit:?}"
             );
         }
+    }
+
+    #[test]
+    fn the_prices_are_those_of_the_cost_model() {
+        let prices: serde_json::Value =
+            serde_json::from_str(include_str!("../../../../infra/cost/prices.json")).expect("JSON");
+        let per_million = |name: &str| prices["ap-northeast-1"][name].as_f64().expect("a price") * 1e6;
+        let says = |limit: &Limit, price: f64| {
+            let shown = format!("${} per million", (price * 1e4).round() / 1e4);
+            assert!(limit.price.contains(&shown), "{}: {} has no {shown}", limit.name, limit.price);
+        };
+        says(&aws::DYNAMODB_PARTITION_WRITES, per_million("dynamodbWrite"));
+        says(&aws::DYNAMODB_PARTITION_READS, per_million("dynamodbRead"));
+        says(&aws::HTTP_API_ROUTE, per_million("httpApiRequest"));
+        says(&aws::APPSYNC_SUBSCRIPTIONS, per_million("appsyncConnectionMinute"));
+        says(&aws::APPSYNC_MESSAGE, per_million("appsyncOperation"));
     }
 
     /// Each documented number is exceeded once, by one, and is met exactly before that.

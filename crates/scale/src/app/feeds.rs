@@ -1,6 +1,6 @@
 //! Feeds: schedules start a subscriber per feed, all in the same second; each feed has something new for one destination.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -33,6 +33,8 @@ const PERIOD: Duration = Duration::from_secs(300);
 /// Mastodon's documentation, Rate limits: 300 requests per account within five minutes.
 const MASTODON_REQUESTS: u32 = 300;
 const MASTODON_WINDOW: Duration = Duration::from_secs(300);
+/// Mastodon's documentation of `POST /api/v1/statuses`: idempotency keys are stored for up to one hour.
+const MASTODON_KEYS: Duration = Duration::from_secs(3_600);
 /// How long it may take until nothing is owed any more: runs after the last new entry.
 const MORE_RUNS: u32 = 24;
 
@@ -145,8 +147,8 @@ struct State {
     published: BTreeMap<String, Duration>,
     /// Mastodon's statuses: the text, and when it was posted.
     posts: Vec<(String, Duration)>,
-    /// Mastodon's idempotency keys, and the number of the status.
-    keys: BTreeMap<String, usize>,
+    /// Mastodon's idempotency keys, the number of the status, and when it was posted.
+    keys: BTreeMap<String, (usize, Duration)>,
     down_until: Duration,
     /// The present window of Mastodon's rate limit, and the requests in it.
     window: (u64, u32),
@@ -176,8 +178,10 @@ impl Internet {
         title
     }
 
+    /// How many entries were posted, however often.
     fn posted(&self) -> usize {
-        telemetry::lock(&self.state).posts.len()
+        let state = telemetry::lock(&self.state);
+        state.posts.iter().map(|(text, _)| text).collect::<BTreeSet<_>>().len()
     }
 
     /// How often each entry was posted.
@@ -252,19 +256,20 @@ impl Internet {
         Err((window + 1) * MASTODON_WINDOW.as_secs() - now.as_secs())
     }
 
-    /// `POST /api/v1/statuses`: an idempotency key has one status.
+    /// `POST /api/v1/statuses`: an idempotency key has one status, for as long as Mastodon remembers it.
     fn post(&self, request: &reqwest::Request) -> Value {
         let body = request.body().and_then(reqwest::Body::as_bytes).unwrap_or_default();
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let key = request.headers().get("idempotency-key").and_then(|key| key.to_str().ok()).unwrap_or_default();
         let mut state = telemetry::lock(&self.state);
         let now = self.clock.elapsed();
-        let number = match state.keys.get(key) {
-            Some(number) => *number,
+        let known = state.keys.get(key).filter(|(_, at)| now.saturating_sub(*at) < MASTODON_KEYS);
+        let number = match known {
+            Some((number, _)) => *number,
             None => {
                 state.posts.push((body["status"].as_str().unwrap_or_default().to_owned(), now));
                 let number = state.posts.len() - 1;
-                state.keys.insert(key.to_owned(), number);
+                state.keys.insert(key.to_owned(), (number, now));
                 number
             }
         };

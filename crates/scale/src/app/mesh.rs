@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use appsync::{Api, Caller, LambdaError};
-use emulator::limits::aws;
+use appsync::{Api, Caller, LambdaError, Subscription};
+use emulator::limits::{Permit, aws};
 use ichido::Clock as _;
 use mesh::settings::Settings;
 use serde_json::{Value, json};
@@ -30,6 +30,8 @@ const DOMAIN: &str = "198.51.100.7";
 pub(super) const MINUTES: &str = "50";
 /// A class, all in one group.
 const NODES: usize = 40;
+/// A message to subscribers is counted in units of this size.
+const MESSAGE_UNIT: usize = 5 * 1_024;
 /// Nodes say that they live more often than they must.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// How often a client tries to join.
@@ -45,6 +47,9 @@ const RENEW: &str = "mutation ($groupId: ID!, $domain: String!, $hostId: ID!) {
   renewHeartbeat(groupId: $groupId, domain: $domain, hostId: $hostId) { expiresAt } }";
 const BEAT: &str = "mutation ($groupId: ID!, $domain: String!, $nodeId: ID!) {
   sendMemberHeartbeat(groupId: $groupId, domain: $domain, nodeId: $nodeId) { expiresAt } }";
+const LISTEN: &str = "subscription ($groupId: ID!, $domain: String!) {
+  onMessageInGroup(groupId: $groupId, domain: $domain) {
+    groupId domain sequence messageId nodeStatus { nodeId groupId domain timestamp data { key value } } } }";
 const REPORT: &str =
     "mutation ($groupId: ID!, $domain: String!, $nodeId: ID!, $data: [SensorDataInput!]!, $messageId: ID) {
   reportDataByNode(groupId: $groupId, domain: $domain, nodeId: $nodeId, data: $data, messageId: $messageId) {
@@ -116,8 +121,8 @@ impl Mesh {
     }
 
     /// The same, again and again as a client does, until it succeeds or has been refused too often.
-    async fn insist(&self, query: &str, variables: Value) -> Result<Value, String> {
-        let mut backoff = Backoff::new(0);
+    async fn insist(&self, query: &str, variables: Value, seed: u64) -> Result<Value, String> {
+        let mut backoff = Backoff::new(seed);
         let mut answer = self.ask(query, variables.clone()).await;
         for _ in 0..TRIES {
             if answer.is_ok() {
@@ -131,41 +136,105 @@ impl Mesh {
 
     /// A report, which every node of the group gets.
     async fn report(&self, variables: Value) -> Result<Value, String> {
-        let limits = self.world.limits();
         let accepted = self.ask(REPORT, variables).await?;
         // What AppSync does not pass on is in the stream all the same: clients fetch it (getMessagesSince).
-        if limits.take(&aws::APPSYNC_INBOUND, API_ID, 1.0).is_ok() {
-            let _ = limits.take(&aws::APPSYNC_OUTBOUND, API_ID, NODES as f64);
-        }
+        let _ = self.world.limits().take(&aws::APPSYNC_INBOUND, API_ID, 1.0);
         Ok(accepted)
+    }
+
+    /// A node opens its connection, joins unless it is the host, and subscribes once.
+    async fn enter(&self, group: &str, number: usize, users: &Users) -> Result<Listener, String> {
+        let limits = self.world.limits();
+        let mut backoff = Backoff::new(number as u64);
+        let mut connected = limits.take(&aws::APPSYNC_CONNECTIONS, API_ID, 1.0);
+        for _ in 0..TRIES {
+            if connected.is_ok() {
+                break;
+            }
+            users.saw("connection refused");
+            backoff.wait().await;
+            connected = limits.take(&aws::APPSYNC_CONNECTIONS, API_ID, 1.0);
+        }
+        connected.map_err(|exceeded| exceeded.to_string())?;
+        if number > 0 {
+            self.insist(JOIN, of(group, number), number as u64).await?;
+        }
+        let of_connection = limits.enter(&aws::APPSYNC_SUBSCRIPTIONS, &format!("{group} {}", node(number)));
+        let permit = of_connection.map_err(|exceeded| exceeded.to_string())?;
+        let variables = json!({"groupId": group, "domain": DOMAIN});
+        let subscription = self.api.subscribe(LISTEN, variables, &Caller::api_key(KEY)).await;
+        let subscription = subscription.map_err(|error| error.to_string())?;
+        let task = tokio::spawn(listen(self.world.clone(), subscription, users.clone()));
+        Ok(Listener { task, _subscription: permit })
+    }
+}
+
+/// A node that gets the messages of its group until this is dropped.
+struct Listener {
+    task: tokio::task::JoinHandle<()>,
+    _subscription: Permit,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Takes what AppSync sends to one subscriber.
+async fn listen(world: World, mut subscription: Subscription, users: Users) {
+    let limits = world.limits();
+    while let Some(message) = subscription.next().await {
+        let bytes = message.to_string().len();
+        let units = bytes.div_ceil(MESSAGE_UNIT) as f64;
+        let passed = limits
+            .fits(&aws::APPSYNC_MESSAGE, API_ID, bytes)
+            .and_then(|()| limits.take(&aws::APPSYNC_OUTBOUND, API_ID, units));
+        users.saw(if passed.is_ok() { "message to a member" } else { "message to a member refused, so it fetches it" });
     }
 }
 
 /// The nodes of one group report.
 pub(crate) async fn surge(world: &World, plan: &Plan) -> Result<Outcome, Error> {
+    reports(world, plan, 1, NODES).await
+}
+
+/// The nodes of many small groups report, all behind one address, so that the groups have one domain.
+pub(crate) async fn one_domain(world: &World, plan: &Plan) -> Result<Outcome, Error> {
+    reports(world, plan, 32, 4).await
+}
+
+/// Makes the groups, sends the reports to them in turn, and counts what their streams have.
+async fn reports(world: &World, plan: &Plan, groups: usize, nodes: usize) -> Result<Outcome, Error> {
     install(world)?;
     let mesh = Mesh::new(world, plan.seed)?;
-    let refused = |error: String| App::Mesh.failed("the group cannot be made")(format!("it was refused: {error}"));
-    let host = json!({"hostId": node(0), "domain": DOMAIN, "seconds": 3_000});
-    let group = mesh.insist(CREATE, host).await.map_err(refused)?;
-    let group = group["id"].as_str().unwrap_or_default().to_owned();
-    for number in 1..NODES {
-        // A node opens its connection, joins, and subscribes once.
-        let connected = world.limits().take(&aws::APPSYNC_CONNECTIONS, API_ID, 1.0);
-        connected.map_err(App::Mesh.failed("a node cannot connect"))?;
-        mesh.insist(JOIN, of(&group, number)).await.map_err(refused)?;
-    }
     let users = Users::default();
-    let beating = tokio::spawn(beat(mesh.clone(), group.clone(), users.clone()));
+    let refused = |error: String| App::Mesh.failed("the group cannot be made")(format!("it was refused: {error}"));
+    let (mut ids, mut listeners, mut beating) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..groups {
+        let host = json!({"hostId": node(0), "domain": DOMAIN, "seconds": 3_000});
+        let group = mesh.insist(CREATE, host, plan.seed).await.map_err(refused)?;
+        let group = group["id"].as_str().unwrap_or_default().to_owned();
+        beating.push(tokio::spawn(renew(mesh.clone(), group.clone(), users.clone())));
+        let entered = (0..nodes).map(|number| mesh.enter(&group, number, &users));
+        for entered in futures::future::join_all(entered).await {
+            listeners.push(entered.map_err(refused)?);
+        }
+        beating.push(tokio::spawn(beat(mesh.clone(), group.clone(), nodes, users.clone())));
+        ids.push(group);
+    }
     let arrivals = plan.arrivals();
     let wanted: Vec<String> = (0..arrivals.len()).map(message_id).collect();
+    let ids = Arc::new(ids);
     all(world.clock(), arrivals, |number| {
-        let (mesh, users, group) = (mesh.clone(), users.clone(), group.clone());
+        let (mesh, users, ids) = (mesh.clone(), users.clone(), ids.clone());
         let seed = plan.seed.wrapping_add(number as u64);
-        async move { pursue(&mesh, &users, &group, number, seed).await }
+        let (group, member) = (number % groups, number / groups % nodes);
+        async move { pursue(&mesh, &users, &ids[group], member, number, seed).await }
     })
     .await;
-    beating.abort();
+    beating.iter().for_each(tokio::task::JoinHandle::abort);
+    drop(listeners);
     let mut there: BTreeMap<String, u64> = BTreeMap::new();
     for item in world.items(&world.table("MeshTable")?)? {
         let is_message = item["sk"]["S"].as_str().is_some_and(|key| key.starts_with("MESSAGE#"));
@@ -177,12 +246,12 @@ pub(crate) async fn surge(world: &World, plan: &Plan) -> Result<Outcome, Error> 
 }
 
 /// One report, until it is accepted.
-async fn pursue(mesh: &Mesh, users: &Users, group: &str, number: usize, seed: u64) {
+async fn pursue(mesh: &Mesh, users: &Users, group: &str, member: usize, number: usize, seed: u64) {
     let clock = mesh.world.clock();
     let began = clock.elapsed();
     let waited = || clock.elapsed().saturating_sub(began);
     let mut backoff = Backoff::new(seed);
-    let mut variables = of(group, number % NODES);
+    let mut variables = of(group, member);
     variables["messageId"] = json!(message_id(number));
     variables["data"] = json!([{"key": "temperature", "value": format!("{}.5", number % 40)}]);
     while waited() < PATIENCE {
@@ -198,13 +267,22 @@ async fn pursue(mesh: &Mesh, users: &Users, group: &str, number: usize, seed: u6
     users.saw("gave up");
 }
 
-/// The heartbeats of the host and of the members.
-async fn beat(mesh: Mesh, group: String, users: Users) {
+/// The heartbeats of the host.
+async fn renew(mesh: Mesh, group: String, users: Users) {
     loop {
         let host = json!({"groupId": group, "domain": DOMAIN, "hostId": node(0)});
-        let members = (1..NODES).map(|number| mesh.ask(BEAT, of(&group, number)));
-        let (host, members) = tokio::join!(mesh.ask(RENEW, host), futures::future::join_all(members));
-        for refused in std::iter::once(host).chain(members).filter_map(Result::err) {
+        if let Err(refused) = mesh.ask(RENEW, host).await {
+            users.saw(format!("heartbeat {refused}"));
+        }
+        tokio::time::sleep(HEARTBEAT).await;
+    }
+}
+
+/// The heartbeats of the members.
+async fn beat(mesh: Mesh, group: String, nodes: usize, users: Users) {
+    loop {
+        let members = (1..nodes).map(|number| mesh.ask(BEAT, of(&group, number)));
+        for refused in futures::future::join_all(members).await.into_iter().filter_map(Result::err) {
             users.saw(format!("heartbeat {refused}"));
         }
         tokio::time::sleep(HEARTBEAT).await;

@@ -66,17 +66,17 @@ impl App {
     /// The load that a search begins with: below every limit.
     #[must_use]
     pub fn first_load(self) -> u32 {
-        match self {
-            // Machines read what the others have sent, so a run of twice as many takes four times as long.
-            App::Sessync => 256,
-            _ => 32,
-        }
+        32
     }
 
     /// The load at which a search gives up.
     #[must_use]
     pub fn last_load(self) -> u32 {
-        4_096
+        match self {
+            // Each machine reads what all others have sent, so a run of twice as many takes four times as long.
+            App::Sessync => 512,
+            _ => 4_096,
+        }
     }
 
     /// The minutes at which the load is repeated, so that an alarm has the time that it needs.
@@ -169,7 +169,7 @@ pub struct Outcome {
     pub wanted: u64,
     /// How many of them did not happen, and are not known as dead letters either.
     pub lost: u64,
-    /// How many happened more than once.
+    /// How many happened more than once, or were not wanted at all.
     pub doubled: u64,
     /// What the users saw, and how often.
     pub seen: BTreeMap<String, u64>,
@@ -186,14 +186,16 @@ impl Outcome {
         users: &Users,
     ) -> Self {
         let mut outcome = Outcome { seen: users.seen(), slowest: users.slowest(), ..Outcome::default() };
+        let mut unwanted = there.clone();
         for key in wanted {
             outcome.wanted += 1;
-            match there.get(key).copied().unwrap_or_default() {
+            match unwanted.remove(key).unwrap_or_default() {
                 0 => outcome.lost += 1,
                 1 => {}
                 _ => outcome.doubled += 1,
             }
         }
+        outcome.doubled += unwanted.values().sum::<u64>();
         outcome
     }
 }
@@ -266,4 +268,22 @@ where
     });
     // A client that panicked has no effect, which the count finds.
     let _ = futures::future::join_all(clients.collect::<Vec<_>>()).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_effect_that_nobody_wanted_counts_as_doubled() {
+        let there = |found: &[(&str, u64)]| found.iter().map(|(key, count)| ((*key).to_owned(), *count)).collect();
+        let compare = |found: BTreeMap<String, u64>| {
+            let outcome = Outcome::compare(["a", "b"], &found, &Users::default());
+            (outcome.wanted, outcome.lost, outcome.doubled)
+        };
+        assert_eq!(compare(there(&[("a", 1), ("b", 1)])), (2, 0, 0));
+        assert_eq!(compare(there(&[("a", 1)])), (2, 1, 0));
+        assert_eq!(compare(there(&[("a", 3), ("b", 1)])), (2, 0, 1));
+        assert_eq!(compare(there(&[("a", 1), ("b", 1), ("c", 2)])), (2, 0, 2));
+    }
 }

@@ -137,7 +137,7 @@ pub(crate) async fn slack_is_down(world: &World, plan: &Plan) -> Result<Outcome,
     uploads(world, &workspace, steady(plan.load, DOWN * 2), 20).await
 }
 
-/// DynamoDB is down for a minute, while uploads go on coming.
+/// DynamoDB is down for a minute, while uploads go on coming, each second all at the same moment: so each needs an instance of its own.
 pub(crate) async fn store_is_down(world: &World, plan: &Plan) -> Result<Outcome, Error> {
     const DOWN: Duration = Duration::from_secs(60);
     let faults = world.store().faults().clone();
@@ -147,7 +147,7 @@ pub(crate) async fn store_is_down(world: &World, plan: &Plan) -> Result<Outcome,
         tokio::time::sleep(DOWN).await;
         faults.heal();
     });
-    let outcome = uploads(world, &Workspace::new(world.clock()), steady(plan.load, DOWN * 4), CHANNELS).await;
+    let outcome = uploads(world, &Workspace::new(world.clock()), bunches(plan.load, DOWN * 2), CHANNELS).await;
     outage.abort();
     outcome
 }
@@ -166,6 +166,11 @@ fn steady(load: u32, time: Duration) -> Vec<Duration> {
     let apart = 1.0 / f64::from(load);
     let many = time.as_secs() * u64::from(load);
     (0..many).map(|n| Duration::from_secs_f64(n as f64 * apart)).collect()
+}
+
+/// So many at the same moment, each second, for so long.
+fn bunches(load: u32, time: Duration) -> Vec<Duration> {
+    (0..time.as_secs()).flat_map(|second| (0..load).map(move |_| Duration::from_secs(second))).collect()
 }
 
 /// Delivers an upload at each of these moments, waits until nothing is left to do, and counts the replies.

@@ -147,16 +147,22 @@ impl Lambda {
 
     /// Invokes a function and waits for its answer.
     pub async fn invoke(&self, name: &str, payload: Value) -> Result<Value, Failure> {
-        let Some(function) = self.find(name) else {
-            let message = format!("Function not found: {name}");
-            return Err(Failure { kind: "ResourceNotFoundException".to_owned(), message, throttled: false });
-        };
-        let refused = |exceeded: Exceeded| {
+        let function = self.find(name)?;
+        if let Err(exceeded) = self.0.limits.take(&aws::LAMBDA_REQUESTS, name, 1.0) {
             self.0.metrics.throttle(&function.declared.name);
+            return Err(Failure::of(&exceeded));
+        }
+        self.execute(&function, payload).await
+    }
+
+    /// One execution, whoever asked for it.
+    async fn execute(&self, function: &Arc<Function>, payload: Value) -> Result<Value, Failure> {
+        let name = &function.declared.name;
+        let refused = |exceeded: Exceeded| {
+            self.0.metrics.throttle(name);
             Failure::of(&exceeded)
         };
         let limits = &self.0.limits;
-        limits.take(&aws::LAMBDA_REQUESTS, name, 1.0).map_err(refused)?;
         let account = limits.enter(&aws::LAMBDA_CONCURRENCY, ACCOUNT).map_err(refused)?;
         let reserved = limits.enter(&aws::LAMBDA_RESERVED, name).map_err(refused)?;
         let warm = function.warm(self.0.clock.elapsed());
@@ -178,7 +184,7 @@ impl Lambda {
             Err(_) => Err(failure("Runtime.ExitError", format!("RequestId: {id} Error: Runtime exited"))),
         };
         let took = self.0.clock.elapsed().saturating_sub(began);
-        self.0.metrics.invocation(&function.declared.name, took, outcome.is_err());
+        self.0.metrics.invocation(name, took, outcome.is_err());
         // Lambda drops the lines that CloudWatch does not take; nothing else happens.
         let _ = limits.take(&aws::LOGS_PUT, ACCOUNT, 1.0);
         outcome
@@ -214,10 +220,7 @@ impl Lambda {
 
     /// Accepts an asynchronous invocation: Lambda carries it out, and tries again if it fails.
     pub fn accept(&self, name: &str, payload: Value) -> Result<(), Failure> {
-        let Some(function) = self.find(name) else {
-            let message = format!("Function not found: {name}");
-            return Err(Failure { kind: "ResourceNotFoundException".to_owned(), message, throttled: false });
-        };
+        let function = self.find(name)?;
         self.0.pending.fetch_add(1, Ordering::Relaxed);
         let lambda = self.clone();
         tokio::spawn(async move {
@@ -232,7 +235,8 @@ impl Lambda {
         let name = &function.declared.name;
         let (mut failed, mut requeue) = (0, FIRST_REQUEUE);
         loop {
-            let Err(failure) = self.invoke(name, payload.clone()).await else { return };
+            // The limit on requests counts synchronous callers only.
+            let Err(failure) = self.execute(function, payload.clone()).await else { return };
             let age = self.0.clock.elapsed().saturating_sub(accepted);
             if !failure.throttled {
                 failed += 1;
@@ -253,9 +257,10 @@ impl Lambda {
         }
     }
 
-    fn find(&self, reference: &str) -> Option<Arc<Function>> {
+    fn find(&self, reference: &str) -> Result<Arc<Function>, Failure> {
         let name = template::function_name(&Value::from(reference));
-        telemetry::lock(&self.0.functions).get(&name).cloned()
+        let found = telemetry::lock(&self.0.functions).get(&name).cloned();
+        found.ok_or_else(|| failure("ResourceNotFoundException", format!("Function not found: {reference}")))
     }
 }
 

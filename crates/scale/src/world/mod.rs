@@ -13,6 +13,7 @@ pub mod lambda;
 mod wire;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -37,10 +38,12 @@ use lambda::{ACCOUNT, Build, Lambda};
 const SHARED: &str = include_str!("../../../../infra/templates/shared.yaml");
 /// What `throttling` of prod in infra/environments.ts makes of the parameters of shared.yaml: requests per second and at once.
 pub const ROUTES_OF_PROD: [(&str, u32, u32); 4] =
-    [("slack", 100, 200), ("transfers", 100, 200), ("reads", 200, 400), ("others", 10, 20)];
+    [("slack", 400, 800), ("transfers", 100, 200), ("reads", 200, 400), ("others", 10, 20)];
 
 /// How often the lengths of queues are measured and the alarms are evaluated.
 const MEASURE_EVERY: Duration = Duration::from_secs(60);
+/// How long the alarms are evaluated after the users have ended: three periods of five minutes, the longest range that a surge fills.
+const AFTERWARDS: Duration = Duration::from_secs(900);
 
 pub(crate) type Parameters = Arc<Mutex<BTreeMap<String, String>>>;
 
@@ -75,6 +78,8 @@ struct Inner {
     alarms: Alarms,
     /// The alarms that rang, and when each began.
     rang: Mutex<BTreeMap<String, Timestamp>>,
+    /// The users have ended. From now on silence is no news.
+    is_over: AtomicBool,
 }
 
 impl std::fmt::Debug for World {
@@ -129,6 +134,7 @@ impl World {
             lambda,
             services,
             rang: Mutex::default(),
+            is_over: AtomicBool::new(false),
         })))
     }
 
@@ -269,6 +275,13 @@ impl World {
         }
     }
 
+    /// Gives the alarms the time that they need after the users have ended. [`World::watch`] must be running.
+    pub async fn wait_for_alarms(&self) {
+        self.0.is_over.store(true, Ordering::Relaxed);
+        tokio::time::sleep(AFTERWARDS).await;
+        self.measure();
+    }
+
     fn measure(&self) {
         for (queue, visible) in self.0.lambda.queues() {
             self.0.metrics.queue(&queue, visible);
@@ -280,8 +293,10 @@ impl World {
                 name: alarm.metric.clone(),
                 dimensions: alarm.dimensions.clone(),
             };
-            // An alarm on silence rings for everything that this run does not do at all, and for the time before it began.
-            let from_silence = status.was == Some(State::InsufficientData) && alarm.missing_data == "breaching";
+            // An alarm on silence rings for everything that this run does not do at all, and for the time before it began and after
+            // it ended.
+            let is_outside = status.was == Some(State::InsufficientData) || self.0.is_over.load(Ordering::Relaxed);
+            let from_silence = is_outside && alarm.missing_data == "breaching";
             let rings = status.state == State::Alarm && status.was.is_some() && !from_silence;
             if rings && self.0.metrics.knows(&id) {
                 telemetry::lock(&self.0.rang).entry(alarm.name.clone()).or_insert(self.0.clock.now());

@@ -21,8 +21,12 @@ pub(crate) const KEPT_DAYS: u16 = 30;
 /// How many days one step of the clock counts at most. A clock that jumps a year ahead must not make every key old at once.
 pub(crate) const MAX_LEAP_DAYS: u16 = 7;
 
-/// How many new keys are collected before they are merged into the sorted table.
+/// How many new keys are collected at least before they are merged into the sorted table.
 const MERGE_AT: usize = 32 * 1024;
+/// A large table collects this part of itself first. A merge moves the whole table. With a fixed number of new keys per merge, the moves
+/// would grow with the square of the table; with a part of it, each key is moved about this many times, however many there are. The new
+/// keys then take about an eighth of the table's memory.
+const MERGE_PART: usize = 16;
 
 const MAGIC: &[u8; 16] = b"sessync seen 1\n\0";
 const ENTRY_BYTES: usize = KEY_BYTES + 2;
@@ -183,7 +187,7 @@ impl Seen {
                 self.unknown += usize::from(key.is_unknown());
             }
         }
-        if self.fresh.len() >= MERGE_AT {
+        if self.fresh.len() >= MERGE_AT.max(self.keys.len() / MERGE_PART) {
             self.merge();
         }
     }
@@ -240,6 +244,7 @@ impl Seen {
         let fresh = std::mem::take(&mut self.fresh);
         let mut read = self.keys.len();
         let total = read + fresh.len();
+        // Exactly: a table that has doubled its memory would waste half of it. Merges are rare enough for a copy each.
         self.keys.reserve_exact(fresh.len());
         self.days.reserve_exact(fresh.len());
         self.keys.resize(total, 0);
@@ -432,6 +437,23 @@ mod tests {
             let keys: u64 = model.values().map(|(contents, unknown)| contents.len() as u64 + unknown).sum();
             assert_eq!(seen.len() as u64, keys, "seed {seed}");
         }
+    }
+
+    #[test]
+    fn a_large_table_is_not_merged_more_often_than_its_growth_pays_for() {
+        let mut seen = Seen::default();
+        let (mut merges, mut moved) = (0, 0);
+        let count = 2_000_000;
+        let mut rng = fastrand::Rng::with_seed(1);
+        for _ in 0..count {
+            let before = seen.keys.len();
+            seen.set(Key::new(rng.u64(..), MAX_UNKNOWN), 1);
+            if seen.keys.len() > before {
+                (merges, moved) = (merges + 1, moved + seen.keys.len());
+            }
+        }
+        assert!(merges <= 40, "{merges} merges");
+        assert!(moved <= (MERGE_PART + 2) * count, "{} moves per key", moved / count);
     }
 
     #[test]
