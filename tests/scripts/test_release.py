@@ -58,6 +58,8 @@ class Sbom(unittest.TestCase):
         self.assertLessEqual({"ichido", "reqwest", "rustls", "ring"}, names)
         # Tests and build scripts alone use these.
         self.assertFalse({"proptest", "tempfile", "cc"} & names)
+        # A procedural macro runs in the compiler.
+        self.assertFalse({"serde_derive", "syn", "thiserror-impl"} & names)
         # A crate for another system is not linked.
         self.assertFalse({name for name in names if name.startswith("windows-sys")})
         for each in bom["components"]:
@@ -158,6 +160,11 @@ class Release(unittest.TestCase):
         self.assertIn("the architecture is x86_64 or arm64", self.release(VERSION), "a clean one gets as far as that")
         (self.clone / "stray").write_text("", encoding="utf-8")
         self.assertIn("not committed", self.release(VERSION))
+        (self.clone / "stray").unlink()
+        # Also if somebody told git not to show such files.
+        subprocess.run(["git", "config", "status.showUntrackedFiles", "no"], cwd=self.clone, check=True)
+        (self.clone / "stray").write_text("", encoding="utf-8")
+        self.assertIn("stray", self.release(VERSION))
         (self.clone / "stray").unlink()
         with open(self.clone / "README.md", "a", encoding="utf-8") as readme:
             readme.write("\n")
