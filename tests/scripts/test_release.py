@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import stat
 import subprocess
@@ -169,6 +170,22 @@ class Release(unittest.TestCase):
         with open(self.clone / "README.md", "a", encoding="utf-8") as readme:
             readme.write("\n")
         self.assertIn("README.md", self.release(VERSION))
+
+    def test_what_is_beside_a_binary_is_there_and_needs_no_checkout(self):
+        script = (ROOT / "scripts/release").read_text(encoding="utf-8")
+        functions = script[script.index("readme() {"):script.index("beside() {")]
+        for binary in ("sessync", "ichidoctl", "ichido-local", "appsync"):
+            command = f"{functions}\nreadme {binary}; named {binary}"
+            readme, *named = run(["bash", "-c", command]).stdout.split()
+            text = (ROOT / readme).read_text(encoding="utf-8")
+            self.assertIn(f"./{binary} ", text)
+            self.assertNotIn("make ", text)
+            for file in named:
+                source, place = file.split(":")
+                self.assertTrue((ROOT / source).is_file(), source)
+                self.assertIn(place.split("/")[0] + "/", text)
+            # Nothing of a checkout is beside it.
+            self.assertEqual(re.findall(r"\]\((?!https?:|#)[^)]*\)", text), [])
 
     def test_another_version_is_refused(self):
         self.assertIn(f"Cargo.toml has the version {VERSION}, not 99.0.0", self.release("99.0.0"))
