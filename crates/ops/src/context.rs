@@ -128,6 +128,13 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The change was made, but not all that belongs to it. `what` says which part is missing and what to do.
+    #[error("{what}")]
+    Partly {
+        what: String,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     #[error("could not write the output")]
     Output(#[from] io::Error),
 }
@@ -135,6 +142,11 @@ pub enum Error {
 /// A failed call: what could not be done and what to check, with the cause.
 pub fn failed(what: impl Into<String>, source: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::Failed { what: what.into(), source: Box::new(source) }
+}
+
+/// A change of which one part was made: what is missing and what to do, with the cause.
+pub(crate) fn partly(what: impl Into<String>, source: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::Partly { what: what.into(), source: Box::new(source) }
 }
 
 /// What a command works with.
