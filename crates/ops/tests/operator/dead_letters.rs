@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use crate::support::client::{answer, aws, eventually, http};
-use crate::support::ctl::{ctl, ctl_as, platform, tidy};
+use crate::support::ctl::{ctl, ctl_as, ctl_at, door_without, platform, tidy};
 use crate::support::process::Local;
 use crate::support::{given_up, slack};
 
@@ -106,6 +106,46 @@ async fn a_reply_whose_answer_was_lost_is_not_made_again_by_a_redrive() {
     .await;
     assert!(key.ends_with("#F1"), "{key}");
     assert_eq!(slack::replies(&local).await, 1, "the probe found it");
+}
+
+#[tokio::test]
+async fn the_reason_of_a_dead_letter_cannot_look_like_other_lines() {
+    let local = platform(&[]);
+    let record = json!({
+        "version": "1.0", "timestamp": "2026-11-17T04:00:00.000Z",
+        "requestContext": {
+            "requestId": "11111111-2222-3333-4444-555555555555", "condition": "RetriesExhausted", "approximateInvokeCount": 3,
+            "functionArn": "arn:aws:lambda:ap-northeast-1:000000000000:function:slack-files:live",
+        },
+        "requestPayload": {}, "responsePayload": {"errorType": "E", "errorMessage": "x\n  attempts     0\u{1b}[2J\u{202e}"},
+    });
+    let sqs = aws_sdk_sqs::Client::new(aws(&local.url).config());
+    let url = sqs.get_queue_url().queue_name(QUEUE).send().await.expect("a queue");
+    let send = sqs.send_message().queue_url(url.queue_url().expect("a URL")).message_body(record.to_string());
+    send.send().await.expect("sent");
+    let shown = ctl(&local, &["dead-letters", "show", "slack", "11111111-2222-3333-4444-555555555555"]);
+    assert!(shown.out.contains("E: x\\n  attempts     0\\u{1b}[2J\\u{202e}"), "{shown:?}");
+    assert_eq!(shown.out.lines().filter(|line| line.trim_start().starts_with("attempts")).count(), 1, "{shown:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_letter_that_was_sent_and_could_not_be_deleted_is_kept_as_done_in_part() {
+    let local = platform(&[]);
+    local.put_faults(json!({"slack": {"mode": "refuse", "status": 503}})).await;
+    assert_eq!(slack::upload(&local, "1").await, StatusCode::OK);
+    given_up(&local, QUEUE, 1).await;
+    local.put_faults(json!({})).await;
+    let door = door_without(&local, "DeleteMessage").await;
+    let sent = ctl_at(&local, &door, &["dead-letters", "redrive", "slack", "--yes"]);
+    assert_eq!(sent.code, Some(1), "{sent:?}");
+    eventually("the reply", || async { (slack::replies(&local).await == 1).then_some(()) }).await;
+    let kept = ctl(&local, &["operations", "slack", "--json"]);
+    let outcome = kept.json()["operations"][0]["outcome"].as_str().expect("an outcome").to_owned();
+    assert!(
+        outcome.starts_with("happened in part: sent it again, but the dead letter is still in its queue"),
+        "{outcome}"
+    );
+    assert_eq!(kept.code, Some(1), "somebody has to look");
 }
 
 #[tokio::test]
