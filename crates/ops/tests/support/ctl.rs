@@ -59,9 +59,11 @@ pub(crate) async fn door_without(local: &Local, call: &'static str) -> String {
             let (parts, body) = request.into_parts();
             let body = axum::body::to_bytes(body, 1 << 20).await.expect("a body");
             let target = parts.headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
-            // A call is named in a header, in the path or in the form, which depends on the service.
-            let named =
-                [target, parts.uri.path(), &String::from_utf8_lossy(&body)].iter().any(|text| text.contains(call));
+            // A call is named in a header, in the path or in a form, which depends on the service.
+            let form = format!("Action={call}&");
+            let named = target.ends_with(&format!(".{call}"))
+                || parts.uri.path().ends_with(&format!("/{call}"))
+                || String::from_utf8_lossy(&body).starts_with(&form);
             if named {
                 let denied = r#"{"__type": "AccessDeniedException", "message": "denied by the test"}"#;
                 let json = [("content-type", "application/x-amz-json-1.0")];
