@@ -62,7 +62,7 @@ mutants: ## test the tests of the library's core with mutations (FILE=run for on
 
 .PHONY: fuzz
 fuzz: ## look for inputs that break a promise (SECONDS=60 per target, TARGET=jwt for one)
-	@scripts/setup build
+	@scripts/setup fuzz
 	@scripts/fuzz $(or $(SECONDS),60) $(TARGET)
 
 .PHONY: bench

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import stat
 import subprocess
@@ -58,6 +59,8 @@ class Sbom(unittest.TestCase):
         self.assertLessEqual({"ichido", "reqwest", "rustls", "ring"}, names)
         # Tests and build scripts alone use these.
         self.assertFalse({"proptest", "tempfile", "cc"} & names)
+        # A procedural macro runs in the compiler.
+        self.assertFalse({"serde_derive", "syn", "thiserror-impl"} & names)
         # A crate for another system is not linked.
         self.assertFalse({name for name in names if name.startswith("windows-sys")})
         for each in bom["components"]:
@@ -159,9 +162,30 @@ class Release(unittest.TestCase):
         (self.clone / "stray").write_text("", encoding="utf-8")
         self.assertIn("not committed", self.release(VERSION))
         (self.clone / "stray").unlink()
+        # Also if somebody told git not to show such files.
+        subprocess.run(["git", "config", "status.showUntrackedFiles", "no"], cwd=self.clone, check=True)
+        (self.clone / "stray").write_text("", encoding="utf-8")
+        self.assertIn("stray", self.release(VERSION))
+        (self.clone / "stray").unlink()
         with open(self.clone / "README.md", "a", encoding="utf-8") as readme:
             readme.write("\n")
         self.assertIn("README.md", self.release(VERSION))
+
+    def test_what_is_beside_a_binary_is_there_and_needs_no_checkout(self):
+        script = (ROOT / "scripts/release").read_text(encoding="utf-8")
+        functions = script[script.index("readme() {"):script.index("beside() {")]
+        for binary in ("sessync", "ichidoctl", "ichido-local", "appsync"):
+            command = f"{functions}\nreadme {binary}; named {binary}"
+            readme, *named = run(["bash", "-c", command]).stdout.split()
+            text = (ROOT / readme).read_text(encoding="utf-8")
+            self.assertIn(f"./{binary} ", text)
+            self.assertNotIn("make ", text)
+            for file in named:
+                source, place = file.split(":")
+                self.assertTrue((ROOT / source).is_file(), source)
+                self.assertIn(place.split("/")[0] + "/", text)
+            # Nothing of a checkout is beside it.
+            self.assertEqual(re.findall(r"\]\((?!https?:|#)[^)]*\)", text), [])
 
     def test_another_version_is_refused(self):
         self.assertIn(f"Cargo.toml has the version {VERSION}, not 99.0.0", self.release("99.0.0"))

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use telemetry::terminal::one_line;
 
 /// Errors of one answer that are shown.
 const SHOWN_ERRORS: usize = 5;
@@ -72,21 +73,17 @@ fn of_error(error: &Value) -> String {
 
 /// A text from outside, as it is printed.
 pub(crate) fn shown(text: &str) -> String {
-    let one_line: String = text.chars().take(SHOWN).flat_map(escaped).collect();
-    if text.chars().nth(SHOWN).is_some() { format!("{one_line}…") } else { one_line }
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", one_line(&text[..end])),
+        None => one_line(text).into_owned(),
+    }
 }
 
 /// A message about files, as it is printed: whole, because it may list many mistakes, and with its lines. Those after the first are
 /// indented, so that none of them looks like a line of the log.
 pub(crate) fn shown_whole(text: &str) -> String {
-    let lines: Vec<String> = text.lines().map(|line| line.chars().flat_map(escaped).collect()).collect();
+    let lines: Vec<_> = text.lines().map(one_line).collect();
     lines.join("\n  ")
-}
-
-fn escaped(c: char) -> Vec<char> {
-    // Characters that reverse the direction of writing hide what follows them.
-    let hides = matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
-    if c.is_control() || hides { c.escape_default().collect() } else { vec![c] }
 }
 
 /// Which definition of a document a token belongs to.

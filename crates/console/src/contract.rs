@@ -538,25 +538,31 @@ pub enum Change {
         #[serde(default)]
         not_done: bool,
     },
-    /// Sends a dead letter again.
+    /// Sends a dead letter again. Here and below, an empty `reason` is none.
     RedriveDeadLetter {
         application: String,
         id: String,
+        #[serde(default)]
+        reason: String,
     },
     /// Deletes a dead letter.
     DropDeadLetter {
         application: String,
         id: String,
+        #[serde(default)]
+        reason: String,
     },
     /// Runs a schedule now; answers when it is done.
-    RunSchedule {
-        name: String,
-    },
+    RunSchedule { name: String },
     PauseSchedule {
         name: String,
+        #[serde(default)]
+        reason: String,
     },
     ResumeSchedule {
         name: String,
+        #[serde(default)]
+        reason: String,
     },
 }
 

@@ -97,7 +97,11 @@ impl Options {
     /// A duel of a minute and a half, with the workers in `program`.
     #[must_use]
     pub fn new(seed: u64, program: PathBuf) -> Self {
+        // A release contains no path of the machine that built it, so there Powertools can only be beside the program.
+        #[cfg(debug_assertions)]
         let powertools = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/powertools"));
+        #[cfg(not(debug_assertions))]
+        let powertools = program.with_file_name("powertools");
         Self { seed, seconds: 90, without_powertools: false, program, powertools }
     }
 
@@ -323,7 +327,7 @@ fn contestants(options: &Options) -> (Vec<Handler>, Option<String>) {
     } else if !workers::has_node() {
         without("it needs node, which is not installed")
     } else if workers::powertools(&options.powertools).is_none() {
-        without("it is not installed; `make demo` installs it from npm")
+        without("it is not installed; in a checkout, `make demo` installs it from npm")
     } else {
         (vec![Handler::Naive, Handler::Powertools, Handler::Ichido], None)
     }

@@ -35,6 +35,8 @@ const BEGUN_AT: &str = "begunAt";
 const ENDED_AT: &str = "endedAt";
 /// What the outcome of an operation begins with if AWS gave no clear answer.
 pub const DOUBTFUL: &str = "may have happened: ";
+/// What it begins with if one part was done and another was not.
+pub const PARTLY: &str = "happened in part: ";
 const OUTCOME: &str = "outcome";
 
 /// What somebody is about to do.
@@ -65,9 +67,17 @@ pub struct Kept {
     pub by: String,
     pub reason: String,
     pub shown: String,
-    /// What became of it. `None`: it is under way, or it may have happened. With [`DOUBTFUL`] in front, it may have happened too.
+    /// What became of it. `None`: it is under way, or it may have happened. [`DOUBTFUL`] or [`PARTLY`] may be in front.
     pub outcome: Option<String>,
     pub ended_at: Option<String>,
+}
+
+impl Kept {
+    /// Whether somebody has to look at what became of it.
+    pub fn is_open(&self) -> bool {
+        let open = |outcome: &str| outcome.starts_with(DOUBTFUL) || outcome.starts_with(PARTLY);
+        self.outcome.as_deref().is_none_or(open)
+    }
 }
 
 /// Where the operations of a table are.

@@ -1,7 +1,8 @@
 //! What a server on loopback needs: a check that a request is meant for this machine and comes from no foreign page, and its end.
 //!
 //! A foreign web page that is open in the same browser can send requests to loopback, and a foreign DNS name can point to
-//! loopback. So the `Host` header must be a loopback address, and so must the `Origin` header, if there is one.
+//! loopback. So the `Host` header must be a loopback address, and so must the `Origin` header, if there is one. A picture or a script
+//! that a page embeds is asked for without an `Origin`, but browsers say that the page is of another site (`Sec-Fetch-Site`).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -23,6 +24,12 @@ pub fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), String> {
         if !of_origin.is_some_and(is_loopback) {
             return Err(format!("the origin {origin:?} is not this machine"));
         }
+    }
+    // A person may follow a link to this machine: the other page sees nothing of the answer.
+    let is_followed =
+        text("sec-fetch-mode").as_deref() == Some("navigate") && text("sec-fetch-dest").as_deref() == Some("document");
+    if text("sec-fetch-site").as_deref() == Some("cross-site") && !is_followed {
+        return Err("the request comes from a page of another site".to_owned());
     }
     Ok(())
 }
@@ -132,5 +139,17 @@ mod tests {
         }
         assert!(check(&[("host", "rebound.example:8787")]).is_err());
         assert!(check(&[]).is_err());
+        let fetched = |site: &str, mode: &str, dest: &str| {
+            let host = ("host", "127.0.0.1:8787");
+            check(&[host, ("sec-fetch-site", site), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)])
+        };
+        for (mode, dest) in [("no-cors", "image"), ("no-cors", "script"), ("navigate", "iframe"), ("cors", "empty")] {
+            assert!(fetched("cross-site", mode, dest).is_err(), "{mode} {dest}");
+            for site in ["same-origin", "same-site", "none"] {
+                assert!(fetched(site, mode, dest).is_ok(), "{site} {mode} {dest}");
+            }
+        }
+        assert!(check(&[("host", "127.0.0.1:8787"), ("sec-fetch-site", "cross-site")]).is_err());
+        assert!(fetched("cross-site", "navigate", "document").is_ok(), "a person follows a link");
     }
 }

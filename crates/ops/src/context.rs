@@ -1,6 +1,5 @@
 //! What all commands share: options, AWS clients, output, confirmation.
 
-use std::borrow::Cow;
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use clap::{Args, ValueEnum};
@@ -8,6 +7,7 @@ use function::Aws;
 use function::operation::NO_REASON;
 use ichido::{Clock as _, SystemClock, Timestamp};
 use serde::Serialize;
+use telemetry::terminal::{harmless_json, one_line};
 
 /// Where `make dev` answers.
 pub const LOCAL_PLATFORM: &str = "http://127.0.0.1:8787";
@@ -128,6 +128,13 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The change was made, but not all that belongs to it. `what` says which part is missing and what to do.
+    #[error("{what}")]
+    Partly {
+        what: String,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     #[error("could not write the output")]
     Output(#[from] io::Error),
 }
@@ -135,6 +142,11 @@ pub enum Error {
 /// A failed call: what could not be done and what to check, with the cause.
 pub fn failed(what: impl Into<String>, source: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::Failed { what: what.into(), source: Box::new(source) }
+}
+
+/// A change of which one part was made: what is missing and what to do, with the cause.
+pub(crate) fn partly(what: impl Into<String>, source: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::Partly { what: what.into(), source: Box::new(source) }
 }
 
 /// What a command works with.
@@ -281,13 +293,19 @@ impl<'a> Context<'a> {
         self.shared.json
     }
 
-    /// Writes a line for a person. Ids, titles and log lines come from outside, so control characters are shown as what they are:
-    /// a terminal would obey them.
+    /// Writes one line for a person. Ids, titles and log lines come from outside, so control characters and line breaks are shown as
+    /// what they are: a terminal would obey them, and one text could look like several lines.
     pub fn line(&mut self, text: impl std::fmt::Display) -> Result<(), Error> {
-        Ok(writeln!(self.out, "{}", harmless(&text.to_string()))?)
+        Ok(writeln!(self.out, "{}", one_line(&text.to_string()))?)
     }
 
-    /// Writes text as it is and flushes it, for a view that is overwritten later.
+    /// Writes JSON for a machine, in one line, and flushes it.
+    pub(crate) fn json_line(&mut self, value: &impl Serialize) -> Result<(), Error> {
+        let text = serde_json::to_string(value).map_err(io::Error::from)?;
+        self.write(&format!("{}\n", harmless_json(&text)))
+    }
+
+    /// Writes text as it is and flushes it, for a view that is overwritten later. Whoever calls it has made the text harmless.
     pub fn write(&mut self, text: &str) -> Result<(), Error> {
         self.out.write_all(text.as_bytes())?;
         Ok(self.out.flush()?)
@@ -316,7 +334,7 @@ impl<'a> Context<'a> {
         if !io::stdin().is_terminal() {
             return Err(Error::NotConfirmed);
         }
-        write!(io::stderr(), "{} [y/N] ", harmless(what))?;
+        write!(io::stderr(), "{} [y/N] ", one_line(what))?;
         io::stderr().flush()?;
         let mut answer = String::new();
         io::stdin().lock().read_line(&mut answer)?;
@@ -340,35 +358,13 @@ fn has_credentials() -> bool {
         .any(|name| std::env::var_os(name).is_some())
 }
 
-/// The text with escapes for what a terminal obeys, but for the ends of lines and tabs.
-pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
-    escaped(text, |c| c.escape_default().to_string())
-}
-
-/// JSON with such escapes. Outside of its strings there is nothing to escape.
-fn harmless_json(text: &str) -> Cow<'_, str> {
-    escaped(text, |c| format!("\\u{:04x}", u32::from(c)))
-}
-
-fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
-    if !text.contains(is_obeyed) {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(text.chars().map(|c| if is_obeyed(c) { escape(c) } else { c.to_string() }).collect())
-}
-
-/// Control characters, and those that turn the direction of a text, so that a line would read as another one.
-fn is_obeyed(c: char) -> bool {
-    let turns = matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    turns || (c.is_control() && c != '\n' && c != '\t')
-}
-
 #[cfg(test)]
 mod tests {
     use ichido::Timestamp;
     use serde_json::json;
+    use telemetry::terminal::harmless;
 
-    use super::{Environment, LOCAL_PLATFORM, Shared, endpoint, harmless, harmless_json, log_line};
+    use super::{Environment, LOCAL_PLATFORM, Shared, endpoint, log_line};
 
     #[test]
     fn the_environment_local_without_an_endpoint_is_the_local_platform() {
@@ -379,18 +375,6 @@ mod tests {
         assert_eq!(elsewhere.resolved().env, Some(Environment::Local), "the local AWS has names of its own");
         let prod = Shared { env: Some(Environment::Prod), ..Shared::default() };
         assert_eq!(prod.resolved().endpoint_url, None);
-    }
-
-    #[test]
-    fn what_a_terminal_obeys_is_shown_as_what_it_is() {
-        assert_eq!(
-            harmless("a\u{1b}[31mb\u{9b}c\u{7f}d\u{202e}e\u{2066}f\n\tg"),
-            "a\\u{1b}[31mb\\u{9b}c\\u{7f}d\\u{202e}e\\u{2066}f\n\tg"
-        );
-        let json = serde_json::to_string_pretty(&["\u{9b}\u{7f}\u{202e}\u{1b} é\n"]).unwrap();
-        assert_eq!(harmless_json(&json), "[\n  \"\\u009b\\u007f\\u202e\\u001b é\\n\"\n]");
-        let read: Vec<String> = serde_json::from_str(&harmless_json(&json)).unwrap();
-        assert_eq!(read, ["\u{9b}\u{7f}\u{202e}\u{1b} é\n"]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::applications::{Application, Failures};
-use crate::context::{Context, Error, failed};
+use crate::context::{Context, Error, failed, partly};
 use crate::outside::invoke;
 
 /// How many messages of one queue are read, about.
@@ -311,7 +311,8 @@ pub(crate) async fn redrive(context: &Context<'_>, letter: &Letter) -> Result<()
     match &letter.message {
         Some(message) => {
             invoke::send(context, &letter.function, &letter.payload).await?;
-            delete(context, message).await
+            let deleted = delete(context, message).await;
+            deleted.map_err(|error| partly("sent it again, but the dead letter is still in its queue", error))
         }
         None => command(context, letter, "resend").await,
     }

@@ -4,7 +4,7 @@
 //! on standard error. The item is written after the operator has confirmed and before anything is changed. If it cannot be written,
 //! or if AWS does not say who the caller is, nothing is changed.
 
-use function::operation::{Begun, DOUBTFUL, NO_REASON, Operation, Operations};
+use function::operation::{Begun, DOUBTFUL, NO_REASON, Operation, Operations, PARTLY};
 use ichido::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
@@ -85,6 +85,7 @@ impl Traced {
         let Operation { what, on, by, reason, .. } = operation;
         let (level, outcome) = match result {
             Ok(done_with) => ("WARN", done(done_with)),
+            Err(error @ Error::Partly { .. }) => ("ERROR", format!("{PARTLY}{}", telemetry::causes(error))),
             // An answer may be lost after AWS has done what it was asked.
             Err(error) if is_unclear(error) => ("ERROR", format!("{DOUBTFUL}{}", telemetry::causes(error))),
             Err(error) => ("ERROR", format!("failed: {}", telemetry::causes(error))),

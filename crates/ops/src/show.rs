@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ichido::Timestamp;
+use telemetry::terminal;
 
 use crate::context::{Context, Error};
 
@@ -32,13 +33,14 @@ pub(crate) fn exactly(duration: Duration) -> String {
     }
 }
 
-/// Columns under their names. A line break in a cell would look like another row, so cells have none.
+/// Columns under their names. What is escaped in a line counts with its escape.
 pub(crate) fn table<const N: usize>(
     context: &mut Context<'_>,
     head: [&str; N],
     rows: &[[String; N]],
 ) -> Result<(), Error> {
-    let rows: Vec<[String; N]> = rows.iter().map(|row| row.each_ref().map(|cell| cell.replace('\n', "\\n"))).collect();
+    let rows: Vec<[String; N]> =
+        rows.iter().map(|row| row.each_ref().map(|cell| terminal::one_line(cell).into_owned())).collect();
     let mut widths = head.map(|name| name.chars().count());
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {

@@ -285,3 +285,17 @@ fn a_terminal_shows_step_weight_time_left_and_each_alarm() {
     picture.paint(at);
     assert!(picture.paint(at).starts_with("\u{1b}[5A\r"), "{:?}", picture.paint(at));
 }
+
+#[test]
+fn the_name_of_an_alarm_cannot_write_to_the_terminal() {
+    let at: Timestamp = "2026-11-16T05:32:10Z".parse().unwrap();
+    let name = "evil\u{1b}[2J\n\u{202e}alarm".to_owned();
+    let alarm = AlarmState { name, state: Some("OK".into()), reason: String::new() };
+    let sight = Sight { alarms: vec![alarm], invocations: 1, errors: 0 };
+    let mut picture = Picture::default();
+    let what = What::Looked { percent: 50, left: Some(59), sight };
+    picture.take(&Event { at, function: "slack-events".into(), what }, TICK);
+    let painted = picture.paint(at);
+    assert!(painted.contains("evil\\u{1b}[2J\\n\\u{202e}alarm"), "{painted:?}");
+    assert!(!painted.contains("\u{1b}[2J"), "{painted:?}");
+}

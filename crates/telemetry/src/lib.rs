@@ -29,6 +29,7 @@ mod lock;
 mod log;
 pub mod metric;
 mod scope;
+pub mod terminal;
 pub mod trace;
 mod watch;
 

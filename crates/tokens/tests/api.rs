@@ -421,6 +421,20 @@ async fn what_an_operator_asks_for_is_kept_and_does_not_happen_otherwise() {
 }
 
 #[tokio::test]
+async fn a_reversal_of_which_nobody_knows_is_kept_as_one_that_may_have_happened() {
+    let world = world().await;
+    world.open(&["alice", "bob"]).await;
+    let made = transfer_as(&world, "alice", json!({ "recipientDid": "did:key:bob", "amount": "1" })).await;
+    let reversal = json!({ "senderDid": "did:key:alice", "transactionId": json(&made)["transactionId"] });
+    world.db.faults().only(Rule::new(Fault::Hang).on("TransactWriteItems"));
+    let answer = world.call("POST", "/tokens/reversals", &world.operator(), Some(reversal)).await;
+    assert_eq!(code(&answer), expected(Code::Unavailable));
+    let [kept] = &world.items("OPERATION#")[..] else { panic!("one operation is kept") };
+    let outcome = kept["outcome"]["S"].as_str().unwrap();
+    assert!(outcome.starts_with("may have happened: "), "{outcome}");
+}
+
+#[tokio::test]
 async fn without_a_good_token_nothing_is_done() {
     let world = world().await;
     world.db.reset_calls();

@@ -10,8 +10,9 @@ export function mount(root, kit) {
   function letter(one) {
     const questions = { 'redrive-dead-letter': `Send ${one.id} again? Remove the cause first.`, 'drop-dead-letter': `Delete ${one.id} without sending it?` };
     const change = (action, text, primary) => el('button', { class: primary ? 'primary' : '', 'aria-label': `${text} ${one.id}`, onclick: () => attempt(async () => {
-      if ((await kit.confirmed(questions[action], text)) === undefined) return;
-      kit.say(said, await kit.change(action, { application: one.application, id: one.id }));
+      const reason = await kit.confirmed(questions[action], text, 'Reason');
+      if (reason === undefined) return;
+      kit.say(said, await kit.change(action, { application: one.application, id: one.id, reason }));
       await draw();
     }) }, text);
     return el('li', { 'data-letter': one.id },

@@ -8,9 +8,12 @@ export function mount(root, kit) {
   const act = (action, text, name, primary) => el('button', { class: primary ? 'primary' : '', 'aria-label': `${text} ${name}`, onclick: ({ currentTarget: button }) => attempt(async () => {
     // A button that is disabled loses the keyboard's focus.
     if (button.ariaDisabled === 'true') return;
-    if ((await kit.confirmed(`${text} ${name}?`, text)) === undefined) return;
+    // A run leaves no trace: the function's own lines have it.
+    const field = action === 'run-schedule' ? undefined : 'Reason';
+    const reason = await kit.confirmed(`${text} ${name}?`, text, field);
+    if (reason === undefined) return;
     button.ariaDisabled = 'true';
-    try { kit.say(said, await kit.change(action, { name })); } finally { button.ariaDisabled = null; await draw(); }
+    try { kit.say(said, await kit.change(action, field ? { name, reason } : { name })); } finally { button.ariaDisabled = null; await draw(); }
   }) }, text);
   async function draw() {
     const all = await get('/_console/schedules');

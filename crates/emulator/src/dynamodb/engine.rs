@@ -2,6 +2,8 @@
 //!
 //! It behaves like the HTTP server of dynoxide, except for the error messages about malformed JSON, which no SDK sends.
 
+#[cfg(unix)]
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use bytes::Bytes;
@@ -52,7 +54,7 @@ impl Engine {
         Self { database }
     }
 
-    /// Opens the database in this file. If the file does not exist, it is created so that only its owner can read it.
+    /// Opens the database in this file, which only its owner can read from then on. If it does not exist, it is created.
     ///
     /// # Errors
     /// When the file cannot be used.
@@ -60,8 +62,16 @@ impl Engine {
         // SQLite would give everybody the right to read. Its other files (`-wal`, `-shm`) get the rights of this one. If the file cannot
         // be made, opening it fails too, and says why.
         #[cfg(unix)]
-        let _ = std::os::unix::fs::OpenOptionsExt::mode(std::fs::OpenOptions::new().append(true).create(true), 0o600)
-            .open(file);
+        {
+            let mut options = std::fs::OpenOptions::new();
+            let _ = options.append(true).create(true).mode(0o600).open(file);
+            // A file that was there before, for example by an earlier version, keeps its rights until they are taken away.
+            for other in ["", "-wal", "-shm"] {
+                let mut name = file.as_os_str().to_owned();
+                name.push(other);
+                let _ = std::fs::set_permissions(name, std::fs::Permissions::from_mode(0o600));
+            }
+        }
         Database::new(&file.to_string_lossy()).map(Self::new).map_err(Error::Open)
     }
 
@@ -207,6 +217,21 @@ fn refusal(message: &str) -> DynoxideError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_everybody_could_read_is_its_owners_alone_once_it_is_opened() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("data");
+        std::fs::write(&file, "").expect("a file");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("rights");
+        let _engine = Engine::open(&file).expect("a database");
+        for entry in std::fs::read_dir(directory.path()).expect("files") {
+            let entry = entry.expect("a file");
+            let mode = entry.metadata().expect("rights").permissions().mode() & 0o777;
+            assert_eq!(mode, 0o600, "{:?}", entry.path());
+        }
+    }
 
     fn table(ttl: Option<&str>) -> Table {
         Table {

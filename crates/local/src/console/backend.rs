@@ -209,11 +209,11 @@ impl Backend for Local {
                 Change::ReleaseKey { application, key, fence, reason, not_done } => {
                     self.release(&application, &key, fence, &reason, not_done).await?
                 }
-                Change::RedriveDeadLetter { application, id } => self.redrive(&application, &id).await?,
-                Change::DropDeadLetter { application, id } => self.drop_letter(&application, &id).await?,
+                Change::RedriveDeadLetter { application, id, .. } => self.redrive(&application, &id).await?,
+                Change::DropDeadLetter { application, id, .. } => self.drop_letter(&application, &id).await?,
                 Change::RunSchedule { name } => self.run(&name).await?,
-                Change::PauseSchedule { name } => self.enable(&name, false)?,
-                Change::ResumeSchedule { name } => self.enable(&name, true)?,
+                Change::PauseSchedule { name, .. } => self.enable(&name, false)?,
+                Change::ResumeSchedule { name, .. } => self.enable(&name, true)?,
             };
             tracing::info!(target: "local", "changed by hand: {message}");
             Ok(Changed { message })

@@ -11,6 +11,7 @@ use feeds::list::{Destination, Listed};
 use feeds::outside::fetch::Policy;
 use function::Definition;
 use serde_json::{Value, json};
+use telemetry::terminal::{harmless, one_line};
 use tokio::net::TcpListener;
 
 use super::{data, listeners, router, tls};
@@ -71,7 +72,7 @@ pub fn main_with(tenants: Vec<Arc<dyn Tenant>>, arguments: impl IntoIterator<Ite
     match run(tenants, options) {
         Ok(()) => 0,
         Err(error) => {
-            let _ = writeln!(io::stderr(), "ichido-local: {error}");
+            let _ = writeln!(io::stderr(), "ichido-local: {}", harmless(&error.to_string()));
             1
         }
     }
@@ -118,17 +119,24 @@ pub(super) fn log_level() -> telemetry::Level {
 /// Prints the platform's own warnings and errors as plain lines.
 fn plain() -> telemetry::Sink {
     Arc::new(|line| {
-        let Ok(read) = serde_json::from_str::<Value>(line) else { return };
-        let text = |name: &str| read[name].as_str().unwrap_or_default().to_owned();
-        if !matches!(text("level").as_str(), "WARN" | "ERROR") {
-            return;
+        if let Some(line) = plain_line(line) {
+            let _ = writeln!(io::stderr(), "{line}");
         }
-        let cause = match text("error") {
-            none if none.is_empty() => none,
-            error => format!(": {error}"),
-        };
-        let _ = writeln!(io::stderr(), "{} {}{cause}", text("level"), text("message"));
     })
+}
+
+/// A warning or an error of the log as one line for people. Its JSON is decoded, so what a terminal obeys is escaped again.
+fn plain_line(line: &str) -> Option<String> {
+    let read = serde_json::from_str::<Value>(line).ok()?;
+    let text = |name: &str| read[name].as_str().unwrap_or_default();
+    if !matches!(text("level"), "WARN" | "ERROR") {
+        return None;
+    }
+    let cause = match text("error") {
+        "" => String::new(),
+        error => format!(": {error}"),
+    };
+    Some(one_line(&format!("{} {}{cause}", text("level"), text("message"))).into_owned())
 }
 
 async fn serve_until_stopped(tenants: Vec<Arc<dyn Tenant>>, options: Options) -> Result<(), Error> {
@@ -232,4 +240,17 @@ fn announce(platform: &Platform, certificate: Option<&std::path::Path>, took: st
     text.push_str("\nCtrl-C stops it.\n");
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_log_cannot_write_to_the_terminal() {
+        let line =
+            json!({"level": "WARN", "message": "could not read \u{1b}[2J", "error": "a\nERROR b\u{202e}"}).to_string();
+        assert_eq!(plain_line(&line).as_deref(), Some("WARN could not read \\u{1b}[2J: a\\nERROR b\\u{202e}"));
+        assert_eq!(plain_line(r#"{"level": "INFO", "message": "started"}"#), None);
+    }
 }

@@ -13,6 +13,8 @@ use crate::show;
 
 /// How much of a reason a list shows.
 const REASON_CHARS: usize = 100;
+/// How many dead letters are shown before a question about them.
+const MOST_SHOWN: usize = 50;
 
 #[derive(Debug, Subcommand)]
 pub enum DeadLetters {
@@ -95,27 +97,38 @@ impl List {
         } else if all.is_empty() && found.unread.is_empty() {
             context.line("no dead letters")?;
         } else {
-            let now = SystemClock.now();
-            let rows: Vec<[String; 5]> = all
-                .iter()
-                .map(|letter| {
-                    let attempts = letter.attempts.map(|attempts| attempts.to_string());
-                    [
-                        letter.application.to_owned(),
-                        show::relative(letter.at, now),
-                        attempts.unwrap_or_else(|| "-".to_owned()),
-                        letter.id.clone(),
-                        show::one_line(&format!("{} {}", letter.what, letter.reason), REASON_CHARS),
-                    ]
-                })
-                .collect();
-            if !rows.is_empty() {
-                show::table(context, ["APPLICATION", "GIVEN UP", "ATTEMPTS", "ID", "REASON"], &rows)?;
-            }
+            table(context, all)?;
             found.complain(context)?;
         }
         Ok(if all.is_empty() && found.unread.is_empty() { Ended::Well } else { Ended::NeedsAttention })
     }
+}
+
+/// What a list says of dead letters.
+fn table<'a>(context: &mut Context<'_>, letters: impl IntoIterator<Item = &'a Letter>) -> Result<(), Error> {
+    let now = SystemClock.now();
+    let rows: Vec<[String; 5]> = letters
+        .into_iter()
+        .map(|letter| {
+            let attempts = letter.attempts.map(|attempts| attempts.to_string());
+            [
+                letter.application.to_owned(),
+                show::relative(letter.at, now),
+                attempts.unwrap_or_else(|| "-".to_owned()),
+                letter.id.clone(),
+                reason(letter),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    show::table(context, ["APPLICATION", "GIVEN UP", "ATTEMPTS", "ID", "REASON"], &rows)
+}
+
+/// What a list says of why it was given up.
+fn reason(letter: &Letter) -> String {
+    show::one_line(&format!("{} {}", letter.what, letter.reason), REASON_CHARS)
 }
 
 impl Show {
@@ -221,19 +234,27 @@ async fn change_all(
         Change::Redrive => format!("Send {} of {name} again? Remove the cause first.", counted(count)),
         Change::Drop => format!("Delete {} of {name} without sending?", counted(count)),
     };
+    // A page has shown them already.
+    if !context.json() && !context.on_page() {
+        table(context, chosen.iter().copied().take(MOST_SHOWN))?;
+        if count > MOST_SHOWN {
+            context.line(format_args!("and {} more, which are not shown", count - MOST_SHOWN))?;
+        }
+    }
     context.confirm(&question)?;
-    let table = context.table_name(None, application.table())?;
+    let place = context.table_name(None, application.table())?;
     let mut failures = 0;
     let mut told = Vec::new();
-    for letter in chosen {
+    for (number, letter) in chosen.iter().enumerate() {
         let intent = Intent {
             application,
-            table: &table,
+            table: &place,
             what: if change == Change::Redrive { "redrive" } else { "drop" },
             on: &letter.id,
             reason: &why.reason,
             question: Some(&question),
-            before: of_letter(letter),
+            // What was not shown is not kept as if it had been.
+            before: if number < MOST_SHOWN { of_letter(letter) } else { Value::Null },
         };
         let result = changed(context, intent, letter, change).await;
         let said = match (&result, change, &letter.message) {
@@ -268,10 +289,7 @@ async fn changed(context: &mut Context<'_>, intent: Intent<'_>, letter: &Letter,
 
 /// What the list says of a dead letter. The event itself is not kept: it may have what somebody typed.
 fn of_letter(letter: &Letter) -> Value {
-    json!({
-        "place": letter.place, "function": letter.function, "at": letter.at.to_string(), "attempts": letter.attempts,
-        "what": letter.what, "reason": letter.reason,
-    })
+    json!({ "at": letter.at.to_string(), "attempts": letter.attempts, "reason": reason(letter) })
 }
 
 /// `1 dead letter`, `3 dead letters`.

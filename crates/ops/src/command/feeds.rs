@@ -267,14 +267,20 @@ impl Preview {
             }
             for post in &posts {
                 let of = |name: &str| post[name].as_str().unwrap_or("-").to_owned();
-                context.line(format_args!("\n{}  {}", of("published"), of("id")))?;
+                context.line("")?;
+                context.line(format_args!("{}  {}", of("published"), of("id")))?;
                 if let Some(reason) = post["ignored"].as_str() {
                     context.line(format_args!("  not posted: {reason}"))?;
                     continue;
                 }
                 for post in post["posts"].as_array().into_iter().flatten() {
                     let of = |name: &str| post[name].as_str().unwrap_or_default().to_owned();
-                    context.line(format_args!("  {:<9} {}", of("destination"), of("text")))?;
+                    // A post may have several lines.
+                    let (destination, text) = (of("destination"), of("text"));
+                    let first = std::iter::once(destination.as_str()).chain(std::iter::repeat(""));
+                    for (before, line) in first.zip(text.lines()) {
+                        context.line(format_args!("  {before:<9} {line}"))?;
+                    }
                 }
             }
         }

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::context::{Context, Ended, Error, Shared, harmless};
+use crate::context::{Context, Ended, Error, Shared};
 
 /// Exit code of a command that found something that somebody has to look at.
 const NEEDS_ATTENTION: u8 = 1;
@@ -165,7 +165,11 @@ async fn run(cli: &Cli) -> ExitCode {
 
 fn complain(error: &dyn std::error::Error) -> ExitCode {
     // If nobody reads standard error, the exit code still says it.
-    let _ = writeln!(std::io::stderr(), "ichidoctl: {}", harmless(&telemetry::causes(error).to_string()));
+    let _ = writeln!(
+        std::io::stderr(),
+        "ichidoctl: {}",
+        telemetry::terminal::harmless(&telemetry::causes(error).to_string())
+    );
     ExitCode::from(FAILED)
 }
 

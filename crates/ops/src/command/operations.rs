@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use function::operation::{DOUBTFUL, Kept};
+use function::operation::Kept;
 use ichido::{Clock as _, SystemClock, store};
 use serde_json::{Value, json};
 
@@ -24,7 +24,8 @@ Examples:
   ichidoctl operations --env prod
   ichidoctl operations tokens --since 90d --env prod --json
 
-Exit code 1 if an operation has no clear end: it is under way, or it may have happened."
+Exit code 1 if an operation has no clear end: it is under way, it may have happened, or
+it happened in part."
 )]
 pub struct Operations {
     /// The application; without it, all of them
@@ -57,8 +58,7 @@ impl Operations {
             return Err(Error::Refused(unread.swap_remove(0)));
         }
         found.sort_by(|a, b| a.1.begun_at.cmp(&b.1.begun_at));
-        let open =
-            found.iter().any(|(_, kept)| kept.outcome.as_deref().is_none_or(|outcome| outcome.starts_with(DOUBTFUL)));
+        let open = found.iter().any(|(_, kept)| kept.is_open());
         if context.json() {
             let shown: Vec<Value> = found.iter().map(|(application, kept)| as_json(*application, kept)).collect();
             context.value(&json!({ "operations": shown, "unread": unread }))?;

@@ -142,7 +142,7 @@ fn show(context: &mut Context<'_>, items: &[Item], pace: &Pace) -> Result<Ended,
         let shown: Vec<_> = items.iter().map(|item| item.shown(pace)).collect();
         context.value(&shown)?;
     } else {
-        context.write(&view::plan(items, pace))?;
+        view::plan(items, pace).lines().try_for_each(|line| context.line(line))?;
     }
     Ok(Ended::Well)
 }

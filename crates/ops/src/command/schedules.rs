@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::applications::Application;
-use crate::context::{Context, Ended, Environment, Error, Why, failed};
+use crate::context::{Context, Ended, Environment, Error, Why, failed, partly};
 use crate::infra;
 use crate::operation::{self, Intent};
 use crate::outside::alarms::{self, Watching};
@@ -286,7 +286,27 @@ async fn make(
     expression: Option<String>,
     wanted: Option<ScheduleState>,
 ) -> Result<Made, Error> {
-    let after = changed(context, before, expression, wanted.clone()).await?;
+    update(context, before, expression, wanted.clone()).await?;
+    follow(context, before, function, wanted).await.map_err(|error| match error {
+        refused @ Error::Refused(_) => refused,
+        error => {
+            let name = before.name().unwrap_or_default();
+            partly(
+                format!("changed the schedule {name}, but not all that follows from it; run the command again"),
+                error,
+            )
+        }
+    })
+}
+
+/// Reads a schedule that was changed, and lets the alarms that watch its function follow it.
+async fn follow(
+    context: &Context<'_>,
+    before: &GetScheduleOutput,
+    function: &str,
+    wanted: Option<ScheduleState>,
+) -> Result<Made, Error> {
+    let after = again(context, before).await?;
     let enabled = wanted.as_ref().map(|state| *state == ScheduleState::Enabled);
     let mut only_scheduled = infra::is_only_scheduled(&infra::with_suffix(context.suffix()?)?, function);
     if enabled == Some(false) && only_scheduled {
@@ -313,13 +333,13 @@ async fn make(
     Ok(Made { after, watching, only_scheduled })
 }
 
-/// Changes the rate or the state, and reads the schedule again.
-async fn changed(
+/// Changes the rate or the state.
+async fn update(
     context: &Context<'_>,
     before: &GetScheduleOutput,
     expression: Option<String>,
     state: Option<ScheduleState>,
-) -> Result<GetScheduleOutput, Error> {
+) -> Result<(), Error> {
     let (client, name) = (context.scheduler(), before.name().unwrap_or_default());
     unchanged(&client, before)
         .set_schedule_expression(expression.or_else(|| before.schedule_expression.clone()))
@@ -332,14 +352,16 @@ async fn changed(
                 error,
             )
         })?;
-    again(context, before).await
+    Ok(())
 }
 
 /// Reads a schedule again after it was changed.
 async fn again(context: &Context<'_>, before: &GetScheduleOutput) -> Result<GetScheduleOutput, Error> {
     let name = before.name().unwrap_or_default();
     let read = context.scheduler().get_schedule().name(name).set_group_name(before.group_name.clone()).send().await;
-    read.map_err(|error| failed(format!("changed the schedule {name}, but could not read it again"), error))
+    read.map_err(|error| {
+        failed(format!("could not read the schedule {name} again; check the permission scheduler:GetSchedule"), error)
+    })
 }
 
 /// Says which alarms page again, or do not page.

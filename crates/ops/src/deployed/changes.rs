@@ -4,7 +4,6 @@
 use clap::ValueEnum as _;
 use console::backend::Failure;
 use console::contract::{Change, Changed};
-use function::operation::NO_REASON;
 use serde_json::json;
 
 use super::{Deployed, unanswered};
@@ -53,31 +52,36 @@ async fn perform(context: &mut Context<'_>, change: Change) -> Result<Ended, Err
     match change {
         Change::ReleaseKey { application, key, fence, reason, not_done } => {
             let one = keys::One { application: named(&application)?, key, table: None };
-            let why = Why::new(&reason).map_err(Error::Refused)?;
-            keys::Keys::Release(keys::Release { one, fence: Some(fence), not_done, why }).run(context).await
+            keys::Keys::Release(keys::Release { one, fence: Some(fence), not_done, why: why(&reason)? })
+                .run(context)
+                .await
         }
-        Change::RedriveDeadLetter { application, id } => {
-            let chosen = dead_letters::Chosen { application: named(&application)?, ids: vec![id], why: unsaid() };
+        Change::RedriveDeadLetter { application, id, reason } => {
+            let chosen = dead_letters::Chosen { application: named(&application)?, ids: vec![id], why: why(&reason)? };
             dead_letters::DeadLetters::Redrive(chosen).run(context).await
         }
-        Change::DropDeadLetter { application, id } => {
-            let chosen = dead_letters::Chosen { application: named(&application)?, ids: vec![id], why: unsaid() };
+        Change::DropDeadLetter { application, id, reason } => {
+            let chosen = dead_letters::Chosen { application: named(&application)?, ids: vec![id], why: why(&reason)? };
             dead_letters::DeadLetters::Drop(chosen).run(context).await
         }
         Change::RunSchedule { name } => schedules::Schedules::Run(schedules::One { name }).run(context).await,
-        Change::PauseSchedule { name } => schedules::Schedules::Pause(schedule(name, true)).run(context).await,
-        Change::ResumeSchedule { name } => schedules::Schedules::Resume(schedule(name, false)).run(context).await,
+        Change::PauseSchedule { name, reason } => {
+            schedules::Schedules::Pause(schedule(name, why(&reason)?, true)).run(context).await
+        }
+        Change::ResumeSchedule { name, reason } => {
+            schedules::Schedules::Resume(schedule(name, why(&reason)?, false)).run(context).await
+        }
     }
 }
 
 /// A schedule that was shown as running or paused: a paused one has no button that pauses it.
-fn schedule(name: String, running: bool) -> schedules::Changed {
-    schedules::Changed { one: schedules::One { name }, why: unsaid(), shown_running: Some(running) }
+fn schedule(name: String, why: Why, running: bool) -> schedules::Changed {
+    schedules::Changed { one: schedules::One { name }, why, shown_running: Some(running) }
 }
 
-/// The page asks for a reason only where the command demands one.
-fn unsaid() -> Why {
-    Why { reason: NO_REASON.to_owned() }
+/// The reason that was written into the page. It may be empty, as on the command line.
+fn why(reason: &str) -> Result<Why, Error> {
+    Why::new(reason).map_err(Error::Refused)
 }
 
 fn named(application: &str) -> Result<Application, Error> {

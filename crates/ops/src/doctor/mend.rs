@@ -131,7 +131,8 @@ impl Mend {
 /// Reads the schedule and writes it back with the template's values.
 async fn schedule(places: &Places, account: &Account, properties: &Value) -> Result<(), String> {
     let name = properties["Name"].as_str().unwrap_or_default();
-    let before = places.scheduler.get_schedule().name(name).send().await.map_err(|error| message(&error))?;
+    let before = places.scheduler.get_schedule().name(name).send().await;
+    let before = before.map_err(|error| format!("could not read it: {}", message(&error)))?;
     let wanted = &properties["Target"];
     let mut target = before.target.clone().ok_or("Scheduler returned no target")?;
     let number = |value: &Value| value.as_i64().and_then(|value| i32::try_from(value).ok());
@@ -164,7 +165,7 @@ async fn schedule(places: &Places, account: &Account, properties: &Value) -> Res
 async fn alarm(places: &Places, account: &Account, properties: &Value) -> Result<(), String> {
     let name = properties["AlarmName"].as_str().unwrap_or_default();
     let answer = places.cloudwatch.describe_alarms().alarm_names(name).send().await;
-    let answer = answer.map_err(|error| message(&error))?;
+    let answer = answer.map_err(|error| format!("could not read it: {}", message(&error)))?;
     let there = answer.metric_alarms().first();
     let enabled = properties["ActionsEnabled"] != false;
     if let Some(there) = there

@@ -11,12 +11,16 @@ const SHOWN_CHARS: usize = 160;
 /// What is said when there was nothing to ask AWS with.
 pub(crate) const NO_CREDENTIALS: &str = "there are no AWS credentials: sign in first (aws sso login, AWS_PROFILE=…), or name a local endpoint (--endpoint-url)";
 
+/// How the SDK calls an answer that it does not understand.
+const RESPONSE_ERROR: &str = "response error";
+
 /// Whether an error leaves open if AWS did what it was asked: the request may have arrived, and its answer was lost. The SDK's error has a
-/// type of its own for every call, so it is known by its words.
+/// type of its own for every call, so it is known by its words: alone, or with their cause in one line ([`message`]).
 pub(crate) fn is_unclear(error: &(dyn std::error::Error + 'static)) -> bool {
     let unclear = |error: &(dyn std::error::Error + 'static)| {
         let words = error.to_string();
-        ["dispatch failure", "request has timed out", "response error"].contains(&words.as_str())
+        let begins = |with: &str| words.strip_prefix(with).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
+        ["dispatch failure", "request has timed out", RESPONSE_ERROR].into_iter().any(begins)
             || words.contains("no clear answer")
     };
     std::iter::successors(Some(error), |error| error.source()).any(unclear)
@@ -36,7 +40,8 @@ where
     match error.raw_response() {
         Some(answer) => {
             let body = String::from_utf8_lossy(answer.body().bytes().unwrap_or_default());
-            format!("HTTP {}: {}", answer.status().as_u16(), show::one_line(&body, SHOWN_CHARS))
+            let said = format!("HTTP {}: {}", answer.status().as_u16(), show::one_line(&body, SHOWN_CHARS));
+            if matches!(error, SdkError::ResponseError(_)) { format!("{RESPONSE_ERROR}: {said}") } else { said }
         }
         None => {
             let text = DisplayErrorContext(error).to_string();
@@ -49,6 +54,9 @@ where
 mod tests {
     use aws_sdk_lambda::error::{ConnectorError, SdkError};
     use aws_sdk_lambda::operation::invoke::InvokeError;
+    use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+    use aws_smithy_runtime_api::http::StatusCode;
+    use aws_smithy_types::body::SdkBody;
 
     use super::*;
     use crate::context::{Error, failed};
@@ -63,5 +71,19 @@ mod tests {
         let refused = Sdk::service_error(InvokeError::unhandled("AccessDenied"), ());
         assert!(!is_unclear(&failed("could not invoke it", refused)));
         assert!(!is_unclear(&Error::Refused("it is released".to_owned())));
+    }
+
+    #[test]
+    fn a_lost_answer_is_still_one_after_it_was_put_into_one_line() {
+        type Sdk = SdkError<InvokeError>;
+        let answer = || HttpResponse::new(StatusCode::try_from(200).unwrap(), SdkBody::from("not what was expected"));
+        let lost = ConnectorError::io("the connection was closed".into());
+        for error in [Sdk::dispatch_failure(lost), Sdk::timeout_error("too long"), Sdk::response_error("cut", answer())]
+        {
+            assert!(is_unclear(&Error::Refused(message(&error))), "{}", message(&error));
+        }
+        let refused = Sdk::service_error(InvokeError::unhandled("AccessDenied"), answer());
+        assert!(!is_unclear(&Error::Refused(message(&refused))), "{}", message(&refused));
+        assert!(!is_unclear(&Error::Refused("could not read it: dispatch failure: io error".to_owned())));
     }
 }

@@ -170,10 +170,7 @@ impl Screen {
 
     fn show(&mut self, context: &mut Context<'_>, event: &Event) -> Result<(), Error> {
         match self {
-            Screen::Json => {
-                let line = serde_json::to_string(event).map_err(std::io::Error::from)?;
-                context.write(&format!("{line}\n"))
-            }
+            Screen::Json => context.json_line(event),
             Screen::Lines(lines, tick) => lines.of(event, *tick).iter().try_for_each(|line| context.line(line)),
             Screen::Picture(picture, tick) => {
                 picture.take(event, *tick);

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use telemetry::terminal::one_line;
 
 use super::alias::LIVE;
 use super::drive::{AlarmState, End, Event, Sight, What};
@@ -239,7 +240,8 @@ impl Picture {
         }
         out.push('\r');
         for line in &lines {
-            // Without wrapping, so that the count of lines on the screen is right.
+            // Names of alarms and errors come from outside. Without wrapping, so that the count of lines on the screen is right.
+            let line = one_line(line);
             let _ = writeln!(out, "\x1b[?7l{line}\x1b[K\x1b[?7h");
         }
         out.push_str("\x1b[J");

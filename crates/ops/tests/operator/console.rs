@@ -230,12 +230,16 @@ async fn a_change_is_conditional_on_what_was_shown_and_logged_with_the_callers_i
     let reason = record["reason"].as_str().expect("a reason");
     assert!(reason.contains(CALLER) && reason.ends_with(": the instance is gone"), "{reason}");
 
-    let pause = json!({"action": "pause-schedule", "name": "github-feed-subscriber-schedule"});
+    let pause =
+        json!({"action": "pause-schedule", "name": "github-feed-subscriber-schedule", "reason": "GitHub is down"});
     assert_eq!(console.change(pause.clone()).await.0, StatusCode::OK);
     let (status, said) = console.change(pause).await;
     assert_eq!((status, said.contains("is paused already")), (StatusCode::CONFLICT, true), "{said}");
     let resume = json!({"action": "resume-schedule", "name": "github-feed-subscriber-schedule"});
     assert_eq!(console.change(resume).await.0, StatusCode::OK);
+    let kept = ctl(&local, &["operations", "github", "--json"]).json();
+    let reasons: Vec<&Value> = (0..2).map(|at| &kept["operations"][at]["reason"]).collect();
+    assert_eq!(reasons, ["GitHub is down", "no reason given"], "{kept}");
     let gone = json!({"action": "redrive-dead-letter", "application": "slack", "id": "nobody"});
     assert_eq!(console.change(gone).await.0, StatusCode::CONFLICT);
 
@@ -257,9 +261,11 @@ async fn a_dead_letter_is_sent_again_from_the_console() {
     let console = Console::start(&local, &["--allow-changes"]);
     let letters = console.get("dead-letters").await;
     let id = letters["letters"][0]["id"].as_str().expect("an id");
-    let redrive = json!({"action": "redrive-dead-letter", "application": "slack", "id": id});
+    let redrive = json!({"action": "redrive-dead-letter", "application": "slack", "id": id, "reason": "Slack is back"});
     let (status, said) = console.change(redrive).await;
     assert_eq!((status, said.contains("sent again")), (StatusCode::OK, true), "{said}");
+    let kept = ctl(&local, &["operations", "slack", "--json"]).json();
+    assert_eq!(kept["operations"][0]["reason"], "Slack is back", "{kept}");
     eventually("the reply", || async { (slack::replies(&local).await == 1).then_some(()) }).await;
     assert_eq!(console.get("dead-letters").await["letters"], json!([]));
 }

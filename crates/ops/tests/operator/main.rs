@@ -6,6 +6,7 @@ mod dead_letters;
 mod feeds;
 mod keys;
 mod mend;
+mod operations;
 mod restore;
 mod rollouts;
 mod runbooks;

@@ -6,7 +6,7 @@ use reqwest::StatusCode;
 use serde_json::Value;
 
 use crate::support::client::{answer, aws, http};
-use crate::support::ctl::{ctl, ctl_as, platform};
+use crate::support::ctl::{ctl, ctl_as, ctl_at, door_without, platform};
 use crate::support::process::Local;
 
 const GITHUB: &str = "github-feed-subscriber-schedule";
@@ -91,6 +91,20 @@ async fn a_paused_schedule_silences_the_alarms_of_its_function_and_no_others() {
     assert!(resumed.out.contains("these alarms page again: "), "{resumed:?}");
     assert_eq!(paging(&local, "github-subscriber").await, (all, Vec::new()));
     assert_eq!(ctl(&local, &["doctor"]).code, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_that_could_not_silence_the_alarms_is_kept_as_done_in_part() {
+    let local = platform(&[]);
+    let door = door_without(&local, "DisableAlarmActions").await;
+    let paused = ctl_at(&local, &door, &["schedules", "pause", GITHUB]);
+    assert_eq!((paused.code, paused.err.contains("changed the schedule")), (Some(2), true), "{paused:?}");
+    let listed = ctl(&local, &["schedules", "list", "--json"]).json();
+    assert_eq!(listed[0]["state"], "DISABLED", "{listed}");
+    let kept = ctl(&local, &["operations", "github", "--json"]);
+    let outcome = kept.json()["operations"][0]["outcome"].as_str().expect("an outcome").to_owned();
+    assert!(outcome.starts_with("happened in part: changed the schedule github-feed-subscriber-schedule"), "{outcome}");
+    assert_eq!(kept.code, Some(1), "somebody has to look");
 }
 
 #[tokio::test]

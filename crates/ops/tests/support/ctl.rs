@@ -2,8 +2,10 @@
 
 use std::process::{Command, Stdio};
 
+use axum::response::IntoResponse as _;
 use regex::Regex;
 
+use crate::support::client::http;
 use crate::support::process::Local;
 
 /// A platform with all applications, nothing moving by itself, and retries at once.
@@ -39,6 +41,45 @@ pub(crate) fn ctl(local: &Local, arguments: &[&str]) -> Said {
 pub(crate) fn ctl_as(local: &Local, user: &str, arguments: &[&str]) -> Said {
     let credentials = [("AWS_ACCESS_KEY_ID", user), ("AWS_SECRET_ACCESS_KEY", "a secret"), ("USER", "root")];
     said(command(local, arguments).envs(credentials))
+}
+
+/// The same, at the address of a [`door_without`].
+pub(crate) fn ctl_at(local: &Local, door: &str, arguments: &[&str]) -> Said {
+    said(command(local, arguments).env("AWS_ENDPOINT_URL", door))
+}
+
+/// A door in front of a platform that denies one call of AWS and passes every other one on. The test needs threads: the tool is waited for.
+pub(crate) async fn door_without(local: &Local, call: &'static str) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    let platform = local.url.clone();
+    let answer = move |request: axum::extract::Request| {
+        let platform = platform.clone();
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = axum::body::to_bytes(body, 1 << 20).await.expect("a body");
+            let target = parts.headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
+            // A call is named in a header, in the path or in a form, which depends on the service.
+            let form = format!("Action={call}&");
+            let named = target.ends_with(&format!(".{call}"))
+                || parts.uri.path().ends_with(&format!("/{call}"))
+                || String::from_utf8_lossy(&body).starts_with(&form);
+            if named {
+                let denied = r#"{"__type": "AccessDeniedException", "message": "denied by the test"}"#;
+                let json = [("content-type", "application/x-amz-json-1.0")];
+                return (axum::http::StatusCode::FORBIDDEN, json, denied).into_response();
+            }
+            let mut headers = parts.headers;
+            headers.remove("host");
+            let url = format!("{platform}{}", parts.uri);
+            let answer = http().request(parts.method, url).headers(headers).body(body).send().await.expect("an answer");
+            let (status, mut headers) = (answer.status(), answer.headers().clone());
+            headers.remove("transfer-encoding");
+            (status, headers, answer.bytes().await.expect("a body")).into_response()
+        }
+    };
+    tokio::spawn(async move { axum::serve(listener, axum::Router::new().fallback(answer)).await });
+    address
 }
 
 /// The tool, to be run against a platform.

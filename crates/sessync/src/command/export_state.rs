@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use serde_json::json;
+use telemetry::terminal::harmless_json;
 
 use super::print::count;
 use super::{Error, Session};
@@ -57,8 +58,8 @@ pub(super) async fn run(
         total_uploaded: totals.uploaded,
     };
     if to == Some(Path::new("-")) {
-        serde_json::to_writer_pretty(&mut *out, &state).map_err(io::Error::from)?;
-        writeln!(out)?;
+        let text = serde_json::to_string_pretty(&state).map_err(io::Error::from)?;
+        writeln!(out, "{}", harmless_json(&text))?;
         return Ok(0);
     }
     let path = match to {

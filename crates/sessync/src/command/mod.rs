@@ -36,7 +36,6 @@ use crate::settings::{self, Call, Process, Project};
 use crate::source;
 use crate::trust::Untrusted;
 use print::Plain;
-pub(crate) use print::plain;
 
 /// How long a run with `--auto` may upload.
 const AUTO_TIME: Duration = Duration::from_secs(25);

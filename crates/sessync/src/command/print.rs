@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde::Serialize;
+use telemetry::terminal::{harmless, harmless_json};
 
 use crate::source::files::Discovery;
 
@@ -14,13 +15,7 @@ pub(super) struct Plain<W>(pub(super) W);
 
 impl<W: Write> Write for Plain<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // 0xc2 begins the control characters from U+0080 to U+009F.
-        let is_harmless = |byte: &u8| !byte.is_ascii_control() && *byte != 0xc2 || matches!(byte, b'\n' | b'\t');
-        if bytes.iter().all(is_harmless) {
-            self.0.write_all(bytes)?;
-        } else {
-            self.0.write_all(plain(&String::from_utf8_lossy(bytes)).as_bytes())?;
-        }
+        self.0.write_all(harmless(&String::from_utf8_lossy(bytes)).as_bytes())?;
         Ok(bytes.len())
     }
 
@@ -29,18 +24,10 @@ impl<W: Write> Write for Plain<W> {
     }
 }
 
-/// A text whose control characters are written as their escapes.
-pub(crate) fn plain(text: &str) -> String {
-    let is_harmless = |char: char| !char.is_control() || matches!(char, '\n' | '\t');
-    text.chars()
-        .map(|char| if is_harmless(char) { char.to_string() } else { char.escape_default().to_string() })
-        .collect()
-}
-
 /// Prints one JSON line.
 pub(super) fn json(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, value)?;
-    writeln!(out)
+    // Escaped as JSON escapes it, so that it stays JSON.
+    writeln!(out, "{}", harmless_json(&serde_json::to_string(value)?))
 }
 
 /// Says that there are no logs, and where they were searched.
@@ -76,7 +63,15 @@ mod tests {
     #[test]
     fn a_control_character_is_written_as_its_escape() {
         let mut out = Vec::new();
-        write!(Plain(&mut out), "a\u{1b}[2Jc\u{9b}31mü\n\tb\r").unwrap();
-        assert_eq!(String::from_utf8(out).unwrap(), "a\\u{1b}[2Jc\\u{9b}31mü\n\tb\\r");
+        write!(Plain(&mut out), "a\u{1b}[2Jc\u{9b}31mü\n\tb\r\u{202e}d").unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "a\\u{1b}[2Jc\\u{9b}31mü\n\tb\\r\\u{202e}d");
+    }
+
+    #[test]
+    fn json_stays_json_on_a_terminal() {
+        let (mut out, name) = (Vec::new(), "a\u{7f}\u{9b}\u{202e}b");
+        json(&[name], &mut Plain(&mut out)).unwrap();
+        assert!(out.is_ascii(), "nothing is left to obey");
+        assert_eq!(serde_json::from_slice::<Vec<String>>(&out).unwrap(), [name]);
     }
 }

@@ -1,6 +1,6 @@
 //! What operators do through the API: it is written down who asked for it before it is done.
 
-use function::operation::Operation;
+use function::operation::{DOUBTFUL, Operation};
 
 use super::{Error, Ledger, fault};
 use crate::table;
@@ -19,6 +19,7 @@ impl Ledger {
         let result = work.await;
         let outcome = match &result {
             Ok(value) => done(value),
+            Err(error @ Error::Unresolved) => format!("{DOUBTFUL}{}", telemetry::causes(error)),
             Err(error) => telemetry::causes(error),
         };
         if let Err(error) = operations.end(client, &begun, &outcome, self.now()).await {

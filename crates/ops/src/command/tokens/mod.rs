@@ -194,8 +194,13 @@ fn read_progress(file: &Path, table: &str) -> Result<Progress, Error> {
 fn keep_progress(file: &Path, table: &str, progress: &Progress) -> io::Result<()> {
     let kept = Kept { table: table.into(), progress: Cow::Borrowed(progress) };
     let new = file.with_extension("new");
+    // What is left of a run that was killed may have other rights, and what somebody else put there may be a link.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(&new)?.write_all(serde_json::to_string(&kept)?.as_bytes())?;
@@ -407,5 +412,20 @@ mod tests {
         assert!(read_progress(&file, "tokens-dev").is_ok());
         fs::remove_file(&file).unwrap();
         assert_eq!(mode, 0o600);
+    }
+
+    #[test]
+    fn progress_is_written_neither_into_an_older_file_nor_through_a_link() {
+        let directory = tempfile::tempdir().unwrap();
+        let [file, new, other] = ["progress.json", "progress.new", "other"].map(|name| directory.path().join(name));
+        fs::write(&other, "precious").unwrap();
+        std::os::unix::fs::symlink(&other, &new).unwrap();
+        keep_progress(&file, "tokens-dev", &Progress::default()).unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), "precious");
+        fs::write(&new, "left by a run that was killed").unwrap();
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o644)).unwrap();
+        keep_progress(&file, "tokens-dev", &Progress::default()).unwrap();
+        assert_eq!(fs::symlink_metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(read_progress(&file, "tokens-dev").is_ok());
     }
 }
