@@ -1,6 +1,7 @@
 //! The calls that this crate makes without a crate of the SDK for the service (`src/aws/call.rs`) are those that the SDK would make.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,14 +12,20 @@ use aws_sdk_lambda::types::InvocationType;
 use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
 };
+use aws_smithy_runtime_api::client::identity::{
+    IdentityFuture, ResolveCachedIdentity, ResolveIdentity as _, SharedIdentityResolver,
+};
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_runtime_api::http::StatusCode;
 use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::config_bag::ConfigBag;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use aws_smithy_types::retry::RetryConfig;
 use function::Aws;
+use function::aws::call;
+use serde_json::json;
 
 const ARN: &str = "arn:aws:lambda:ap-northeast-1:123456789012:function:slack-files:live";
 
@@ -115,20 +122,75 @@ async fn an_invocation_is_the_request_that_the_sdk_makes() {
     }
 }
 
+/// Secrets Manager speaks the same protocol as SSM, so only the names of service and operation, and the body, may differ.
 #[tokio::test]
 async fn secrets_are_asked_for_as_the_sdk_asks() {
     let found = r#"{"Parameters": [{"Name": "/a", "Value": "1"}, {"Name": "/b", "Value": "2"}]}"#;
-    let service = Service::answering(&[(200, found), (200, found)]);
+    let service = Service::answering(&[(200, found), (200, "{}")]);
     let config = service.config(credentials());
-    let sdk = aws_sdk_ssm::Client::new(&config);
-    sdk.get_parameters().names("/a").names("/b").with_decryption(true).send().await.expect("an answer");
+    let sdk = aws_sdk_secretsmanager::Client::new(&config);
+    // A body of the same length.
+    sdk.describe_secret().secret_id("a".repeat(28)).send().await.expect("an answer");
     let secrets = Aws::new(config).secrets(&["/b", "/a"]).await.expect("two secrets");
     assert_eq!(secrets.iter().map(|secret| secret.expose()).collect::<Vec<_>>(), ["2", "1"]);
     let [sdk, ours] = &service.sent()[..] else { panic!("two requests") };
-    assert_same(ours, sdk);
-    let body = |sent: &Sent| serde_json::from_slice::<serde_json::Value>(&sent.2).expect("JSON");
-    assert_eq!(body(ours)["WithDecryption"], body(sdk)["WithDecryption"]);
-    assert_eq!(body(ours)["Names"], serde_json::json!(["/b", "/a"]));
+    assert_eq!(ours.1["x-amz-target"], "AmazonSSM.GetParameters");
+    assert_eq!(ours.2, br#"{"Names":["/b","/a"],"WithDecryption":true}"#);
+    let renamed = |text: &String| {
+        text.replace("secretsmanager.DescribeSecret", "AmazonSSM.GetParameters").replace("secretsmanager", "ssm")
+    };
+    let headers = sdk.1.iter().map(|(name, value)| (name.clone(), renamed(value))).collect();
+    assert_same(ours, &(renamed(&sdk.0), headers, Vec::new()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_call_of_the_json_protocol_is_repeated_refused_and_read_as_the_sdk_does() {
+    let name = call::Name { service: "logs", operation: "DescribeLogGroups" };
+    let throttled = (400, r#"{"__type": "ThrottlingException", "message": "Rate exceeded"}"#);
+    let denied = (400, r#"{"__type": "com.amazonaws.logs#AccessDeniedException", "Message": "not yours"}"#);
+    let service = Service::answering(&[(200, "{"), denied, (200, ""), (200, r#"{"a": 1}"#), throttled]);
+    let config = service.config(credentials());
+    let ask = async || call::json::<serde_json::Value>(&config, name, "Logs_20140328", &json!({"limit": 1})).await;
+    assert_eq!(ask().await.expect("the second answer"), json!({"a": 1}));
+    let sent = service.sent();
+    assert_eq!(sent.len(), 2);
+    assert_eq!(sent[1].0, "https://logs.ap-northeast-1.amazonaws.com/");
+    assert_eq!(
+        (sent[1].1["x-amz-target"].as_str(), &sent[1].2[..]),
+        ("Logs_20140328.DescribeLogGroups", &br#"{"limit":1}"#[..])
+    );
+    assert_eq!(ask().await.expect("an empty answer"), json!({}));
+    let refused = ask().await.expect_err("refused");
+    assert_eq!((refused.code(), refused.message()), (Some("AccessDeniedException"), Some("not yours")));
+    assert!(matches!(ask().await, Err(SdkError::ResponseError(_))), "half an answer");
+}
+
+/// A cache of credentials that counts how often it is asked.
+#[derive(Debug, Clone, Default)]
+struct Cache(Arc<AtomicUsize>);
+
+impl ResolveCachedIdentity for Cache {
+    fn resolve_cached_identity<'a>(
+        &'a self,
+        resolver: SharedIdentityResolver,
+        components: &'a RuntimeComponents,
+        config: &'a ConfigBag,
+    ) -> IdentityFuture<'a> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        IdentityFuture::new(async move { resolver.resolve_identity(components, config).await })
+    }
+}
+
+#[tokio::test]
+async fn calls_share_the_credentials_that_the_configuration_caches() {
+    let service = Service::answering(&[]);
+    let cache = Cache::default();
+    let config = service.config(credentials()).into_builder().identity_cache(cache.clone()).build();
+    let name = call::Name { service: "logs", operation: "DescribeLogGroups" };
+    for _ in 0..3 {
+        call::json::<serde_json::Value>(&config, name, "Logs_20140328", &json!({})).await.expect("an answer");
+    }
+    assert_eq!((service.sent().len(), cache.0.load(Ordering::Relaxed)), (3, 3));
 }
 
 #[tokio::test(start_paused = true)]

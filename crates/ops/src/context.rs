@@ -9,6 +9,8 @@ use ichido::{Clock as _, SystemClock, Timestamp};
 use serde::Serialize;
 use telemetry::terminal::{harmless_json, one_line};
 
+use crate::outside::logs::Logs;
+
 /// Where `make dev` answers.
 pub const LOCAL_PLATFORM: &str = "http://127.0.0.1:8787";
 
@@ -278,9 +280,9 @@ impl<'a> Context<'a> {
         aws_sdk_scheduler::Client::new(self.aws.config())
     }
 
-    /// The CloudWatch Logs client.
-    pub fn logs(&self) -> aws_sdk_cloudwatchlogs::Client {
-        aws_sdk_cloudwatchlogs::Client::new(self.aws.config())
+    /// CloudWatch Logs.
+    pub(crate) fn logs(&self) -> Logs {
+        Logs::new(self.aws.config())
     }
 
     /// Writes one line of JSON about a change to standard error, with the time. A terminal shows it, and the log of a

@@ -1,6 +1,6 @@
-//! Calls to AWS services of which a function needs one operation.
+//! Calls to AWS services of which a function, or the operator's tool, needs few operations.
 //!
-//! Why not the SDK's crate of the service: SSM's alone has a third of a million lines, all of which every build of a function
+//! Why not the SDK's crate of the service: SSM's alone has a third of a million lines, all of which every build
 //! compiles for one request. A call here runs in the SDK's own machinery (`aws-smithy-runtime`, `aws-runtime`): credentials,
 //! signature, retries, time limits, connections. Ours is only what the request and the answer look like.
 //!
@@ -18,6 +18,7 @@ use aws_runtime::retries::classifiers::AwsErrorCodeClassifier;
 use aws_runtime::service_clock_skew::{ServiceClockSkewClassifier, ServiceClockSkewInterceptor};
 use aws_smithy_runtime::client::orchestrator::operation::Operation;
 use aws_smithy_runtime::client::retries::classifiers::{HttpStatusCodeClassifier, TransientErrorClassifier};
+use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::auth::static_resolver::StaticAuthSchemeOptionResolver;
 use aws_smithy_runtime_api::client::auth::{
     AuthSchemeOptionResolverParams, SharedAuthScheme, SharedAuthSchemeOptionResolver,
@@ -27,6 +28,7 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse, Or
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponentsBuilder;
 use aws_smithy_runtime_api::client::runtime_plugin::StaticRuntimePlugin;
+use aws_smithy_runtime_api::http::StatusCode;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::config_bag::Layer;
 use aws_smithy_types::error::ErrorMetadata;
@@ -35,27 +37,44 @@ use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 use aws_types::SigningName;
 use aws_types::region::SigningRegion;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// Who calls, for CloudTrail. The SDK's own user agent is put together anew for each call.
 const USER_AGENT: &str = concat!("ichido/", env!("CARGO_PKG_VERSION"));
 
 /// A POST to a service.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
+pub struct Request {
     /// The path with its query, encoded.
     pub path: String,
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
 }
 
+impl Request {
+    /// A request of AWS's JSON protocol, version 1.1. `target` is the service's prefix and the operation: `AmazonSSM.GetParameters`.
+    pub fn json(target: &str, body: &Value) -> Self {
+        let headers =
+            vec![("content-type", "application/x-amz-json-1.1".to_owned()), ("x-amz-target", target.to_owned())];
+        Request { path: "/".to_owned(), headers, body: body.to_string().into_bytes() }
+    }
+}
+
 /// An answer with a status of success.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub struct Answer {
+    status: StatusCode,
     headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
 impl Answer {
+    /// The error of an answer that is not what the service promises.
+    pub fn unreadable(self, why: impl Into<BoxError>) -> Error {
+        SdkError::response_error(why, HttpResponse::new(self.status, SdkBody::from(self.body)))
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
@@ -89,13 +108,16 @@ impl ProvideErrorMetadata for Refusal {
 /// Why a call did not succeed.
 pub type Error = SdkError<Refusal, HttpResponse>;
 
+/// Reads AWS's code and message from the header `x-amzn-errortype` and the body of a refusal.
+pub type ReadRefusal = fn(Option<&str>, &[u8]) -> ErrorMetadata;
+
 /// One operation of one service.
 #[derive(Debug, Clone)]
-pub(crate) struct Call(Operation<Request, Answer, Refusal>);
+pub struct Call(Operation<Request, Answer, Refusal>);
 
 /// Names an operation: what its signature and its address are made of.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Name {
+pub struct Name {
     /// As in the service's address and in signatures: `ssm`.
     pub service: &'static str,
     pub operation: &'static str,
@@ -108,6 +130,21 @@ impl Call {
         name: Name,
         retries: Option<RetryConfig>,
         limits: Option<TimeoutConfig>,
+    ) -> Self {
+        Self::build(config, name, retries, limits, refusal)
+    }
+
+    /// The same for a service whose refusals are not JSON. They must be read here, because some of them are retried.
+    pub fn refused_as(config: &SdkConfig, name: Name, read: ReadRefusal) -> Self {
+        Self::build(config, name, None, None, read)
+    }
+
+    fn build(
+        config: &SdkConfig,
+        name: Name,
+        retries: Option<RetryConfig>,
+        limits: Option<TimeoutConfig>,
+        read: ReadRefusal,
     ) -> Self {
         let region = config.region().cloned();
         let address = match (config.endpoint_url(), &region) {
@@ -146,6 +183,10 @@ impl Call {
         if let Some(credentials) = config.credentials_provider() {
             components.set_identity_resolver(SCHEME_ID, SharedIdentityResolver::new(credentials));
         }
+        // Shared with the SDK's clients: a person's credentials may take a call to another service.
+        if let Some(cache) = config.identity_cache() {
+            components.set_identity_cache(Some(cache));
+        }
 
         let retries = retries.or_else(|| config.retry_config().cloned()).unwrap_or_else(RetryConfig::standard);
         let limits = limits.or_else(|| config.timeout_config().cloned()).unwrap_or_else(TimeoutConfig::disabled);
@@ -166,11 +207,25 @@ impl Call {
         if let Some(sleep) = config.sleep_impl() {
             operation = operation.sleep_impl(sleep);
         }
+        let deserialize = move |response: &HttpResponse| deserialize(response, read);
         Self(operation.serializer(serialize).deserializer(deserialize).build())
     }
 
-    pub(crate) async fn send(&self, request: Request) -> Result<Answer, Error> {
+    pub async fn send(&self, request: Request) -> Result<Answer, Error> {
         self.0.invoke(request).await
+    }
+}
+
+/// One call to a service that speaks AWS's JSON protocol, version 1.1. `prefix` is what stands before the operation in its target.
+/// The error of an answer that cannot be read holds all of it, so this is not for secrets.
+pub async fn json<T: DeserializeOwned>(config: &SdkConfig, name: Name, prefix: &str, body: &Value) -> Result<T, Error> {
+    let request = Request::json(&format!("{prefix}.{}", name.operation), body);
+    let answer = Call::new(config, name, None, None).send(request).await?;
+    // An operation that returns nothing may send nothing.
+    let body = if answer.body.is_empty() { b"{}" } else { answer.body.as_slice() };
+    match serde_json::from_slice(body) {
+        Ok(read) => Ok(read),
+        Err(error) => Err(answer.unreadable(error)),
     }
 }
 
@@ -180,7 +235,7 @@ fn address(service: &str, region: &str) -> String {
     format!("https://{service}.{region}.{suffix}")
 }
 
-fn serialize(request: Request) -> Result<HttpRequest, aws_smithy_runtime_api::box_error::BoxError> {
+fn serialize(request: Request) -> Result<HttpRequest, BoxError> {
     let length = request.body.len();
     let mut http = HttpRequest::new(SdkBody::from(request.body));
     http.set_method("POST")?;
@@ -193,14 +248,14 @@ fn serialize(request: Request) -> Result<HttpRequest, aws_smithy_runtime_api::bo
     Ok(http)
 }
 
-fn deserialize(response: &HttpResponse) -> Result<Answer, OrchestratorError<Refusal>> {
+fn deserialize(response: &HttpResponse, read: ReadRefusal) -> Result<Answer, OrchestratorError<Refusal>> {
     let body = response.body().bytes().unwrap_or_default();
     if response.status().is_success() {
         let headers = response.headers().iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        return Ok(Answer { headers, body: body.to_vec() });
+        return Ok(Answer { status: response.status(), headers, body: body.to_vec() });
     }
     let code = response.headers().get("x-amzn-errortype");
-    Err(OrchestratorError::operation(Refusal { status: response.status().as_u16(), meta: refusal(code, body) }))
+    Err(OrchestratorError::operation(Refusal { status: response.status().as_u16(), meta: read(code, body) }))
 }
 
 /// AWS's code and message. The code is in a header or in the body, where a namespace may stand before it (`aws#Code`) and an

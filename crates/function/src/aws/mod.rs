@@ -7,7 +7,7 @@
 //! Failure: a secret that cannot be read is an [`Error`] with the name of the secret, never its value. If a refresh
 //! fails and a cached value exists, the cached value is used.
 
-mod call;
+pub mod call;
 mod invoke;
 
 use std::collections::HashMap;
@@ -253,14 +253,8 @@ async fn fetch(parameters: &call::Call, names: &[&str]) -> Result<Vec<(String, S
         value: Option<String>,
     }
     let failed = |reason: String| Error::Secret { name: names.join(", "), reason };
-    let request = call::Request {
-        path: "/".to_owned(),
-        headers: vec![
-            ("content-type", "application/x-amz-json-1.1".to_owned()),
-            ("x-amz-target", "AmazonSSM.GetParameters".to_owned()),
-        ],
-        body: serde_json::json!({ "Names": names, "WithDecryption": true }).to_string().into_bytes(),
-    };
+    let body = serde_json::json!({ "Names": names, "WithDecryption": true });
+    let request = call::Request::json("AmazonSSM.GetParameters", &body);
     let answer = parameters.send(request).await.map_err(|error| failed(DisplayErrorContext(&error).to_string()))?;
     // serde_json's errors name a place in the text, but may quote a part of it, which could be a secret.
     let answer: Found = serde_json::from_slice(&answer.body).map_err(|error| {

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_sdk_cloudwatch::types::{Dimension, Metric, MetricDataQuery, MetricStat};
-use aws_sdk_cloudwatchlogs::types::QueryStatus;
 use aws_smithy_types::DateTime;
 use console::contract::{Latency, Overview, Rates, Series, StoreCalls};
 use ichido::{Clock as _, SystemClock, Timestamp};
@@ -220,44 +219,28 @@ async fn add_logs(
 
 /// The groups that exist: one that does not would fail the whole query. A function that never ran has none.
 async fn groups(context: &Context<'_>, functions: &[String]) -> Result<Vec<String>, Error> {
-    let mut found = Vec::new();
-    let mut pages = context.logs().describe_log_groups().log_group_name_prefix(GROUPS).into_paginator().send();
-    while let Some(page) = pages.next().await {
-        let page = page.map_err(|error| {
+    let all =
+        context.logs().groups(GROUPS).await.map_err(|error| {
             failed("could not list the log groups; check the permission logs:DescribeLogGroups", error)
         })?;
-        let names = page.log_groups().iter().filter_map(|group| group.log_group_name());
-        let ours = |name: &&str| functions.iter().any(|function| name.strip_prefix(GROUPS) == Some(function.as_str()));
-        found.extend(names.filter(ours).map(str::to_owned));
-    }
-    found.truncate(MOST_GROUPS);
-    Ok(found)
+    let ours = |name: &String| functions.iter().any(|function| name.strip_prefix(GROUPS) == Some(function.as_str()));
+    Ok(all.into_iter().map(|group| group.name).filter(ours).take(MOST_GROUPS).collect())
 }
 
 async fn sums(context: &Context<'_>, groups: Vec<String>, start: i64, end: i64) -> Result<Values, Error> {
     let logs = context.logs();
-    let refused = |error: Box<dyn std::error::Error + Send + Sync>| Error::Failed {
-        what: "Logs Insights did not answer; check the permissions logs:StartQuery and logs:GetQueryResults".to_owned(),
-        source: error,
+    let refused = |error| {
+        failed("Logs Insights did not answer; check the permissions logs:StartQuery and logs:GetQueryResults", error)
     };
-    let started = logs
-        .start_query()
-        .set_log_group_names(Some(groups))
-        .start_time(start)
-        .end_time(end)
-        .query_string(insights())
-        .send()
-        .await
-        .map_err(|error| refused(error.into()))?;
-    let id = started.query_id.unwrap_or_default();
+    let id = logs.start_query(&groups, &insights(), start..end).await.map_err(refused)?;
     let answered = async {
         loop {
-            let answer = logs.get_query_results().query_id(&id).send().await.map_err(|error| refused(error.into()))?;
-            match answer.status() {
-                Some(QueryStatus::Complete) => return Ok(answer.results.unwrap_or_default()),
-                Some(QueryStatus::Running | QueryStatus::Scheduled) => tokio::time::sleep(ASK_EVERY).await,
+            let answer = logs.query_results(&id).await.map_err(refused)?;
+            match answer.status.as_deref() {
+                Some("Complete") => return Ok(answer.rows()),
+                Some("Running" | "Scheduled") => tokio::time::sleep(ASK_EVERY).await,
                 other => {
-                    let how = other.map_or("without a status", |status| status.as_str());
+                    let how = other.unwrap_or("without a status");
                     return Err(Error::Refused(format!("the query of Logs Insights ended: {how}; try again")));
                 }
             }
@@ -268,10 +251,9 @@ async fn sums(context: &Context<'_>, groups: Vec<String>, start: i64, end: i64) 
     })??;
     let mut found = Values::new();
     for row in rows {
-        let field = |name: &str| row.iter().find(|field| field.field() == Some(name)).and_then(|field| field.value());
-        let Some(at) = field("bin(1m)").and_then(minute) else { continue };
+        let Some(at) = row.value("bin(1m)").and_then(minute) else { continue };
         for (name, _) in SUMS {
-            let value = field(name).and_then(|value| value.parse().ok()).unwrap_or(0.0);
+            let value = row.value(name).and_then(|value| value.parse().ok()).unwrap_or(0.0);
             found.entry(name.to_owned()).or_default().insert(at, value);
         }
     }

@@ -15,6 +15,9 @@ use super::{Finding, KEY_WARNING_DAYS};
 use crate::context::{Context, Error};
 use crate::infra::Described;
 use crate::outside::error::{NO_CREDENTIALS, message};
+use crate::outside::logs::Logs;
+use crate::outside::parameters::Parameters;
+use crate::outside::roles::Roles;
 use crate::rollout::alias::{DEPLOYED, LIVE, Standing};
 use crate::rollout::cloud::Cloud;
 
@@ -38,7 +41,7 @@ pub(crate) struct Places {
     pub lambda: aws_sdk_lambda::Client,
     pub cloudwatch: aws_sdk_cloudwatch::Client,
     pub scheduler: aws_sdk_scheduler::Client,
-    pub ssm: aws_sdk_ssm::Client,
+    pub parameters: Parameters,
     pub secretsmanager: aws_sdk_secretsmanager::Client,
     /// What the local platform does not have; `None` there.
     pub account: Option<OfAccount>,
@@ -47,8 +50,8 @@ pub(crate) struct Places {
 /// The clients of the services that only an account has.
 #[derive(Debug)]
 pub(crate) struct OfAccount {
-    pub iam: aws_sdk_iam::Client,
-    pub logs: aws_sdk_cloudwatchlogs::Client,
+    pub roles: Roles,
+    pub logs: Logs,
 }
 
 impl Places {
@@ -58,10 +61,10 @@ impl Places {
             lambda: context.lambda(),
             cloudwatch: context.cloudwatch(),
             scheduler: context.scheduler(),
-            ssm: aws_sdk_ssm::Client::new(context.aws.config()),
+            parameters: Parameters::new(context.aws.config()),
             secretsmanager: aws_sdk_secretsmanager::Client::new(context.aws.config()),
             account: (!described.on_local_platform())
-                .then(|| OfAccount { iam: aws_sdk_iam::Client::new(context.aws.config()), logs: context.logs() }),
+                .then(|| OfAccount { roles: Roles::new(context.aws.config()), logs: context.logs() }),
         }
     }
 }
@@ -69,8 +72,11 @@ impl Places {
 /// Checks everything, in the order of the templates.
 pub(crate) async fn look(places: &Places, described: &Described, now: Timestamp) -> Result<Vec<Finding>, Error> {
     let mut found = Vec::new();
-    let roles = match &places.account {
-        Some(OfAccount { iam, .. }) => Some(roles(iam, &format!("ichido-{}-", described.settings.name)).await),
+    let role_names = match &places.account {
+        Some(OfAccount { roles, .. }) => Some(roles.names().await.map_err(|error| message(&error)).map(|mut names| {
+            names.retain(|name| name.starts_with(&format!("ichido-{}-", described.settings.name)));
+            names
+        })),
         None => None,
     };
     // The outputs of shared.yaml are parameters of the other templates. Only AWS knows their values.
@@ -87,8 +93,8 @@ pub(crate) async fn look(places: &Places, described: &Described, now: Timestamp)
             found.push(alias_finding(places, &function.name).await);
         }
         found.extend(alarm_findings(places, template, &outputs).await);
-        found.extend(secret_findings(&places.ssm, &places.secretsmanager, template).await);
-        if let Some(OfAccount { iam, logs }) = &places.account {
+        found.extend(secret_findings(&places.parameters, &places.secretsmanager, template).await);
+        if let Some(OfAccount { roles, logs }) = &places.account {
             for function in template.functions() {
                 found.push(concurrency_finding(places, described, &function.name).await);
             }
@@ -100,7 +106,7 @@ pub(crate) async fn look(places: &Places, described: &Described, now: Timestamp)
                 }
             }
             for (id, role) in template.of_kind("AWS::IAM::Role") {
-                found.push(role_finding(iam, roles.as_ref(), id, &anything(template, &outputs, role)).await);
+                found.push(role_finding(roles, role_names.as_ref(), id, &anything(template, &outputs, role)).await);
             }
             for (id, permission) in template.of_kind("AWS::Lambda::Permission") {
                 found.push(permission_finding(places, id, &anything(template, &outputs, permission)).await);
@@ -353,16 +359,16 @@ fn quota(limit: Option<i32>, reserved: i32) -> Finding {
     }
 }
 
-async fn retention_finding(logs: &aws_sdk_cloudwatchlogs::Client, properties: &Value) -> Option<Finding> {
+async fn retention_finding(logs: &Logs, properties: &Value) -> Option<Finding> {
     let name = properties["LogGroupName"].as_str()?;
     let days =
         properties["RetentionInDays"].as_i64().or_else(|| properties["RetentionInDays"].as_str()?.parse().ok())?;
-    Some(match logs.describe_log_groups().log_group_name_prefix(name).send().await {
+    Some(match logs.groups(name).await {
         Err(error) => Finding::wrong("logs", name, message(&error)),
-        Ok(answer) => match answer.log_groups().iter().find(|group| group.log_group_name() == Some(name)) {
+        Ok(groups) => match groups.iter().find(|group| group.name == name) {
             None => Finding::wrong("logs", name, "it does not exist"),
             Some(group) => {
-                let actual = json!({"RetentionInDays": group.retention_in_days()});
+                let actual = json!({"RetentionInDays": group.retention_in_days});
                 let mend = Mend::Retention { group: name.to_owned(), days: i32::try_from(days).ok()? };
                 Finding::of("logs", name, differences(&json!({"RetentionInDays": days}), &actual)).mended_by(mend)
             }
@@ -488,27 +494,14 @@ pub(super) fn alarm_differences(wanted: &Value, there: &MetricAlarm) -> Vec<Stri
 
 // ---------------------------------------------------------------------------------------------------------------- permissions
 
-/// The names of this environment's roles, or why they cannot be listed.
-async fn roles(iam: &aws_sdk_iam::Client, prefix: &str) -> Result<Vec<String>, String> {
-    let mut names = Vec::new();
-    let mut pages = iam.list_roles().into_paginator().items().send();
-    while let Some(role) = pages.next().await {
-        let role = role.map_err(|error| message(&error))?;
-        if role.role_name().starts_with(prefix) {
-            names.push(role.role_name().to_owned());
-        }
-    }
-    Ok(names)
-}
-
 async fn role_finding(
-    iam: &aws_sdk_iam::Client,
-    roles: Option<&Result<Vec<String>, String>>,
+    roles: &Roles,
+    names: Option<&Result<Vec<String>, String>>,
     id: &str,
     properties: &Value,
 ) -> Finding {
     let part = format!("-{id}-");
-    let role = match roles {
+    let role = match names {
         Some(Ok(names)) => names.iter().find(|name| name.contains(&part)),
         Some(Err(error)) => return Finding::wrong("role", id, error.clone()),
         None => None,
@@ -520,12 +513,10 @@ async fn role_finding(
         wanted.insert(policy["PolicyName"].as_str().unwrap_or_default(), &policy["PolicyDocument"]["Statement"]);
     }
     for (name, statements) in &wanted {
-        let answer = iam.get_role_policy().role_name(role).policy_name(*name).send().await;
-        match answer {
+        match roles.policy(role, name).await {
             Err(error) => problems.push(format!("the policy {name}: {}", message(&error))),
-            Ok(answer) => {
-                let document: Value =
-                    serde_json::from_str(&function::http::decode(answer.policy_document(), false)).unwrap_or_default();
+            Ok(document) => {
+                let document: Value = serde_json::from_str(&document).unwrap_or_default();
                 let there = document["Statement"].as_array().cloned().unwrap_or_default();
                 let there = there
                     .iter()
@@ -537,10 +528,10 @@ async fn role_finding(
             }
         }
     }
-    match iam.list_role_policies().role_name(role).send().await {
+    match roles.policies(role).await {
         Err(error) => problems.push(message(&error)),
-        Ok(answer) => {
-            let more = answer.policy_names().iter().filter(|name| !wanted.contains_key(name.as_str()));
+        Ok(there) => {
+            let more = there.iter().filter(|name| !wanted.contains_key(name.as_str()));
             problems.extend(more.map(|name| format!("it has the policy {name}, which is not in the template")));
         }
     }

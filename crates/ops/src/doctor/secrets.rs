@@ -2,22 +2,19 @@
 //!
 //! Promise: no value is read. SSM and Secrets Manager are asked for descriptions, which hold none.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use aws_sdk_secretsmanager::operation::describe_secret::DescribeSecretOutput;
-use aws_sdk_ssm::types::{ParameterStringFilter, ParameterType};
 use function::aws::SECRETS_MANAGER;
 use template::Template;
 
 use super::Finding;
 use crate::outside::error::message;
-
-/// How many names one filter of `DescribeParameters` may have.
-const NAMES_PER_FILTER: usize = 50;
+use crate::outside::parameters::{ENCRYPTED, NAMES_PER_FILTER, Parameters};
 
 /// One finding per secret that the template names.
 pub(super) async fn secret_findings(
-    ssm: &aws_sdk_ssm::Client,
+    parameters: &Parameters,
     manager: &aws_sdk_secretsmanager::Client,
     template: &Template,
 ) -> Vec<Finding> {
@@ -31,10 +28,10 @@ pub(super) async fn secret_findings(
         names.into_iter().partition(|name| name.starts_with(SECRETS_MANAGER));
     let mut found = Vec::new();
     for some in stored.chunks(NAMES_PER_FILTER) {
-        let described = describe(ssm, some).await;
-        found.extend(some.iter().map(|name| match &described {
-            Ok(described) => parameter_finding(name, described.get(*name)),
-            Err(error) => Finding::wrong("secret", *name, error.clone()),
+        let types = parameters.types(some).await;
+        found.extend(some.iter().map(|name| match &types {
+            Ok(types) => parameter_finding(name, types.get(*name).map(String::as_str)),
+            Err(error) => Finding::wrong("secret", *name, message(error)),
         }));
     }
     for name in managed {
@@ -50,31 +47,14 @@ pub(super) async fn secret_findings(
     found
 }
 
-/// The types of those parameters that exist, by their names.
-async fn describe(ssm: &aws_sdk_ssm::Client, names: &[&str]) -> Result<BTreeMap<String, ParameterType>, String> {
-    let asked = names.iter().map(|name| (*name).to_owned()).collect();
-    let filter = ParameterStringFilter::builder().key("Name").option("Equals").set_values(Some(asked)).build();
-    let filter = filter.map_err(|error| error.to_string())?;
-    let mut found = BTreeMap::new();
-    let mut pages = ssm.describe_parameters().parameter_filters(filter).into_paginator().send();
-    while let Some(page) = pages.next().await {
-        for parameter in page.map_err(|error| message(&error))?.parameters.unwrap_or_default() {
-            if let (Some(name), Some(kind)) = (parameter.name, parameter.r#type) {
-                found.insert(name, kind);
-            }
-        }
-    }
-    Ok(found)
-}
-
-fn parameter_finding(name: &str, kind: Option<&ParameterType>) -> Finding {
+fn parameter_finding(name: &str, kind: Option<&str>) -> Finding {
     match kind {
         None => Finding::wrong("secret", name, "it does not exist; `make secrets` sets it"),
-        Some(ParameterType::SecureString) => Finding::well("secret", name),
+        Some(ENCRYPTED) => Finding::well("secret", name),
         Some(kind) => Finding::wrong(
             "secret",
             name,
-            format!("it is stored in plain text, as a {}; set it again with `make secrets`", kind.as_str()),
+            format!("it is stored in plain text, as a {kind}; set it again with `make secrets`"),
         ),
     }
 }
@@ -98,10 +78,10 @@ mod tests {
 
     #[test]
     fn a_parameter_is_well_only_if_it_exists_and_is_encrypted() {
-        let finding = |kind: Option<ParameterType>| parameter_finding("/ichido/prod/slack/bot-token", kind.as_ref());
-        assert!(finding(Some(ParameterType::SecureString)).ok);
+        let finding = |kind: Option<&str>| parameter_finding("/ichido/prod/slack/bot-token", kind);
+        assert!(finding(Some("SecureString")).ok);
         assert!(!finding(None).ok);
-        let plain = finding(Some(ParameterType::String));
+        let plain = finding(Some("String"));
         assert!(!plain.ok && plain.notes[0].contains("in plain text, as a String"), "{plain:?}");
     }
 
