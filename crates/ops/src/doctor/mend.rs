@@ -121,8 +121,7 @@ impl Mend {
             }
             Mend::Retention { group, days } => {
                 let Some(of_account) = &places.account else { return Err("there are no log groups here".to_owned()) };
-                let put = of_account.logs.put_retention_policy().log_group_name(group).retention_in_days(*days);
-                put.send().await.map(drop).map_err(|error| message(&error))
+                of_account.logs.keep(group, *days).await.map_err(|error| message(&error))
             }
         }
     }

@@ -272,36 +272,14 @@ impl Logs {
     }
 
     /// Sets how long a group keeps its lines.
-    pub(crate) fn put_retention_policy(&self) -> PutRetentionPolicy<'_> {
-        PutRetentionPolicy { logs: self, group: String::new(), days: 0 }
+    pub(crate) async fn keep(&self, group: &str, days: i32) -> Result<(), call::Error> {
+        let _: Value =
+            self.call("PutRetentionPolicy", &json!({"logGroupName": group, "retentionInDays": days})).await?;
+        Ok(())
     }
 
     async fn call<T: DeserializeOwned>(&self, operation: &'static str, request: &Value) -> Result<T, call::Error> {
         call::json(&self.0, Name { service: "logs", operation }, "Logs_20140328", request).await
-    }
-}
-
-/// A change of how long a group keeps its lines, in the shape of the SDK's changes, beside which it is made.
-#[derive(Debug)]
-pub(crate) struct PutRetentionPolicy<'a> {
-    logs: &'a Logs,
-    group: String,
-    days: i32,
-}
-
-impl PutRetentionPolicy<'_> {
-    pub(crate) fn log_group_name(self, group: &str) -> Self {
-        Self { group: group.to_owned(), ..self }
-    }
-
-    pub(crate) fn retention_in_days(self, days: i32) -> Self {
-        Self { days, ..self }
-    }
-
-    pub(crate) async fn send(self) -> Result<(), call::Error> {
-        let request = json!({"logGroupName": self.group, "retentionInDays": self.days});
-        let _: Value = self.logs.call("PutRetentionPolicy", &request).await?;
-        Ok(())
     }
 }
 
@@ -371,7 +349,7 @@ mod tests {
         assert_eq!(answered.status.as_deref(), Some("Complete"));
         let rows: Vec<Row> = answered.rows().collect();
         assert_eq!((rows.len(), rows[0].value("new"), rows[0].value("@ptr")), (1, Some("3"), None));
-        logs.put_retention_policy().log_group_name("/a").retention_in_days(14).send().await.unwrap();
+        logs.keep("/a", 14).await.unwrap();
         let sent: Vec<_> =
             service.sent().iter().map(|sent| (sent.header("x-amz-target").to_owned(), sent.json())).collect();
         let of = |operation: &str, body: Value| (format!("Logs_20140328.{operation}"), body);
