@@ -181,7 +181,7 @@ mod tests {
         for answer in ["", "<html><body>Sign in</body></html>", endless] {
             let service = Service::answering(&[(200, answer)]);
             let error = Roles::new(&service.config("ap-northeast-1")).names().await.unwrap_err();
-            assert!(message(&error).starts_with("HTTP 200: "), "{}", message(&error));
+            assert!(message(&error).starts_with("response error: HTTP 200: "), "{}", message(&error));
         }
     }
 
