@@ -89,12 +89,12 @@ pub static ALL: [Candidate; 10] = [
     },
     Candidate {
         name: "new-account",
-        what: "32 uploads per second in an account whose Lambda concurrency is 10",
+        what: "16 uploads per second in an account whose Lambda concurrency is 10",
         app: App::Slack,
         run: |seed| {
             let few = |limits: &Limits| limits.set(&aws::LAMBDA_CONCURRENCY, Bound::AtOnce(10));
             // Its users go on for three periods of five minutes.
-            let plan = Plan { load: 32, waves: &[0, 1, 2, 6, 11], seed };
+            let plan = Plan { load: 16, waves: &[0, 1, 2, 6, 11], seed };
             play(App::Slack, &plan, &few, App::Slack.script())
         },
     },
@@ -106,7 +106,7 @@ pub static ALL: [Candidate; 10] = [
     },
     Candidate {
         name: "herd",
-        what: "Mastodon was down for a day; 100 feeds have 20 owed entries each when it is back",
+        what: "Mastodon was down for two hours; 100 feeds have 20 owed entries each when it is back",
         app: App::Feeds,
         run: |seed| play(App::Feeds, &once(100, seed), &|_| {}, |world, plan| Box::pin(feeds::herd(world, plan))),
     },

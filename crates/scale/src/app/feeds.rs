@@ -70,10 +70,10 @@ pub(crate) async fn surge(world: &World, plan: &Plan) -> Result<Outcome, Error> 
     feed(world, plan, &internet, plan.waves.len(), 1).await
 }
 
-/// Mastodon is down for a day, while feeds go on: then everything is owed at once.
+/// Mastodon is down for two hours, while feeds go on: then everything is owed at once.
 pub(crate) async fn herd(world: &World, plan: &Plan) -> Result<Outcome, Error> {
     let internet = Arc::new(Internet::new(world.clock()));
-    internet.fail_for(Duration::from_secs(24 * 3_600));
+    internet.fail_for(Duration::from_secs(2 * 3_600));
     feed(world, plan, &internet, 1, 20).await
 }
 
