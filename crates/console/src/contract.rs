@@ -538,7 +538,7 @@ pub enum Change {
         #[serde(default)]
         not_done: bool,
     },
-    /// Sends a dead letter again. Here and below, an empty `reason` is none.
+    /// Sends a dead letter again. Here and below, an empty `reason` means that nobody gave one.
     RedriveDeadLetter {
         application: String,
         id: String,
