@@ -33,11 +33,13 @@ pub use invoke::{Answered, Invoker};
 pub const SECRET_KEPT: Duration = Duration::from_secs(300);
 /// How many parameters SSM returns per call.
 const PARAMETERS_PER_CALL: usize = 10;
-/// How often the first read of a secret is tried. SSM answers 40 reads per second, and more instances than that may start at once; with
-/// the SDK's three tries, those at the end of the queue failed. A refresh is not tried so often, because the cached value will do.
-const FIRST_READS: u32 = 6;
-/// The pause after the first try, at most. It doubles with every try: all of them fit into the ten seconds of a function's start.
+/// How often the first read of a secret is tried. SSM answers 40 reads per second, and hundreds of instances may start in the same second;
+/// with the SDK's three tries, those at the end of the queue failed. A refresh is not tried so often, because the cached value will do.
+const FIRST_READS: u32 = 14;
+/// The pause after the first try, at most. It doubles with every try, up to the longest pause. All pauses together are six seconds on
+/// average, in which SSM answers 280 instances, and hardly ever reach the ten seconds that a function has for its start.
 const FIRST_READ_BACKOFF: Duration = Duration::from_millis(250);
+const FIRST_READ_LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// The prefix under which SSM shows secrets of Secrets Manager.
 pub const SECRETS_MANAGER: &str = "/aws/reference/secretsmanager/";
 /// The time limit for a connection. A store in the same region answers sooner, or not at all.
@@ -174,8 +176,10 @@ impl Aws {
     fn parameters(&self, is_first: bool) -> &call::Call {
         let make = |retries| call::Call::new(&self.0.config, GET_PARAMETERS, retries, None);
         if is_first {
-            let patient =
-                RetryConfig::standard().with_max_attempts(FIRST_READS).with_initial_backoff(FIRST_READ_BACKOFF);
+            let patient = RetryConfig::standard()
+                .with_max_attempts(FIRST_READS)
+                .with_initial_backoff(FIRST_READ_BACKOFF)
+                .with_max_backoff(FIRST_READ_LONGEST_PAUSE);
             self.0.first_read.get_or_init(|| make(Some(patient)))
         } else {
             self.0.refresh.get_or_init(|| make(None))
