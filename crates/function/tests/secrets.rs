@@ -56,6 +56,17 @@ async fn a_first_read_outlasts_a_crowd_of_instances() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn instances_do_not_use_up_each_others_retries() {
+    // The SDK's quota per service and process is 500, and a retry takes five of them.
+    for instance in 0..10 {
+        let ssm = Busy::default();
+        ssm.throttle(13);
+        let secret = ssm.aws().secret("/token").await;
+        assert_eq!(secret.expect("the secret").expose(), "hush", "instance {instance}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refresh_gives_up_sooner_and_the_cached_secret_is_used() {
     let ssm = Busy::default();
     let aws = ssm.aws();

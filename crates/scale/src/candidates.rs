@@ -102,7 +102,7 @@ pub static ALL: [Candidate; 10] = [
         name: "many-secrets",
         what: "256 feeds in the same second, each with an entry, whose notifier is a new instance that reads its secret",
         app: App::Feeds,
-        run: |seed| play(App::Feeds, &held(App::Feeds, 256, seed), &|_| {}, App::Feeds.script()),
+        run: |seed| play(App::Feeds, &once(256, seed), &|_| {}, App::Feeds.script()),
     },
     Candidate {
         name: "herd",

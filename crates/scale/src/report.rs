@@ -16,6 +16,9 @@ use crate::{App, Error, Measured, Plan, Progress, measure, search};
 /// A run that takes longer than this is reported while the others go on.
 const QUIET_FOR: Duration = Duration::from_secs(2);
 
+/// More than a machine can simulate in minutes.
+const MOST_LOAD: i64 = 100_000;
+
 /// Doubles the load of each application, in simulated time, until a documented limit of AWS refuses something. Says which limit it is,
 /// what users see, which alarm rings, and whether anything was lost or doubled.
 #[derive(Debug, Parser)]
@@ -30,19 +33,19 @@ const QUIET_FOR: Duration = Duration::from_secs(2);
 )]
 struct Arguments {
     /// Decides everything that happens by chance
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
     /// Only this application: slack, feeds, tokens, sessync or mesh; can be repeated
     #[arg(long, value_name = "NAME")]
     app: Vec<App>,
-    /// Run only this load, once, and search for nothing
-    #[arg(long, value_name = "N")]
+    /// Run only this load, once, and search for nothing; alarms that need the load for minutes do not ring
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_LOAD))]
     load: Option<u32>,
     /// Leave the candidates out
     #[arg(long)]
     no_candidates: bool,
-    /// Print the result as one line of JSON instead of the blocks
-    #[arg(long)]
+    /// Print the result as one line of JSON; the closing lines go to stderr
+    #[arg(long, conflicts_with = "limits")]
     json: bool,
     /// Print the limits, where each is documented, what raises it and at what price; run nothing
     #[arg(long)]
@@ -62,7 +65,8 @@ pub fn main() -> ExitCode {
     if arguments.limits {
         return ended(print(&limits()));
     }
-    let apps: Vec<App> = if arguments.app.is_empty() { App::ALL.to_vec() } else { arguments.app.clone() };
+    let is_wanted = |app: &App| arguments.app.is_empty() || arguments.app.contains(app);
+    let apps: Vec<App> = App::ALL.into_iter().filter(is_wanted).collect();
     tell(&format!("scale: seed {}", arguments.seed));
     let mut results = Results::default();
     for app in apps {
@@ -124,7 +128,12 @@ impl Results {
             self.failed |= !print(&format!("{all}\n"));
         }
         for measured in &self.found {
-            self.failed |= !print(&format!("{}\n", closing_line(measured)));
+            let line = closing_line(measured);
+            if arguments.json {
+                tell(&line);
+            } else {
+                self.failed |= !print(&format!("{line}\n"));
+            }
         }
         let is_exact = self.found.iter().chain(self.others.iter().map(|(_, ran)| ran)).all(Measured::is_exact);
         if !is_exact {

@@ -18,7 +18,7 @@ const fn no(status: u16, code: &'static str, message: &'static str) -> Answer {
 const LIMITS_OF_DYNAMODB: &str =
     "Amazon DynamoDB Developer Guide, Quotas in Amazon DynamoDB (Limits.html, ServiceQuotas.html)";
 const PARTITIONS: &str = "Amazon DynamoDB Developer Guide, Best practices for designing and using partition keys effectively; AWS Knowledge Center, on-demand-table-throttling-dynamodb: 1,000 write units and 3,000 read units per partition";
-const NEW_TABLE: &str = "AWS Knowledge Center, on-demand-table-throttling-dynamodb: a new on-demand table takes 4,000 write units or 12,000 read units at once, and twice its previous peak later";
+const NEW_TABLE: &str = "Amazon DynamoDB Developer Guide, DynamoDB on-demand capacity mode (on-demand-capacity-mode.html): a new table takes 4,000 write units or 12,000 read units at once, and twice its previous peak later";
 const TRANSACTIONS: &str =
     "Amazon DynamoDB Developer Guide, Amazon DynamoDB Transactions: How it works (transaction-apis.html)";
 
@@ -57,8 +57,8 @@ pub const DYNAMODB_PARTITION_READS: Limit = Limit {
         "Throughput exceeds the maximum read limit of a partition of the table.",
     ),
 };
-/// What a table takes that was never busier than half of it. Beyond its previous peak it doubles within 30 minutes, up to the quota of
-/// 40,000 ([`DYNAMODB_TABLE_QUOTA`]).
+/// What a table takes that was never busier than half of it. Twice the previous peak is taken at once; more than that within 30 minutes
+/// may be refused. It grows up to the quota of 40,000 ([`DYNAMODB_TABLE_QUOTA`]).
 pub const DYNAMODB_TABLE_WRITES: Limit = Limit {
     name: "dynamodb-table-writes",
     what: "write units per second and on-demand table, until it has grown",
@@ -150,8 +150,8 @@ pub const LAMBDA_RESERVED: Limit = Limit {
     name: "lambda-reserved-concurrency",
     what: "invocations of one function at the same time",
     bound: Bound::AtOnce(1_000),
-    source: "AWS Lambda Developer Guide, Configuring reserved concurrency for a function",
-    raised_by: "infra/environments.ts",
+    source: "AWS Lambda Developer Guide, Configuring reserved concurrency for a function: none by default",
+    raised_by: "reservedConcurrency in infra/environments.ts",
     price: "a setting, free of charge; the account's pool is smaller by as much",
     answer: no(429, "TooManyRequestsException", "Rate Exceeded."),
 };
@@ -208,7 +208,7 @@ pub const HTTP_API_ACCOUNT: Limit = Limit {
     what: "requests per second per account and region",
     bound: rate(10_000, 5_000),
     source: "Amazon API Gateway Developer Guide, Amazon API Gateway quotas (limits.html), API Gateway account-level quotas",
-    raised_by: "Service Quotas",
+    raised_by: "Service Quotas; AWS sets the burst by the rate",
     price: FREE,
     answer: no(429, "", "Too Many Requests"),
 };
@@ -223,7 +223,7 @@ pub const HTTP_API_ROUTE: Limit = Limit {
     answer: no(429, "", "Too Many Requests"),
 };
 
-/// GetParameter, GetParameters and GetParametersByPath share it. The document names no burst.
+/// GetParameter, GetParameters, GetParametersByPath and PutParameter share it. The document names no burst.
 pub const SSM_PARAMETERS: Limit = Limit {
     name: "ssm-parameters",
     what: "reads of parameters per second per account and region",

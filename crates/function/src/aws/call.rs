@@ -17,6 +17,7 @@ use aws_runtime::request_info::RequestInfoInterceptor;
 use aws_runtime::retries::classifiers::AwsErrorCodeClassifier;
 use aws_runtime::service_clock_skew::{ServiceClockSkewClassifier, ServiceClockSkewInterceptor};
 use aws_smithy_runtime::client::orchestrator::operation::Operation;
+use aws_smithy_runtime::client::retries::RetryPartition;
 use aws_smithy_runtime::client::retries::classifiers::{HttpStatusCodeClassifier, TransientErrorClassifier};
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::auth::static_resolver::StaticAuthSchemeOptionResolver;
@@ -158,6 +159,7 @@ impl Call {
         layer.store_put(AuthSchemeOptionResolverParams::new(()));
         layer.store_put(SensitiveOutput);
         layer.store_put(SigningName::from_static(name.service));
+        layer.store_put(own_retries(name.service));
         if let Some(region) = region {
             layer.store_put(SigningRegion::from(region));
         }
@@ -227,6 +229,12 @@ pub async fn json<T: DeserializeOwned>(config: &SdkConfig, name: Name, prefix: &
         Ok(read) => Ok(read),
         Err(error) => Err(answer.unreadable(error)),
     }
+}
+
+/// A quota of retries that nobody else uses up. By default the SDK has one per service and process. On Lambda a process is one instance,
+/// but the simulation of many instances is one process too.
+pub(crate) fn own_retries(service: &'static str) -> RetryPartition {
+    RetryPartition::custom(service).build()
 }
 
 /// The address of a service in a region.

@@ -157,6 +157,7 @@ impl Aws {
             .build();
         aws_sdk_dynamodb::config::Builder::from(&self.0.config)
             .timeout_config(timeouts)
+            .retry_partition(call::own_retries("dynamodb"))
             // The time limit of an attempt ends slow streams sooner, and this protection costs CPU.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
     }

@@ -152,6 +152,8 @@ struct State {
     down_until: Duration,
     /// The present window of Mastodon's rate limit, and the requests in it.
     window: (u64, u32),
+    /// How often Mastodon answered 429.
+    refused: u64,
 }
 
 impl Internet {
@@ -193,6 +195,9 @@ impl Internet {
             let published = state.published.get(text).copied().unwrap_or_default();
             users.waited(at.saturating_sub(published));
             users.saw("post");
+        }
+        for _ in 0..state.refused {
+            users.saw("Mastodon's own limit answered 429");
         }
         posts
     }
@@ -253,6 +258,7 @@ impl Internet {
         if state.window.1 <= MASTODON_REQUESTS {
             return Ok(());
         }
+        state.refused += 1;
         Err((window + 1) * MASTODON_WINDOW.as_secs() - now.as_secs())
     }
 
