@@ -12,9 +12,10 @@ use clap::Parser;
     args_override_self = true,
     after_help = "Set a variable of the functions in the environment: FIRST_RUN=all applies to every function, \
                   GITHUB_SUBSCRIBER__FIRST_RUN=all to github-subscriber only.\n\nExamples:\n  \
-                  make dev ARGS=\"--memory --port 9001\"          keeps no data and uses another port\n  \
-                  make dev ARGS=\"--retry-scale 1\"               waits as long as Lambda before retries\n  \
-                  FIRST_RUN=last:3 make dev ARGS=\"--memory --github-feed https://github.com/torvalds.atom\"\n\n\
+                  ichido-local --memory --port 9001          keeps no data and uses another port\n  \
+                  ichido-local --retry-scale 1               waits as long as Lambda before retries\n  \
+                  FIRST_RUN=last:3 ichido-local --memory --github-feed https://github.com/torvalds.atom\n\n\
+                  In a checkout, make dev ARGS=\"--memory\" builds and runs it.\n\
                   It prints its addresses when it starts. crates/local/README.md describes the rest."
 )]
 pub struct Options {
