@@ -110,7 +110,8 @@ impl Tally {
     }
 
     pub fn add(&mut self, what: What, n: u64) {
-        self.0[what as usize] += n;
+        let counter = &mut self.0[what as usize];
+        *counter = counter.saturating_add(n);
     }
 
     pub fn get(&self, what: What) -> u64 {
@@ -124,12 +125,16 @@ impl Tally {
     }
 
     pub fn duplicates(&self) -> u64 {
-        What::DUPLICATES.iter().map(|what| self.get(*what)).sum()
+        self.sum(&What::DUPLICATES)
     }
 
     /// Files that were done, and duplicates.
     pub fn arrived(&self) -> u64 {
-        self.get(What::Handled) + self.get(What::Found) + self.get(What::SameContent) + self.duplicates()
+        self.sum(&[What::Handled, What::Found, What::SameContent]).saturating_add(self.duplicates())
+    }
+
+    fn sum(&self, of: &[What]) -> u64 {
+        of.iter().fold(0, |sum: u64, what| sum.saturating_add(self.get(*what)))
     }
 
     pub fn is_empty(&self) -> bool {
