@@ -147,6 +147,15 @@ async fn after_an_outage_lambdas_own_retry_is_no_duplicate_and_another_envelope_
 }
 
 #[tokio::test]
+async fn a_table_that_cannot_be_read_is_told_in_one_short_line() {
+    let world = World::new().await;
+    let error = history::read(&world.dynamo.client(), "nope", Hour(0)).await.expect_err("there is no such table");
+    let said = telemetry::causes(&error);
+    assert!(said.starts_with("the store cannot be used as it is configured; check the table"), "{said}");
+    assert!(said.len() < 300 && !said.contains(['\n', '{']), "{said}");
+}
+
+#[tokio::test]
 async fn an_instance_that_counts_without_end_writes_once_per_second() {
     let world = World::new().await;
     let (events, event) = (world.slack_events(), world.event("Ev1", &["F1"]));

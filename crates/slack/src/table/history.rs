@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata as _};
+use aws_sdk_dynamodb::error::ProvideErrorMetadata as _;
 use aws_sdk_dynamodb::types::AttributeValue;
 use futures::future::join_all;
-use ichido::dynamodb::bounded;
-use ichido::{Clock, Timestamp};
-use telemetry::lock;
+use ichido::dynamodb::{bounded, classify};
+use ichido::{Clock, Timestamp, store};
+use telemetry::{causes, lock};
 
 use super::{HISTORY_PREFIX, Item, PARTITION_KEY, number, read_number};
 
@@ -276,12 +276,10 @@ impl History {
         let expression = format!("SET #ttl = :ttl, #hour = :hour, #channel = :channel ADD {}", counters.join(", "));
         let sent = update.update_expression(expression).send().await;
         sent.map(drop).map_err(|error| {
-            let reason = DisplayErrorContext(&error).to_string();
             // It would be refused again and again, and everything that is younger would wait behind it.
-            match error.code() {
-                Some("ValidationException") => NotWritten::Refused(reason),
-                _ => NotWritten::Unknown(reason),
-            }
+            let is_refused = error.code() == Some("ValidationException");
+            let reason = causes(&classify(error));
+            if is_refused { NotWritten::Refused(reason) } else { NotWritten::Unknown(reason) }
         })
     }
 }
@@ -311,13 +309,8 @@ impl Pending {
     }
 }
 
-/// Why the history could not be read.
-#[derive(Debug, thiserror::Error)]
-#[error("could not read the history: {0}")]
-pub struct Unreadable(String);
-
 /// Reads the history from an hour on. It reads the whole table, page by page: some cents per million items.
-pub async fn read(client: &Client, table: &str, from: Hour) -> Result<Vec<Entry>, Unreadable> {
+pub async fn read(client: &Client, table: &str, from: Hour) -> Result<Vec<Entry>, store::Error> {
     let pages = client
         .scan()
         .table_name(table)
@@ -330,8 +323,7 @@ pub async fn read(client: &Client, table: &str, from: Hour) -> Result<Vec<Entry>
         .items()
         .send();
     let items: Result<Vec<Item>, _> = pages.collect().await;
-    let items = items.map_err(|error| Unreadable(DisplayErrorContext(&error).to_string()))?;
-    let mut entries: Vec<Entry> = items.iter().filter_map(entry).collect();
+    let mut entries: Vec<Entry> = items.map_err(classify)?.iter().filter_map(entry).collect();
     entries.sort_by(|one, other| (one.hour, &one.channel).cmp(&(other.hour, &other.channel)));
     Ok(entries)
 }
