@@ -15,7 +15,7 @@ use crate::show;
 pub enum Slack {
     /// Show what happened to events by day and channel, duplicates by cause, and what is unusual
     #[command(after_help = "Times are UTC. The history is kept for 90 days, by hour and channel.
-An hour is unusual if it is far from the same hours of at least three weeks before. The exit code is 1 if something is.
+An hour is unusual if it is far from the same hours of at least three earlier weeks. The exit code is 1 if something is.
 
 Examples:
   ichidoctl slack report --env prod
@@ -65,7 +65,7 @@ impl ReportOptions {
 /// Reads the history and reports the last days.
 pub(crate) async fn report(context: &Context<'_>, table: &str, days: u32) -> Result<Report, Error> {
     let now = SystemClock.now();
-    let history = history::read(&context.aws.dynamodb(), table, report::first_hour(now, days)).await;
+    let history = history::read(&context.aws.dynamodb(), table, report::first_hour(now)).await;
     let history = history.map_err(|error| {
         failed(
             format!("could not read the table {table}; check --env, --table and the permission dynamodb:Scan"),
@@ -89,22 +89,8 @@ fn show(context: &mut Context<'_>, table: &str, report: &Report) -> Result<(), E
     for anomaly in &report.anomalies {
         context.line(format_args!("unusual: {}", anomaly.in_words()))?;
     }
-    let Some(judged_from) = report.judged_from else {
-        return context.line(format_args!(
-            "nothing is judged yet: {} weeks are known, and {} are needed",
-            report.weeks,
-            report::MIN_WEEKS
-        ));
-    };
-    if report.anomalies.is_empty() {
-        context
-            .line(format_args!("from {judged_from}:00Z on, nothing is far from the same hours of the weeks before"))?;
-    }
-    if judged_from > report.from {
-        context.line(format_args!(
-            "earlier hours are not judged: fewer than {} weeks before them are known",
-            report::MIN_WEEKS
-        ))?;
+    for words in report.judged_in_words() {
+        context.line(words)?;
     }
     Ok(())
 }
