@@ -1,6 +1,6 @@
 // What happened to Slack's events: by day and by channel, duplicates by their cause, and what is unusual.
 const DAYS = [7, 30, 90];
-const COUNTED = [['found', 'found'], ['sameContent', 'same content'], ['failedAttempts', 'failed attempts'], ['refused', 'refused']];
+const COUNTED = [['found', 'found'], ['sameContent', 'same content'], ['failedAttempts', 'failed, per attempt'], ['refused', 'refused']];
 const CAUSES = [['slackRetry', 'Slack’s retry'], ['atOnce', 'at once'], ['anotherEnvelope', 'another envelope'], ['afterOutage', 'after an outage'], ['earlierBot', 'the bot before']];
 
 export function mount(root, kit) {

@@ -32,7 +32,7 @@ const SHOWN: [(What, &str, &str); 10] = [
     (What::Outage, "after an outage", "#ef4444"),
     (What::Earlier, "the bot before", "#9ca3af"),
     (What::SameContent, "same content", "#14b8a6"),
-    (What::Failed, "failed attempts", "#7f1d1d"),
+    (What::Failed, "failed, per attempt", "#7f1d1d"),
     (What::Refused, "refused deliveries", "#be123c"),
 ];
 /// Those that the bars show: what arrived.

@@ -46,7 +46,7 @@ pub enum What {
     Handled,
     /// The effect of a file was found at its destination, after a crash or an outage.
     Found,
-    /// An attempt at a file failed. Lambda retries, and then keeps a dead letter.
+    /// The handling of a file failed, counted per attempt. Lambda retries, and then keeps a dead letter.
     Failed,
     /// A delivery could not be accepted. Slack sends it again.
     Refused,
