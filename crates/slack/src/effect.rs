@@ -225,7 +225,7 @@ fn human(bytes: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
     let unit = UNITS.iter().find(|(_, unit)| bytes >= *unit);
     unit.map_or_else(
-        || format!("{bytes} bytes"),
+        || if bytes == 1 { "1 byte".to_owned() } else { format!("{bytes} bytes") },
         |(name, unit)| format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
     )
 }
@@ -261,6 +261,7 @@ mod tests {
         );
         assert_eq!(said(Some("a.txt"), None, Some(999)), "Received a.txt (999 bytes).");
         assert_eq!(said(Some("b.bin"), None, Some(1_000)), "Received b.bin (1.0 kB).");
+        assert_eq!(said(Some("c.txt"), None, Some(1)), "Received c.txt (1 byte).");
         assert_eq!(said(None, None, None), "Received a file.");
     }
 

@@ -206,8 +206,11 @@ fn team(envelope: &Value, event: &Value) -> String {
 }
 
 fn file(value: &Value) -> Option<File> {
-    let label =
-        |value: &Value| text(value).map(|label| label.chars().take(MAX_LABEL_CHARS).map(shown).collect::<String>());
+    // A label of which nothing is seen is none.
+    let label = |value: &Value| {
+        let label: String = text(value)?.chars().take(MAX_LABEL_CHARS).map(shown).collect();
+        (!label.trim().is_empty()).then_some(label)
+    };
     Some(File {
         id: text(&value["id"])?,
         name: label(&value["name"]).or_else(|| label(&value["title"])),
@@ -286,6 +289,15 @@ mod tests {
     fn a_name_stays_on_its_line_and_keeps_its_direction() {
         assert_eq!(name_of(r"a.pdf\nReceived b.pdf\u2028c").as_deref(), Some("a.pdf Received b.pdf c"));
         assert_eq!(name_of(r"rtl\u202egnp.exe\u2066\u001b[31m").as_deref(), Some("rtl gnp.exe  [31m"));
+    }
+
+    #[test]
+    fn a_name_of_which_nothing_is_seen_is_none() {
+        for blank in ["   ", r"\u0007\u001b", r" \n\t\u202e"] {
+            assert_eq!(name_of(blank), None, "{blank}");
+        }
+        let named = file(&serde_json::json!({"id": "F1", "name": " ", "title": "Report"})).and_then(|file| file.name);
+        assert_eq!(named.as_deref(), Some("Report"));
     }
 
     #[test]

@@ -14,8 +14,8 @@ pub mod contents;
 pub mod history;
 pub mod limits;
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
@@ -24,6 +24,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use function::operation::Operations;
 use ichido::dynamodb::{DynamoDb, Foreign, Table, bounded};
 use ichido::{Clock, MAX_CLOCK_SKEW, Namespace, Observer, Once, Outage, Run, Timestamp, key};
+use telemetry::lock;
 
 use crate::event::{File, Upload};
 use crate::settings::Fallback;
@@ -44,6 +45,9 @@ const CONTENT_PREFIX: &str = "CONTENT#";
 const OPERATION_PREFIX: &str = "OPERATION#";
 /// The attribute of a file's record that says which envelope it came in.
 const ENVELOPE: &str = "envelope";
+
+/// Of how many files an instance remembers under which event it handled them.
+const MAX_REMEMBERED: usize = 1_000;
 
 type Item = HashMap<String, AttributeValue>;
 /// The wait before the second try of a throttled call. It doubles with every try, with jitter.
@@ -82,6 +86,31 @@ pub struct ProcessedEvents {
     once: Once,
     events: Namespace,
     files: Namespace,
+    /// Which files this instance handled, the last one at the end. The library's local memory, which answers when the table
+    /// cannot, knows the outcome of a file and not under which event it came.
+    handled: Mutex<VecDeque<Handled>>,
+}
+
+/// A file, and the event under which it was handled.
+#[derive(Debug, PartialEq, Eq)]
+struct Handled {
+    team: String,
+    channel: String,
+    ts: String,
+    file: String,
+    event_key: String,
+}
+
+impl Handled {
+    fn of(upload: &Upload, file: &File) -> Self {
+        Self {
+            team: upload.team.clone(),
+            channel: upload.channel.clone(),
+            ts: upload.ts.clone(),
+            file: file.id.clone(),
+            event_key: upload.event_key.clone(),
+        }
+    }
 }
 
 impl ProcessedEvents {
@@ -109,7 +138,22 @@ impl ProcessedEvents {
             once,
             events: with_fallback(Namespace::unprefixed("events").retention(RETENTION)),
             files: with_fallback(Namespace::new("FILE").retention(RETENTION).keep_unfinished(UNFINISHED_RETENTION)),
+            handled: Mutex::default(),
         }
+    }
+
+    /// Remembers that this instance handled a file under this event.
+    pub(crate) fn remember(&self, upload: &Upload, file: &File) {
+        let mut handled = lock(&self.handled);
+        if handled.len() >= MAX_REMEMBERED {
+            handled.pop_front();
+        }
+        handled.push_back(Handled::of(upload, file));
+    }
+
+    /// Did this instance handle a file under this very event? Then the event comes from Lambda again, or from `slack-events`.
+    pub(crate) fn remembers(&self, upload: &Upload, file: &File) -> bool {
+        lock(&self.handled).contains(&Handled::of(upload, file))
     }
 
     /// A run under the key of an upload's event.

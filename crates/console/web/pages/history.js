@@ -1,6 +1,6 @@
 // What happened to Slack's events: by day and by channel, duplicates by their cause, and what is unusual.
 const DAYS = [7, 30, 90];
-const COUNTED = [['found', 'found'], ['sameContent', 'same content'], ['failedAttempts', 'failed attempts'], ['refused', 'refused']];
+const COUNTED = [['found', 'found'], ['sameContent', 'same content'], ['failedAttempts', 'failed, per attempt'], ['refused', 'refused']];
 const CAUSES = [['slackRetry', 'Slack’s retry'], ['atOnce', 'at once'], ['anotherEnvelope', 'another envelope'], ['afterOutage', 'after an outage'], ['earlierBot', 'the bot before']];
 
 export function mount(root, kit) {
@@ -31,8 +31,7 @@ export function mount(root, kit) {
     try {
       const report = await get(`/_console/history?days=${days.value}`);
       if (own !== asked) return; // another choice was made since
-      judged.textContent = report.judgedFrom === null ? `Nothing is judged yet: ${report.weeksBefore} weeks are known, and more are needed.`
-        : report.anomalies.length === 0 ? `From ${report.judgedFrom} on, nothing is far from the same hours of the weeks before.` : `Judged from ${report.judgedFrom} on.`;
+      judged.textContent = report.judged.map((words) => `${words[0].toUpperCase()}${words.slice(1)}.`).join(' ');
       fill(unusual, report.anomalies.map(({ why }) => el('li', {}, kit.badge('bad', 'unusual'), ` ${why}`)));
       fill(byDay, [...report.byDay].reverse().map((counted) => row(counted.day, counted)));
       fill(byChannel, report.byChannel.map((counted) => row(counted.channel, counted)), row('all', report.total));

@@ -124,7 +124,8 @@ async fn report(platform: &Platform, days: u32) -> Result<Report, Response> {
     }
     let now = SystemClock.now();
     let dynamodb = Aws::at(&platform.ground().url).dynamodb();
-    let history = history::read(&dynamodb, TABLE, report::first_hour(now, days)).await;
-    let history = history.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response())?;
+    let history = history::read(&dynamodb, TABLE, report::first_hour(now)).await;
+    let history =
+        history.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, telemetry::causes(&error)).into_response())?;
     Ok(report::report(&history, now, days))
 }

@@ -15,7 +15,7 @@ use crate::show;
 pub enum Slack {
     /// Show what happened to events by day and channel, duplicates by cause, and what is unusual
     #[command(after_help = "Times are UTC. The history is kept for 90 days, by hour and channel.
-An hour is unusual if it is far from the same hours of at least three weeks before. The exit code is 1 if something is.
+An hour is unusual if it is far from the same hours of at least three earlier weeks. The exit code is 1 if something is.
 
 Examples:
   ichidoctl slack report --env prod
@@ -62,10 +62,13 @@ impl ReportOptions {
     }
 }
 
+/// How much of a channel's name a table shows.
+const NAME_CHARS: usize = 40;
+
 /// Reads the history and reports the last days.
 pub(crate) async fn report(context: &Context<'_>, table: &str, days: u32) -> Result<Report, Error> {
     let now = SystemClock.now();
-    let history = history::read(&context.aws.dynamodb(), table, report::first_hour(now, days)).await;
+    let history = history::read(&context.aws.dynamodb(), table, report::first_hour(now)).await;
     let history = history.map_err(|error| {
         failed(
             format!("could not read the table {table}; check --env, --table and the permission dynamodb:Scan"),
@@ -77,7 +80,7 @@ pub(crate) async fn report(context: &Context<'_>, table: &str, days: u32) -> Res
 
 fn show(context: &mut Context<'_>, table: &str, report: &Report) -> Result<(), Error> {
     if report.total == Tally::default() {
-        context.line(format_args!("{table} has no history of the last {} days", report.days))?;
+        context.line(nothing(table, report.days))?;
     } else {
         let rows = |of: &[(String, Tally)]| of.iter().map(|(name, tally)| row(name, tally)).collect::<Vec<_>>();
         show::table(context, head("DAY"), &rows(&report.by_day))?;
@@ -89,24 +92,19 @@ fn show(context: &mut Context<'_>, table: &str, report: &Report) -> Result<(), E
     for anomaly in &report.anomalies {
         context.line(format_args!("unusual: {}", anomaly.in_words()))?;
     }
-    let Some(judged_from) = report.judged_from else {
-        return context.line(format_args!(
-            "nothing is judged yet: {} weeks are known, and {} are needed",
-            report.weeks,
-            report::MIN_WEEKS
-        ));
-    };
-    if report.anomalies.is_empty() {
-        context
-            .line(format_args!("from {judged_from}:00Z on, nothing is far from the same hours of the weeks before"))?;
-    }
-    if judged_from > report.from {
-        context.line(format_args!(
-            "earlier hours are not judged: fewer than {} weeks before them are known",
-            report::MIN_WEEKS
-        ))?;
+    for words in report.judged_in_words() {
+        context.line(words)?;
     }
     Ok(())
+}
+
+/// What is said of days without any history.
+fn nothing(table: &str, days: u32) -> String {
+    if days == 1 {
+        format!("{table} has no history of today")
+    } else {
+        format!("{table} has no history of the last {days} days")
+    }
 }
 
 /// A name, and a counter per [`What`].
@@ -118,9 +116,28 @@ fn head(first: &'static str) -> [&'static str; COLUMNS] {
 
 fn row(name: &str, tally: &Tally) -> [String; COLUMNS] {
     let mut row: [String; COLUMNS] = Default::default();
-    row[0] = name.to_owned();
+    row[0] = show::one_line(name, NAME_CHARS);
     for (column, what) in row[1..].iter_mut().zip(What::ALL) {
         *column = tally.get(what).to_string();
     }
     row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_does_not_widen_a_table_without_end() {
+        let [short, long] =
+            ["C0123456789", "C".repeat(3_000).as_str()].map(|name| row(name, &Tally::default())[0].clone());
+        assert_eq!((short.as_str(), long.chars().count()), ("C0123456789", NAME_CHARS));
+        assert!(long.ends_with('…'), "{long}");
+    }
+
+    #[test]
+    fn days_without_a_history_are_counted_as_people_do_it() {
+        assert_eq!(nothing("events", 1), "events has no history of today");
+        assert_eq!(nothing("events", 7), "events has no history of the last 7 days");
+    }
 }

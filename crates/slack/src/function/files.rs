@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use function::{Aws, Context, Env, Handler};
-use ichido::{Claim, Clock, Failure, How, OrFailure as _, Probed, SystemClock, Timestamp};
+use ichido::{Claim, Clock, Done, Failure, How, OrFailure as _, Probed, SystemClock, Timestamp};
 use serde_json::{Value, json};
 use telemetry::{causes, metric};
 
@@ -134,6 +134,9 @@ impl SlackFiles {
             .probe(|claim| async move { self.find(uploaded, &claim).await })
             .work(|claim| async move { self.perform(uploaded, &claim, context, instead).await })
             .await;
+        if let Ok(Done { how: How::Fresh | How::Probed, .. }) | Err(ichido::Error::Unrecorded(_)) = &done {
+            self.table.remember(upload, file);
+        }
         match done {
             Ok(done) => {
                 let (how, what) = match done.how {
@@ -145,7 +148,10 @@ impl SlackFiles {
                             ("linked the first file with the same content", Some(What::SameContent))
                         }
                     },
-                    How::Replayed if done.first.is_empty() => ("done before", Some(What::Outage)),
+                    // Without attributes, this instance's memory answered. It does not say whose repeat this is.
+                    How::Replayed if done.first.is_empty() && !self.table.remembers(upload, file) => {
+                        ("done before", Some(What::Outage))
+                    }
                     How::Replayed if table::is_other_envelope(&done.first, upload) => {
                         ("done before", Some(What::Envelope))
                     }

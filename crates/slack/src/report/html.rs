@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{MIN_WEEKS, Report};
+use super::Report;
 use crate::table::history::{Hour, Tally, What};
 
 /// The height of the tallest bar.
@@ -32,7 +32,7 @@ const SHOWN: [(What, &str, &str); 10] = [
     (What::Outage, "after an outage", "#ef4444"),
     (What::Earlier, "the bot before", "#9ca3af"),
     (What::SameContent, "same content", "#14b8a6"),
-    (What::Failed, "failed attempts", "#7f1d1d"),
+    (What::Failed, "failed, per attempt", "#7f1d1d"),
     (What::Refused, "refused deliveries", "#be123c"),
 ];
 /// Those that the bars show: what arrived.
@@ -60,18 +60,20 @@ pub fn page(report: &Report, place: &str) -> String {
 }
 
 fn anomalies(report: &Report) -> String {
-    let Some(judged_from) = report.judged_from else {
-        return format!(
-            "<p>Anomalies are found by comparing with the weeks before. {} of the {MIN_WEEKS} that this needs are known.</p>\n",
-            report.weeks
-        );
-    };
+    let judged: String =
+        report.judged_in_words().iter().map(|words| format!("<p>{}.</p>\n", sentence(words))).collect();
     if report.anomalies.is_empty() {
-        return format!("<p>From {judged_from}:00Z on, nothing is far from the same hours of the weeks before.</p>\n");
+        return judged;
     }
     let list: String =
         report.anomalies.iter().map(|anomaly| format!("<li>{}</li>\n", escape(&anomaly.in_words()))).collect();
-    format!("<div class=\"bad\"><h2>Unusual</h2><ul>\n{list}</ul></div>\n")
+    format!("<div class=\"bad\"><h2>Unusual</h2><ul>\n{list}</ul></div>\n{judged}")
+}
+
+/// With a capital letter at its beginning.
+fn sentence(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 fn bars(report: &Report) -> String {
@@ -179,6 +181,25 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::table::history::Entry;
+
+    #[test]
+    fn the_page_says_which_hours_are_not_judged_also_beside_what_is_unusual() {
+        let now = ichido::Timestamp::from_secs(1_794_825_000);
+        let to = Hour::of(now).0;
+        let hour = |hour: u64, count: u64| {
+            let mut tally = Tally::default();
+            tally.add(What::Handled, count);
+            Entry { hour: Hour(hour), channel: "C1".to_owned(), tally }
+        };
+        let quiet: Vec<Entry> = (to - 28 * HOURS_PER_DAY..to).map(|at| hour(at, 5)).collect();
+        let silent = &quiet[..quiet.len() - 12];
+        for (history, unusual) in [(&quiet[..], false), (silent, true)] {
+            let page = page(&super::super::report(history, now, 30), "prod");
+            assert!(page.contains("<p>Earlier hours are not judged: fewer than 3 weeks"), "{page}");
+            assert_eq!(page.contains("<h2>Unusual</h2>"), unusual);
+            assert_eq!(page.contains("<p>From 2026-11-09T10:00Z on, nothing is far"), !unusual);
+        }
+    }
 
     #[test]
     fn the_page_asks_for_nothing_shows_every_cause_and_takes_a_channel_as_data() {

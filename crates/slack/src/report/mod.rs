@@ -3,10 +3,12 @@
 //! Plain functions over the entries of [`crate::table::history`]. `ichidoctl slack report` and the console show them.
 //!
 //! An anomaly is far from the same hours of the weeks before, and carries the numbers that say so. An hour is judged if
-//! [`MIN_WEEKS`] weeks before it are known. All times are UTC.
+//! [`MIN_WEEKS`] weeks before it are known. How many days a report shows changes only what it shows: what is unusual, and since
+//! when, is found in all that is kept. All times are UTC.
 //! - **Silence**: hours without any event, not even one that was refused or failed, where the weeks before had
 //!   [`MIN_EXPECTED`] on average and none of them had none. If events came by chance at that rate, such a silence would come
-//!   once in about 3,000 times.
+//!   once in about 3,000 times. It is judged as a whole, by the weeks before its first hour. Of a silence that is longer than a week,
+//!   the first week is compared: the weeks before the later hours are part of the silence.
 //! - **Duplicates**: an hour with at least [`MIN_ARRIVED`] arrivals whose share of duplicates is at least
 //!   [`MIN_DIFFERENCE`] higher than in the weeks before, and [`MIN_DEVIATIONS`] standard deviations beyond it.
 
@@ -52,9 +54,20 @@ pub struct Report {
     pub by_hour: Vec<Entry>,
     /// How many weeks before now are known.
     pub weeks: usize,
-    /// The first hour that is judged: [`MIN_WEEKS`] weeks before it are known. `None`: no hour is.
-    pub judged_from: Option<Hour>,
+    /// The first hour that is judged, or why none is.
+    pub judged_from: Result<Hour, NotJudged>,
     pub anomalies: Vec<Anomaly>,
+}
+
+/// Why no hour is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotJudged {
+    /// Fewer than [`MIN_WEEKS`] weeks are known.
+    TooFewWeeks,
+    /// The first hour that could be judged is the present one.
+    NotOver,
+    /// Nothing arrives, and fewer than [`MIN_WEEKS`] weeks were known when that began.
+    SilentBefore,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -88,9 +101,9 @@ impl Kind {
     }
 }
 
-/// The first hour that a report of so many days reads, with the weeks before it.
-pub fn first_hour(now: Timestamp, days: u32) -> Hour {
-    Hour(begin(now, days).0.saturating_sub(MAX_WEEKS * HOURS_PER_WEEK))
+/// The first hour that a report reads, however few days it shows: all that is kept.
+pub fn first_hour(now: Timestamp) -> Hour {
+    Hour(Hour::of(now).0.saturating_sub(u64::from(MAX_DAYS) * HOURS_PER_DAY))
 }
 
 /// Reports the last days: today and the whole days before it.
@@ -107,7 +120,6 @@ pub fn report(history: &[Entry], now: Timestamp, days: u32) -> Report {
         by_channel.entry(entry.channel.clone()).or_default().merge(&entry.tally);
     }
     let known = Known { oldest: history.iter().map(|entry| entry.hour).min().unwrap_or(to) };
-    let judged_from = known.judged_from().max(from);
     Report {
         from,
         to,
@@ -117,9 +129,28 @@ pub fn report(history: &[Entry], now: Timestamp, days: u32) -> Report {
         by_channel: by_channel.into_iter().collect(),
         by_hour: shown,
         weeks: known.weeks_before(to.0) as usize,
-        judged_from: (judged_from < to).then_some(judged_from),
-        anomalies: anomalies(history, judged_from, to, known),
+        judged_from: judged_from(&Series::of(history, None), from, to, known),
+        anomalies: anomalies(history, to, known).into_iter().filter(|one| one.is_shown(from, to)).collect(),
     }
+}
+
+/// The first of the shown hours that is judged. Those of a silence that began too early are not.
+fn judged_from(all: &Series<'_>, from: Hour, to: Hour, known: Known) -> Result<Hour, NotJudged> {
+    let first = known.judged_from();
+    if first > to {
+        return Err(NotJudged::TooFewWeeks);
+    }
+    if first == to {
+        return Err(NotJudged::NotOver);
+    }
+    let first = if all.is_silent(first.0 - 1) {
+        let next = (first.0..to.0).find(|hour| !all.is_silent(*hour));
+        next.map(Hour).ok_or(NotJudged::SilentBefore)?
+    } else {
+        first
+    };
+    let judged = first.max(from);
+    if judged < to { Ok(judged) } else { Err(NotJudged::NotOver) }
 }
 
 /// Midnight of the first day.
@@ -136,7 +167,7 @@ struct Known {
 
 impl Known {
     fn judged_from(self) -> Hour {
-        Hour(self.oldest.0 + MIN_WEEKS as u64 * HOURS_PER_WEEK)
+        Hour(self.oldest.0.saturating_add(MIN_WEEKS as u64 * HOURS_PER_WEEK))
     }
 
     /// With how many weeks an hour can be compared.
@@ -145,17 +176,15 @@ impl Known {
     }
 }
 
-fn anomalies(history: &[Entry], from: Hour, to: Hour, known: Known) -> Vec<Anomaly> {
+/// All anomalies of the history, also those of days that are not shown.
+fn anomalies(history: &[Entry], to: Hour, known: Known) -> Vec<Anomaly> {
     let channels: BTreeSet<&str> = history.iter().map(|entry| entry.channel.as_str()).collect();
-    let mut found = Series::of(history, None).anomalies(from, to, known);
+    let mut found = Series::of(history, None).anomalies(to, known);
     let of_all = found.clone();
     for channel in channels {
-        let own = Series::of(history, Some(channel)).anomalies(from, to, known);
+        let own = Series::of(history, Some(channel)).anomalies(to, known);
         // What all channels have in common is not repeated for each.
-        let own = own
-            .into_iter()
-            .filter(|one| !of_all.iter().any(|all| all.kind == one.kind && all.from < one.to && one.from < all.to));
-        found.extend(own);
+        found.extend(own.into_iter().filter(|one| !of_all.iter().any(|all| one.is_part_of(all, to))));
     }
     found.sort_by(|one, other| (one.from, &one.channel).cmp(&(other.from, &other.channel)));
     found
@@ -190,11 +219,11 @@ impl<'h> Series<'h> {
     }
 
     /// `to` is the present hour: it is not over, so it is not judged.
-    fn anomalies(&self, from: Hour, to: Hour, known: Known) -> Vec<Anomaly> {
-        let judged = from.0..to.0;
+    fn anomalies(&self, to: Hour, known: Known) -> Vec<Anomaly> {
+        let judged = known.judged_from().0..to.0;
         let mut found: Vec<Anomaly> =
             judged.filter_map(|hour| self.many_duplicates(hour, known.weeks_before(hour))).collect();
-        let mut hour = from.0;
+        let mut hour = known.oldest.0;
         while hour < to.0 {
             let end = (hour..to.0).find(|hour| !self.is_silent(*hour)).unwrap_or(to.0);
             if end > hour {
@@ -205,12 +234,16 @@ impl<'h> Series<'h> {
         found
     }
 
-    /// The hours from `from` to `to`, without `to`, in which nothing arrived.
+    /// A silence from its first hour to `to`, without `to`. No hour of it serves as its comparison, so only its first week is
+    /// compared.
     fn silence(&self, from: u64, to: u64, weeks: u64) -> Option<Anomaly> {
-        let before: Vec<f64> = (1..=weeks)
-            .map(|week| (from..to).map(|hour| self.arrived(hour.saturating_sub(week * HOURS_PER_WEEK))).sum::<u64>())
-            .map(|sum| sum as f64)
-            .collect();
+        if weeks < MIN_WEEKS as u64 {
+            return None;
+        }
+        let compared = from..to.min(from + HOURS_PER_WEEK);
+        let arrived_before = |hour: u64, week: u64| self.arrived(hour.saturating_sub(week * HOURS_PER_WEEK)) as f64;
+        let before: Vec<f64> =
+            (1..=weeks).map(|week| compared.clone().map(|hour| arrived_before(hour, week)).sum::<f64>()).collect();
         let expected = before.iter().sum::<f64>() / weeks as f64;
         let unusual = expected >= MIN_EXPECTED && before.iter().all(|sum| *sum > 0.0);
         unusual.then(|| self.anomaly(Kind::Silence, from, to, 0.0, expected, before))
@@ -222,11 +255,11 @@ impl<'h> Series<'h> {
             return None;
         }
         let hours: Vec<u64> = (1..=weeks).map(|week| hour.saturating_sub(week * HOURS_PER_WEEK)).collect();
-        let before: u64 = hours.iter().map(|hour| self.arrived(*hour)).sum();
-        if before < MIN_ARRIVED {
+        let before: f64 = hours.iter().map(|hour| self.arrived(*hour) as f64).sum();
+        if before < MIN_ARRIVED as f64 {
             return None;
         }
-        let expected = hours.iter().map(|hour| self.duplicates(*hour)).sum::<u64>() as f64 / before as f64;
+        let expected = hours.iter().map(|hour| self.duplicates(*hour) as f64).sum::<f64>() / before;
         let (n, share) = (arrived as f64, expected.max(MIN_SHARE));
         let found = duplicates as f64 / n;
         let deviation = (share * (1.0 - share) / n).sqrt();
@@ -248,6 +281,17 @@ impl<'h> Series<'h> {
 }
 
 impl Anomaly {
+    /// Does it reach into the hours from `from` to the present one, `to`? A silence that lasts does, also before any of them is over.
+    fn is_shown(&self, from: Hour, to: Hour) -> bool {
+        self.to > from || (self.kind == Kind::Silence && self.to == to)
+    }
+
+    /// Is it what all channels show? They show at least half of it. If it lasts up to the present hour, `to`, so does theirs.
+    fn is_part_of(&self, all: &Self, to: Hour) -> bool {
+        let common = self.to.min(all.to).0.saturating_sub(self.from.max(all.from).0);
+        self.kind == all.kind && 2 * common >= self.to.0 - self.from.0 && (self.to < to || all.to == to)
+    }
+
     /// What is unusual, with the numbers that say so.
     pub fn in_words(&self) -> String {
         let place =
@@ -256,11 +300,12 @@ impl Anomaly {
         let list = |number: fn(f64) -> String| self.weeks.iter().map(|n| number(*n)).collect::<Vec<_>>().join(", ");
         match self.kind {
             Kind::Silence => format!(
-                "{}:00Z to {}:00Z, {place}: nothing arrived; the same hours of the {weeks} weeks before had {:.1} on average ({})",
+                "{}:00Z to {}:00Z, {place}: nothing arrived; the same hours of the {weeks} weeks before had {:.1} on average ({}){}",
                 self.from,
                 self.to,
                 self.expected,
-                list(|n| format!("{n:.0}"))
+                list(|n| format!("{n:.0}")),
+                if self.to.0 - self.from.0 > HOURS_PER_WEEK { ", counted for its first 7 days" } else { "" }
             ),
             Kind::Duplicates => format!(
                 "{}:00Z to {}:00Z, {place}: {} of the arrivals were duplicates; in the same hour of the {weeks} weeks before it was {} ({})",
@@ -287,6 +332,41 @@ fn percent(share: f64) -> String {
 }
 
 impl Report {
+    /// Which hours were judged, for people: that nothing is unusual, and what could not be judged. A sentence each, beside those of
+    /// the anomalies.
+    pub fn judged_in_words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        match self.judged_from {
+            Ok(from) => {
+                if self.anomalies.is_empty() {
+                    words.push(format!("from {from}:00Z on, nothing is far from the same hours of the weeks before"));
+                }
+                if from > self.from {
+                    words.push(format!(
+                        "earlier hours are not judged: fewer than {MIN_WEEKS} weeks are known before them or before their silence"
+                    ));
+                }
+            }
+            // A silence can last before an hour of the shown days is over.
+            Err(_) if !self.anomalies.is_empty() => {}
+            Err(NotJudged::TooFewWeeks) => {
+                let known = if self.weeks == 1 {
+                    "1 week is known".to_owned()
+                } else {
+                    format!("{} weeks are known", self.weeks)
+                };
+                words.push(format!("nothing is judged yet: {known}, and {MIN_WEEKS} are needed"));
+            }
+            Err(NotJudged::NotOver) => {
+                words.push("nothing is judged yet: the first hour that can be judged is not over".to_owned());
+            }
+            Err(NotJudged::SilentBefore) => words.push(format!(
+                "nothing is judged: nothing arrives, and fewer than {MIN_WEEKS} weeks were known when that began"
+            )),
+        }
+        words
+    }
+
     /// The report for a machine.
     pub fn as_json(&self) -> Value {
         let with = |name: &str, value: &str, tally: &Tally| {
@@ -305,7 +385,8 @@ impl Report {
             "byDay": self.by_day.iter().map(|(day, tally)| with("day", day, tally)).collect::<Vec<_>>(),
             "byChannel": self.by_channel.iter().map(|(of, tally)| with("channel", of, tally)).collect::<Vec<_>>(),
             "byHour": self.by_hour.iter().map(of_hour).collect::<Vec<_>>(),
-            "weeksBefore": self.weeks, "judgedFrom": self.judged_from.map(|hour| hour.begin().to_string()),
+            "weeksBefore": self.weeks, "judgedFrom": self.judged_from.ok().map(|hour| hour.begin().to_string()),
+            "judged": self.judged_in_words(),
             "anomalies": self.anomalies.iter().map(Anomaly::as_json).collect::<Vec<_>>(),
         })
     }
@@ -364,6 +445,7 @@ mod tests {
         assert_eq!(json["total"]["duplicates"]["slackRetry"], 1);
         assert_eq!(json["byDay"][0]["day"], "2026-11-14");
         assert_eq!((&json["weeksBefore"], &json["anomalies"]), (&0.into(), &json!([])));
+        assert_eq!(json["judged"], json!(["nothing is judged yet: 0 weeks are known, and 3 are needed"]));
     }
 
     #[test]
@@ -443,8 +525,95 @@ mod tests {
             assert_eq!((many.from, many.weeks.len()), (Hour(at(9)), 4), "{days} days");
             let begin = Hour(at(0) + 24 - u64::from(days) * 24);
             let oldest = history[0].hour.0;
-            assert_eq!(report.judged_from, Some(begin.max(Hour(oldest + 3 * HOURS_PER_WEEK))), "{days} days");
+            assert_eq!(report.judged_from, Ok(begin.max(Hour(oldest + 3 * HOURS_PER_WEEK))), "{days} days");
         }
+    }
+
+    /// Each hour from so many days ago until so many days ago.
+    fn hourly(channel: &str, days: std::ops::Range<u64>, handled: u64) -> Vec<Entry> {
+        let to = Hour::of(now()).0;
+        (to - days.end * 24..to - days.start * 24).map(|hour| entry(hour, channel, handled, 0)).collect()
+    }
+
+    /// The same, however few days are shown.
+    fn one_silence(history: &[Entry], channel: Option<&str>, hours: u64, expected: f64) {
+        let to = Hour::of(now()).0;
+        for days in [1, 2, 3, 7, 14, 30, MAX_DAYS] {
+            let report = report(history, now(), days);
+            let [silence] = &report.anomalies[..] else { panic!("{days} days: {:?}", report.anomalies) };
+            assert_eq!((silence.kind, silence.channel.as_deref()), (Kind::Silence, channel), "{days} days");
+            assert_eq!((silence.from, silence.to), (Hour(to - hours), Hour(to)), "{days} days");
+            assert_eq!(silence.expected, expected, "{days} days");
+        }
+    }
+
+    #[test]
+    fn a_silence_that_lasts_is_found_however_few_days_are_shown() {
+        one_silence(&hourly("C1", 15..60, 5), None, 15 * 24, 5.0 * 168.0);
+        let rare: Vec<Entry> =
+            hourly("C1", 3..60, 1).into_iter().filter(|entry| entry.hour.0.is_multiple_of(3)).collect();
+        one_silence(&rare, None, 3 * 24, 24.0);
+        let one_of_two = [hourly("C1", 10..60, 2), hourly("C2", 0..60, 5)].concat();
+        one_silence(&one_of_two, Some("C1"), 10 * 24, 2.0 * 168.0);
+    }
+
+    #[test]
+    fn of_a_silence_that_is_longer_than_a_week_the_first_week_is_compared() {
+        let report = report(&hourly("C1", 15..60, 5), now(), 7);
+        assert_eq!(
+            report.anomalies[0].in_words(),
+            "2026-11-01T10:00Z to 2026-11-16T10:00Z, all channels: nothing arrived; the same hours of the 6 weeks before had 840.0 on average (840, 840, 840, 840, 840, 840), counted for its first 7 days"
+        );
+    }
+
+    #[test]
+    fn a_silence_that_lasts_is_found_before_the_first_hour_of_the_day_is_over() {
+        let midnight = Timestamp::from_secs(now().as_secs() - 10 * 3_600);
+        let report = report(&hourly("C1", 15..60, 5), midnight, 1);
+        assert_eq!((report.from, report.anomalies.len()), (report.to, 1), "{:?}", report.anomalies);
+        assert_eq!(report.judged_in_words(), [] as [String; 0]);
+    }
+
+    #[test]
+    fn a_channel_that_is_silent_for_longer_than_all_are_is_named_beside_them() {
+        let to = Hour::of(now()).0;
+        let mut history = [hourly("C1", 10..60, 2), hourly("C2", 0..60, 5)].concat();
+        history.retain(|entry| !(to - 5 * 24..to - 5 * 24 + 12).contains(&entry.hour.0));
+        let named = |days| {
+            let anomalies = report(&history, now(), days).anomalies;
+            anomalies.into_iter().map(|anomaly| anomaly.channel).collect::<Vec<_>>()
+        };
+        assert_eq!(named(1), [Some("C1".to_owned())]);
+        assert_eq!(named(7), [Some("C1".to_owned()), None]);
+    }
+
+    #[test]
+    fn a_report_that_judges_nothing_says_why() {
+        let words = |history: &[Entry], now, days| report(history, now, days).judged_in_words();
+        assert_eq!(words(&usual(1, 20), now(), 7), ["nothing is judged yet: 1 week is known, and 3 are needed"]);
+        let not_over = ["nothing is judged yet: the first hour that can be judged is not over"];
+        assert_eq!(words(&usual(3, 20), now(), 7), not_over);
+        let midnight = Timestamp::from_secs(now().as_secs() - 10 * 3_600);
+        assert_eq!(words(&usual(8, 20), midnight, 1), not_over);
+        assert_eq!(
+            words(&hourly("C1", 28..42, 5), now(), 7),
+            ["nothing is judged: nothing arrives, and fewer than 3 weeks were known when that began"]
+        );
+        let both = words(&usual(4, 20), now(), 30);
+        let [usual, earlier] = &both[..] else { panic!("two sentences: {both:?}") };
+        assert_eq!(usual, "from 2026-11-09T10:00Z on, nothing is far from the same hours of the weeks before");
+        assert!(earlier.starts_with("earlier hours are not judged: fewer than 3 weeks are known before them"));
+    }
+
+    #[test]
+    fn absurd_counters_are_reported() {
+        let mut history = usual(8, 20);
+        for entry in &mut history {
+            entry.tally.add(What::Handled, u64::MAX);
+            entry.tally.add(What::Retry, u64::MAX);
+        }
+        let report = report(&history, now(), 7);
+        assert_eq!((report.total.get(What::Handled), report.total.arrived()), (u64::MAX, u64::MAX));
     }
 
     #[test]

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::DisplayErrorContext;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
 use ichido::Clock;
-use ichido::dynamodb::bounded;
+use ichido::dynamodb::{bounded, classify};
+use telemetry::causes;
 
 use super::{Bound, CONTENT_PREFIX, Item, PARTITION_KEY, TTL, number, read_number};
 use crate::effect::UploadedFile;
@@ -104,7 +104,7 @@ impl Contents {
                 Some(PutItemError::ConditionalCheckFailedException(refusal)) => {
                     Ok(Some(refusal.item().cloned().unwrap_or_default()))
                 }
-                _ => Err(Error::Store(DisplayErrorContext(error).to_string())),
+                _ => Err(Error::Store(causes(&classify(error)))),
             },
         }
     }

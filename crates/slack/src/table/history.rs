@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata as _};
+use aws_sdk_dynamodb::error::ProvideErrorMetadata as _;
 use aws_sdk_dynamodb::types::AttributeValue;
 use futures::future::join_all;
-use ichido::dynamodb::bounded;
-use ichido::{Clock, Timestamp};
-use telemetry::lock;
+use ichido::dynamodb::{bounded, classify};
+use ichido::{Clock, Timestamp, store};
+use telemetry::{causes, lock};
 
 use super::{HISTORY_PREFIX, Item, PARTITION_KEY, number, read_number};
 
@@ -46,7 +46,7 @@ pub enum What {
     Handled,
     /// The effect of a file was found at its destination, after a crash or an outage.
     Found,
-    /// An attempt at a file failed. Lambda retries, and then keeps a dead letter.
+    /// The handling of a file failed, counted per attempt. Lambda retries, and then keeps a dead letter.
     Failed,
     /// A delivery could not be accepted. Slack sends it again.
     Refused,
@@ -110,7 +110,8 @@ impl Tally {
     }
 
     pub fn add(&mut self, what: What, n: u64) {
-        self.0[what as usize] += n;
+        let counter = &mut self.0[what as usize];
+        *counter = counter.saturating_add(n);
     }
 
     pub fn get(&self, what: What) -> u64 {
@@ -124,12 +125,16 @@ impl Tally {
     }
 
     pub fn duplicates(&self) -> u64 {
-        What::DUPLICATES.iter().map(|what| self.get(*what)).sum()
+        self.sum(&What::DUPLICATES)
     }
 
     /// Files that were done, and duplicates.
     pub fn arrived(&self) -> u64 {
-        self.get(What::Handled) + self.get(What::Found) + self.get(What::SameContent) + self.duplicates()
+        self.sum(&[What::Handled, What::Found, What::SameContent]).saturating_add(self.duplicates())
+    }
+
+    fn sum(&self, of: &[What]) -> u64 {
+        of.iter().fold(0, |sum: u64, what| sum.saturating_add(self.get(*what)))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -271,12 +276,10 @@ impl History {
         let expression = format!("SET #ttl = :ttl, #hour = :hour, #channel = :channel ADD {}", counters.join(", "));
         let sent = update.update_expression(expression).send().await;
         sent.map(drop).map_err(|error| {
-            let reason = DisplayErrorContext(&error).to_string();
             // It would be refused again and again, and everything that is younger would wait behind it.
-            match error.code() {
-                Some("ValidationException") => NotWritten::Refused(reason),
-                _ => NotWritten::Unknown(reason),
-            }
+            let is_refused = error.code() == Some("ValidationException");
+            let reason = causes(&classify(error));
+            if is_refused { NotWritten::Refused(reason) } else { NotWritten::Unknown(reason) }
         })
     }
 }
@@ -306,13 +309,8 @@ impl Pending {
     }
 }
 
-/// Why the history could not be read.
-#[derive(Debug, thiserror::Error)]
-#[error("could not read the history: {0}")]
-pub struct Unreadable(String);
-
 /// Reads the history from an hour on. It reads the whole table, page by page: some cents per million items.
-pub async fn read(client: &Client, table: &str, from: Hour) -> Result<Vec<Entry>, Unreadable> {
+pub async fn read(client: &Client, table: &str, from: Hour) -> Result<Vec<Entry>, store::Error> {
     let pages = client
         .scan()
         .table_name(table)
@@ -325,8 +323,7 @@ pub async fn read(client: &Client, table: &str, from: Hour) -> Result<Vec<Entry>
         .items()
         .send();
     let items: Result<Vec<Item>, _> = pages.collect().await;
-    let items = items.map_err(|error| Unreadable(DisplayErrorContext(&error).to_string()))?;
-    let mut entries: Vec<Entry> = items.iter().filter_map(entry).collect();
+    let mut entries: Vec<Entry> = items.map_err(classify)?.iter().filter_map(entry).collect();
     entries.sort_by(|one, other| (one.hour, &one.channel).cmp(&(other.hour, &other.channel)));
     Ok(entries)
 }

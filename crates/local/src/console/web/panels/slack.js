@@ -29,7 +29,7 @@ export function mount(root, kit) {
   const store = faultSwitch('The store', 'slack-store', 'dynamodb', STORE, attempt);
   const slack = faultSwitch('Slack', 'slack-api', 'slack', SLACK, attempt);
 
-  const COUNTED = [['found', 'found'], ['sameContent', 'same content'], ['failedAttempts', 'failed attempts'], ['refused', 'refused']];
+  const COUNTED = [['found', 'found'], ['sameContent', 'same content'], ['failedAttempts', 'failed, per attempt'], ['refused', 'refused']];
   const CAUSES = [['slackRetry', "Slack's retry"], ['atOnce', 'at once'], ['anotherEnvelope', 'another envelope'], ['afterOutage', 'after an outage'], ['earlierBot', 'the bot before']];
   const causes = (duplicates) => {
     const counted = CAUSES.filter(([name]) => duplicates[name] > 0).map(([name, text]) => `${duplicates[name]} ${text}`);
@@ -73,7 +73,7 @@ export function mount(root, kit) {
         el('thead', {}, el('tr', {}, ['event', 'deliveries', 'answers', 'replies', ''].map((name) => el('th', { scope: 'col', class: name === 'deliveries' ? 'number' : '' }, name)))), table))),
     el('section', { class: 'card', 'aria-labelledby': 'slack-history-title' },
       el('h2', { id: 'slack-history-title' }, 'History'),
-      el('p', { class: 'soft' }, 'Kept for 90 days, by hour and channel. ', el('a', { href: '/_local/slack/report.html?days=30', target: '_blank', rel: 'noopener' }, 'Open the report'), ', or run ', el('code', {}, 'ichidoctl slack report'), '. The last duplicates of a burst are counted with the next event.'),
+      el('p', { class: 'soft' }, 'Kept for 90 days, by hour and channel. ', el('a', { href: '/_local/slack/report.html?days=30', target: '_blank', rel: 'noopener' }, 'Open the report'), ', or run ', el('code', {}, 'ichidoctl slack report'), '. The last duplicates of a burst are counted with the next duplicate.'),
       unusual,
       el('div', { class: 'scroll', tabindex: '0' }, el('table', {},
         el('thead', {}, el('tr', {}, el('th', { scope: 'col' }, 'day'), el('th', { scope: 'col', class: 'number' }, 'handled'), el('th', { scope: 'col' }, 'duplicates'), COUNTED.map(([, text]) => el('th', { scope: 'col', class: 'number' }, text)))), history))));
