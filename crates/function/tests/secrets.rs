@@ -75,4 +75,10 @@ async fn a_refresh_gives_up_sooner_and_the_cached_secret_is_used() {
     tokio::time::advance(SECRET_KEPT * 2).await;
     assert_eq!(aws.secret("/token").await.expect("the cached secret").expose(), "hush");
     assert_eq!(ssm.calls(), 3, "the SDK's own tries");
+    aws.secret("/token").await.expect("the cached secret");
+    assert_eq!(ssm.calls(), 3, "SSM has a pause");
+    ssm.throttle(0);
+    tokio::time::advance(std::time::Duration::from_secs(31)).await;
+    aws.secret("/token").await.expect("the secret");
+    assert_eq!(ssm.calls(), 1, "then it is asked again");
 }

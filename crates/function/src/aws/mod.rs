@@ -31,6 +31,9 @@ pub use invoke::{Answered, Invoker};
 
 /// How long a secret is used before it is fetched again. A rotated secret is noticed after this time at the latest.
 pub const SECRET_KEPT: Duration = Duration::from_secs(300);
+/// How long a cached secret is used after SSM did not give a newer one. Without this pause, instances whose secret is old would ask again
+/// with every request, and a busy SSM would stay busy.
+const REFRESH_PAUSE: Duration = Duration::from_secs(30);
 /// How many parameters SSM returns per call.
 const PARAMETERS_PER_CALL: usize = 10;
 /// How often the first read of a secret is tried. SSM answers 40 reads per second, and hundreds of instances may start in the same second;
@@ -68,7 +71,7 @@ struct Inner {
     /// SSM's GetParameters, for a first read and for a refresh.
     first_read: OnceLock<call::Call>,
     refresh: OnceLock<call::Call>,
-    /// Held for look-ups only, never across a call.
+    /// Each secret, and until when it is used without asking for it again. Held for look-ups only, never across a call.
     secrets: Mutex<HashMap<String, (Instant, Secret)>>,
 }
 
@@ -209,7 +212,7 @@ impl Aws {
     pub async fn secrets(&self, names: &[&str]) -> Result<Vec<Secret>, Error> {
         let stale: Vec<&str> = {
             let kept = self.kept();
-            let fresh = |name: &&str| kept.get(*name).is_some_and(|(at, _)| at.elapsed() < SECRET_KEPT);
+            let fresh = |name: &&str| kept.get(*name).is_some_and(|(until, _)| Instant::now() < *until);
             names.iter().copied().filter(|name| !fresh(name)).collect()
         };
         for call in stale.chunks(PARAMETERS_PER_CALL) {
@@ -217,12 +220,18 @@ impl Aws {
             let fetched = fetch(self.parameters(is_first), call).await;
             let mut kept = self.kept();
             match fetched {
-                Ok(values) => kept.extend(values.into_iter().map(|(name, secret)| (name, (Instant::now(), secret)))),
+                Ok(values) => {
+                    let until = Instant::now() + SECRET_KEPT;
+                    kept.extend(values.into_iter().map(|(name, secret)| (name, (until, secret))));
+                }
                 // Without a cached value the caller gets the error, which names the secret.
                 Err(error) if call.iter().any(|name| !kept.contains_key(*name)) => {
                     return Err(error);
                 }
                 Err(error) => {
+                    for name in call {
+                        kept.entry((*name).to_owned()).and_modify(|(until, _)| *until = Instant::now() + REFRESH_PAUSE);
+                    }
                     let secrets = call.join(", ");
                     let error = &error as &(dyn std::error::Error + 'static);
                     tracing::warn!(secrets, error, "could not refresh secrets {secrets}; using the cached ones");

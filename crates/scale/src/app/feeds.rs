@@ -36,7 +36,7 @@ const MASTODON_WINDOW: Duration = Duration::from_secs(300);
 /// Mastodon's documentation of `POST /api/v1/statuses`: idempotency keys are stored for up to one hour.
 const MASTODON_KEYS: Duration = Duration::from_secs(3_600);
 /// How long it may take until nothing is owed any more: runs after the last new entry.
-const MORE_RUNS: u32 = 24;
+const MORE_RUNS: u32 = 72;
 
 /// Adds both functions.
 fn install(world: &World, internet: &Arc<Internet>) -> Result<(), Error> {
