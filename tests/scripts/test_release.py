@@ -70,7 +70,7 @@ class Sbom(unittest.TestCase):
         # They are in every static binary, and no crate names them.
         versions = {each["name"]: each["version"] for each in bom["components"]}
         self.assertRegex(versions["rust-std"], r"^1\.\d+\.\d+")
-        self.assertRegex(versions["musl"], r"^zig-\d+\.\d+\.\d+")
+        self.assertRegex(versions["musl"], r"^\d+\.\d+\.\d+$")
         references = {each["bom-ref"] for each in bom["components"]} | {bom["metadata"]["component"]["bom-ref"]}
         for each in bom["dependencies"]:
             self.assertLessEqual({each["ref"], *each["dependsOn"]}, references)
@@ -83,6 +83,19 @@ class Sbom(unittest.TestCase):
         names = {each["bom-ref"] for each in both["components"]}
         self.assertLessEqual({each["bom-ref"] for each in alone["components"]} | {f"pkg:cargo/sessync@{VERSION}"}, names)
         self.assertEqual(both["metadata"]["component"]["name"], "ichido-local")
+
+    def test_the_notices_name_every_crate_that_is_in_a_binary(self):
+        target = "x86_64-unknown-linux-musl"
+        bom, _ = self.sbom("cargo", "local,sessync", VERSION, target, "ichido-local")
+        printed = run(["scripts/sbom", "notices", "local,sessync", VERSION, target, "ichido-local"])
+        self.assertEqual(printed.returncode, 0, printed.stderr)
+        for each in bom["components"]:
+            if each["purl"].startswith("pkg:cargo/") and each.get("description") != "part of ichido":
+                self.assertRegex(printed.stdout, rf"(?m)^{re.escape(each['name'])} {re.escape(each['version'])}(: | \()", each["name"])
+        # Also of C code that a crate brings along, and of what the tools link.
+        for line in ("ring 0.17.14 (LICENSE-BoringSSL)", "quickjs/LICENSE)", "musl ", "Rust's standard library 1."):
+            self.assertIn(line, printed.stdout)
+        self.assertNotIn(str(pathlib.Path.home()), printed.stdout)
 
     def test_the_npm_package_has_no_dependencies(self):
         bom, _ = self.sbom("npm", "clients/mesh", VERSION)
@@ -103,7 +116,7 @@ class Release(unittest.TestCase):
         self.clone = self.directory / "ichido"
         self.take(ROOT, self.clone)
         # The scripts as they are here, committed.
-        for name in ("release", "changes", "sbom"):
+        for name in ("release", "reproduce", "changes", "sbom"):
             shutil.copy(ROOT / "scripts" / name, self.clone / "scripts" / name)
         if run(["git", "status", "--porcelain"], self.clone).stdout:
             author = ["-c", "user.name=test", "-c", "user.email=test@example.com"]
@@ -136,9 +149,27 @@ class Release(unittest.TestCase):
         for tool in ("rustc ", "cargo ", "zig ", "npm ", "node ", "tar "):
             self.assertIn(f"\n{tool}", f"\n{tools}")
         commands = (release / "PUBLISH.md").read_text(encoding="utf-8")
-        self.assertIn(f"scripts/reproduce\" {VERSION}\n", commands)
+        self.assertIn(f"scripts/reproduce\" {VERSION} \"$PWD\"\n", commands)
         commit = run(["git", "rev-parse", "HEAD"], other).stdout.strip()
         self.assertLess(commands.rindex(f"git switch --detach {commit}"), commands.index("cargo publish"))
+        # Somebody else has the digests and the tools, and nothing more.
+        download = self.directory / "download"
+        download.mkdir()
+        for name in ("SHA256SUMS", "TOOLS.txt"):
+            shutil.copy(release / name, download)
+        again = lambda: run(["scripts/reproduce", VERSION, download], other, RELEASE_BINARIES="none")
+        ended = again()
+        self.assertEqual((ended.returncode, ended.stdout.splitlines()[-1:]), (0, [f"reproduce: all {len(names) - 1} files are the same"]), ended.stderr)
+        self.assertNotIn("not the tools", ended.stderr)
+        (download / "TOOLS.txt").write_text(tools.replace("npm ", "npm 1."), encoding="utf-8")
+        changed = re.sub(r"^[0-9a-f]{64}(?=  CHANGES.md)", "0" * 64, sums[0], flags=re.M)
+        (download / "SHA256SUMS").write_text(changed, encoding="utf-8")
+        ended = again()
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("so files may differ", ended.stderr)
+        self.assertIn("< npm 1.", ended.stderr)
+        self.assertIn(f"< {'0' * 64}  CHANGES.md", ended.stdout)
+        self.assertIn("the second build differs", ended.stderr)
         # A person runs these commands, never the script.
         script = (ROOT / "scripts/release").read_text(encoding="utf-8")
         heredoc = script[script.index("<<P\n"):script.index("\nP\n")]
@@ -170,6 +201,15 @@ class Release(unittest.TestCase):
         with open(self.clone / "README.md", "a", encoding="utf-8") as readme:
             readme.write("\n")
         self.assertIn("README.md", self.release(VERSION))
+
+    def test_a_file_that_git_ignores_and_cargo_could_embed_is_refused(self):
+        ignored = self.clone / "crates/local/src/console/web/stray.pending-snap"
+        ignored.write_text("", encoding="utf-8")
+        self.assertIn(f"git ignores files that could be built in; remove them: {ignored.relative_to(self.clone)}", self.release(VERSION))
+
+    def test_a_binary_that_does_not_exist_is_refused(self):
+        said = self.release(VERSION, RELEASE_BINARIES="sesync")
+        self.assertIn("the binaries are sessync, ichidoctl, ichido-local and appsync; sesync is none of them", said)
 
     def test_what_is_beside_a_binary_is_there_and_needs_no_checkout(self):
         script = (ROOT / "scripts/release").read_text(encoding="utf-8")
