@@ -244,6 +244,7 @@ mod tests {
             app: Some("A1".into()),
             user: Some("U1".into()),
             files: vec![file],
+            handed_over: None,
         }
     }
 

@@ -107,6 +107,19 @@ pub struct Upload {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     pub files: Vec<File>,
+    /// `None`: nobody said, for example an earlier version of `slack-events`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handed_over: Option<HandedOver>,
+}
+
+/// What `slack-files` cannot see in the table: whether there may have been an attempt before this one that left no record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandedOver {
+    /// When, in seconds of Unix time. Lambda's retries and a dead letter that is sent again have the first time.
+    pub at: u64,
+    /// `slack-events` could not reach the table. Then an attempt that could not either may have replied already.
+    #[serde(default)]
+    pub without_table: bool,
 }
 
 impl Upload {
@@ -184,6 +197,7 @@ fn file_share(envelope: &Value, event: &Value, own: &Own) -> Result<Upload, Igno
         channel,
         ts,
         files,
+        handed_over: None,
     })
 }
 
@@ -321,6 +335,7 @@ mod tests {
                 app: None,
                 user: None,
                 files: Vec::new(),
+                handed_over: None,
             };
             upload.posted_at()
         };

@@ -23,10 +23,10 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::AttributeValue;
 use function::operation::Operations;
 use ichido::dynamodb::{DynamoDb, Foreign, Table, bounded};
-use ichido::{Clock, MAX_CLOCK_SKEW, Namespace, Observer, Once, Outage, Run, Timestamp, key};
+use ichido::{Claim, Clock, MAX_CLOCK_SKEW, Namespace, Observer, Once, Outage, Run, Timestamp, key};
 use telemetry::lock;
 
-use crate::event::{File, Upload};
+use crate::event::{File, HandedOver, Upload};
 use crate::settings::Fallback;
 
 /// How long an event or a file is known to have been handled.
@@ -43,6 +43,8 @@ const LIMIT_PREFIX: &str = "LIMIT#";
 const HISTORY_PREFIX: &str = "HISTORY#";
 const CONTENT_PREFIX: &str = "CONTENT#";
 const OPERATION_PREFIX: &str = "OPERATION#";
+/// Lambda makes its first attempt sooner than this after a hand-over, unless invocations queue up, and repeats a failed one after a minute.
+const FIRST_ATTEMPT_WITHIN: Duration = Duration::from_secs(30);
 /// The attribute of a file's record that says which envelope it came in.
 const ENVELOPE: &str = "envelope";
 
@@ -139,6 +141,19 @@ impl ProcessedEvents {
             events: with_fallback(Namespace::unprefixed("events").retention(RETENTION)),
             files: with_fallback(Namespace::new("FILE").retention(RETENTION).keep_unfinished(UNFINISHED_RETENTION)),
             handled: Mutex::default(),
+        }
+    }
+
+    /// May an attempt before this one have had no table to record itself in? This one has none either, or nothing was recorded although
+    /// there was an attempt before, or there may have been.
+    pub(crate) fn may_be_unrecorded(&self, upload: &Upload, claim: &Claim) -> bool {
+        let is_repeated = |HandedOver { at, without_table }| {
+            without_table || Timestamp::from_secs(at) + FIRST_ATTEMPT_WITHIN < self.once.now()
+        };
+        match claim.fence() {
+            0 => true,
+            1 => upload.handed_over.is_some_and(is_repeated),
+            _ => false,
         }
     }
 

@@ -7,6 +7,7 @@ use crate::support::{FILES_TIMEOUT, Trouble, World, envelope, upload};
 use ichido::Clock;
 use serde_json::{Value, json};
 use slack::effect::{self, UploadedFile};
+use slack::event::Upload;
 use slack::function::files::{Error, Unfinished};
 use slack::settings::Fallback;
 use slack::table::{RETENTION, UNFINISHED_RETENTION};
@@ -258,6 +259,65 @@ async fn without_the_store_the_thread_is_asked_before_anything_is_posted() {
     assert_eq!(world.slack.replies(), replies(&[("F1", 1)]));
     world.slack.trouble_threads([Trouble::Refuse("missing_scope")]);
     world.invoke(&world.slack_files(), &upload).await.expect_err("nobody can say");
+}
+
+/// Slack delivers an event, and what was handed over for it.
+async fn handed_over(world: &World, id: &str) -> Upload {
+    assert_eq!(world.deliver(&world.slack_events(), &world.event(id, &["F1"])).await, 200);
+    let upload = world.queue.first().expect("an upload");
+    world.queue.done();
+    upload
+}
+
+/// A reply that was posted while the table was down, and whose answer was lost. Its instance is gone.
+async fn a_reply_of_which_no_record_exists(world: &World, upload: &Upload) {
+    world.dynamo.faults().down();
+    world.slack.trouble_posts([Trouble::Lose]);
+    world.invoke(&world.slack_files(), upload).await.expect_err("no answer");
+    world.dynamo.faults().heal();
+    assert_eq!(world.slack.replies(), replies(&[("F1", 1)]));
+}
+
+#[tokio::test]
+async fn a_reply_during_an_outage_that_came_after_the_hand_over_is_found_by_the_retry() {
+    let world = World::new().await;
+    let upload = handed_over(&world, "Ev1").await;
+    a_reply_of_which_no_record_exists(&world, &upload).await;
+    // As early as Lambda repeats a failed invocation.
+    world.clock.advance(Duration::from_secs(60));
+    let done = world.invoke(&world.slack_files(), &upload).await.expect("done");
+    assert_eq!((&done[0]["how"], world.slack.replies()), (&json!("found in its thread"), replies(&[("F1", 1)])));
+}
+
+#[tokio::test]
+async fn a_reply_to_an_event_that_was_handed_over_without_the_table_is_found_however_soon_it_is_repeated() {
+    let world = World::new().await;
+    world.dynamo.faults().down();
+    let upload = handed_over(&world, "Ev1").await;
+    a_reply_of_which_no_record_exists(&world, &upload).await;
+    let done = world.invoke(&world.slack_files(), &upload).await.expect("done");
+    assert_eq!((&done[0]["how"], world.slack.replies()), (&json!("found in its thread"), replies(&[("F1", 1)])));
+}
+
+#[tokio::test]
+async fn a_dead_letter_of_an_outage_that_is_sent_again_days_later_is_not_replied_to_twice() {
+    let world = World::new().await;
+    let upload = handed_over(&world, "Ev1").await;
+    a_reply_of_which_no_record_exists(&world, &upload).await;
+    world.clock.advance(Duration::from_secs(3 * 24 * 3_600));
+    world.invoke(&world.slack_files(), &upload).await.expect("done");
+    assert_eq!(world.slack.replies(), replies(&[("F1", 1)]));
+}
+
+#[tokio::test]
+async fn while_the_table_answers_neither_the_first_attempt_nor_a_retry_reads_the_thread() {
+    let world = World::new().await;
+    let upload = handed_over(&world, "Ev1").await;
+    world.slack.trouble_posts([Trouble::Refuse("internal_error")]);
+    world.invoke(&world.slack_files(), &upload).await.expect_err("refused");
+    world.clock.advance(Duration::from_secs(60));
+    world.invoke(&world.slack_files(), &upload).await.expect("done");
+    assert_eq!((world.slack.replies(), world.slack.looks()), (replies(&[("F1", 1)]), 0));
 }
 
 #[tokio::test]

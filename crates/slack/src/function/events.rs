@@ -19,7 +19,7 @@ use ichido::{Clock, Failure, How, NoValue, OnDoubt, SystemClock, Timestamp};
 use serde_json::json;
 use telemetry::{causes, metric};
 
-use crate::event::{self, Own, Received, Upload};
+use crate::event::{self, HandedOver, Own, Received, Upload};
 use crate::outside::hand_over::{self, AsyncInvoke, HandOver};
 use crate::settings;
 use crate::signature::{self, SIGNATURE_HEADER, TIMESTAMP_HEADER};
@@ -169,8 +169,10 @@ impl SlackEvents {
             .wait_until(due.saturating_sub(WAIT_MARGIN))
             // Lambda cannot be asked whether it has the upload. Handing it over again does no harm: each file has its own claim.
             .on_doubt(OnDoubt::Repeat)
-            .work(|_claim| async move {
-                self.hand_over.hand_over(upload).await.map_err(|error| match error {
+            .work(|claim| async move {
+                let handed_over = HandedOver { at: self.clock.now().as_secs(), without_table: claim.fence() == 0 };
+                let upload = Upload { handed_over: Some(handed_over), ..upload.clone() };
+                self.hand_over.hand_over(&upload).await.map_err(|error| match error {
                     hand_over::Error::Refused(_) => Failure::Retry(error),
                     hand_over::Error::Unanswered(_) => Failure::Uncertain(error),
                 })

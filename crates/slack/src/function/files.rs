@@ -2,7 +2,8 @@
 //!
 //! Promise: an invocation succeeds only if every file of its upload is done. Otherwise it fails, and Lambda retries it. What
 //! Lambda gives up on is in the on-failure queue, and sending it again uses the same keys. If an earlier attempt may have
-//! replied to a file, its thread is asked first. If the thread cannot be read, nothing is posted.
+//! replied to a file, its thread is asked first, also where that attempt could not reach the table. If the thread cannot be read,
+//! nothing is posted.
 //!
 //! Where [`same_content`](crate::same_content) is on, a file whose content was handled before gets a link instead of its effect.
 //!
@@ -86,7 +87,7 @@ pub struct SlackFiles {
 /// What a work did instead of its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Instead {
-    /// It found the effect: without the store it asks the thread, not the probe.
+    /// It found the effect: after an outage of the table, or during one, the work itself asks the thread.
     Found,
     /// It linked the first file with the same content.
     Linked,
@@ -142,7 +143,6 @@ impl SlackFiles {
                 let (how, what) = match done.how {
                     How::Fresh => match instead.get() {
                         None => ("replied", Some(What::Handled)),
-                        // Only without the table.
                         Some(Instead::Found) => ("found in its thread", Some(What::Outage)),
                         Some(Instead::Linked) => {
                             ("linked the first file with the same content", Some(What::SameContent))
@@ -196,13 +196,15 @@ impl SlackFiles {
         context: &Context,
         instead: &OnceLock<Instead>,
     ) -> Result<Value, Failure<effect::Error>> {
-        if claim.fence() == 0 {
-            // A claim without the store says nothing about other instances; the thread does.
-            if let Probed::Done(outcome) = self.find(uploaded, claim).await.map_err(Failure::Retry)? {
-                let _ = instead.set(Instead::Found);
-                return Ok(outcome);
-            }
-        } else if let Some(same) = self.same_content(uploaded)
+        // Then the claim says nothing about other instances; the thread does.
+        if self.table.may_be_unrecorded(uploaded.upload, claim)
+            && let Probed::Done(outcome) = self.find(uploaded, claim).await.map_err(Failure::Retry)?
+        {
+            let _ = instead.set(Instead::Found);
+            return Ok(outcome);
+        }
+        if claim.fence() > 0
+            && let Some(same) = self.same_content(uploaded)
             && let Some(content) = same.identify(uploaded, claim).await?
             // In a box: it has a run of its own, which would double the size of this one.
             && let Some(address) = Box::pin(self.handled_before(same, &content, uploaded, claim, context)).await?
