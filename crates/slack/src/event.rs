@@ -1,6 +1,6 @@
 //! What Slack sent: an envelope of the Events API.
 //!
-//! Promise: every JSON object that is not nested more than a hundred times can be read. Unknown fields and event types, and fields of
+//! Promise: every JSON object that is not nested more than a hundred times, and whose numbers fit into a double, can be read. Unknown fields and event types, and fields of
 //! an unexpected type, never fail. Half of a surrogate pair, as a cut emoji leaves it, is read as U+FFFD. Any other body, or a
 //! request for a challenge that has no challenge, is an [`Error`].
 //!
