@@ -267,6 +267,41 @@ async fn an_operation_whose_end_is_not_known_needs_attention() {
     let world = world().await;
     world.db.faults().only(Rule::new(Fault::Denied).on("UpdateItem"));
     let (ended, _) = world.run(&["freeze", "did:key:alice", "--yes"]).await;
+#[tokio::test]
+async fn an_import_that_stopped_is_kept_with_what_it_has_written_and_of_which_file() {
+    let world = world().await;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("accounts.csv");
+    let lines: String = (0..40).map(|n| format!("did:key:account-{n},1\n")).collect();
+    std::fs::write(&file, format!("did,balance\n{lines}")).unwrap();
+    let import = ["import", file.to_str().unwrap(), "--yes"];
+    let denied = || Rule::new(Fault::Denied).on("TransactWriteItems");
+    for (fault, begins) in [
+        (denied(), "failed: could not import"),
+        (denied().calls(20..=u64::MAX), "happened in part: "),
+        (Rule::new(Fault::LoseAnswer).on("TransactWriteItems"), "may have happened: "),
+    ] {
+        world.db.faults().only(fault);
+        assert!(world.run(&import).await.0.is_err());
+        world.db.faults().heal();
+        let outcome = world.operations().await.pop().unwrap()["outcome"].as_str().unwrap().to_owned();
+        assert!(outcome.starts_with(begins), "{outcome}");
+        if begins.starts_with("happened") {
+            assert!(outcome.contains("opened 19 accounts with 19"), "{outcome}");
+        }
+    }
+    assert_eq!(world.run(&import).await.0.unwrap(), Ended::Well);
+    let all = world.operations().await;
+    let before = &all[0]["shown"]["before"];
+    assert_eq!(
+        (&before["accounts"], &before["balances"], &before["missing"]["accounts"]),
+        (&json!(40), &json!("40"), &json!(40))
+    );
+    let digest = before["sha256"].as_str().unwrap();
+    assert_eq!(digest, "dbcd97e4b56e6e5f60ad1e4e6d47fd1bcf65fdc7521b2fb9f4d4e1738c6bf52a");
+    assert!(all.iter().all(|one| one["shown"]["before"]["sha256"] == digest), "of the same file: {all:#?}");
+}
+
     assert_eq!(ended.unwrap(), Ended::Well, "it was done, and its beginning was written");
     world.db.faults().heal();
     let all = world.operations().await;
