@@ -239,14 +239,19 @@ async fn what_is_done_to_the_ledger_is_kept_with_who_did_it_why_and_what_was_sho
 async fn an_operation_that_would_leave_no_trace_is_not_carried_out() {
     let world = world().await;
     let id = world.send("k").await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "did,balance\ndid:key:carol,1\n").unwrap();
     let operations = [
         &["tokens", "freeze", "did:key:alice", "--yes"][..],
+        &["tokens", "unfreeze", "did:key:alice", "--yes"],
+        &["tokens", "import", file.path().to_str().unwrap(), "--yes"],
         &["tokens", "reverse", "did:key:alice", id.as_str(), "--yes"],
         &["tokens", "grant", "did:key:alice", "25", "--reason", "a prize", "--key", "prize-1", "--yes"],
     ];
     let unchanged = || async {
         let holding = world.ledger.holding(&did("did:key:alice")).await.unwrap().unwrap();
         assert_eq!((holding.status, holding.balance.to_string().as_str()), ("open", "990"));
+        assert!(world.ledger.holding(&did("did:key:carol")).await.unwrap().is_none());
         assert!(world.operations().await.is_empty());
     };
     for operation in operations {
@@ -262,11 +267,6 @@ async fn an_operation_that_would_leave_no_trace_is_not_carried_out() {
     }
 }
 
-#[tokio::test]
-async fn an_operation_whose_end_is_not_known_needs_attention() {
-    let world = world().await;
-    world.db.faults().only(Rule::new(Fault::Denied).on("UpdateItem"));
-    let (ended, _) = world.run(&["freeze", "did:key:alice", "--yes"]).await;
 #[tokio::test]
 async fn an_import_that_stopped_is_kept_with_what_it_has_written_and_of_which_file() {
     let world = world().await;
@@ -302,6 +302,11 @@ async fn an_import_that_stopped_is_kept_with_what_it_has_written_and_of_which_fi
     assert!(all.iter().all(|one| one["shown"]["before"]["sha256"] == digest), "of the same file: {all:#?}");
 }
 
+#[tokio::test]
+async fn an_operation_whose_end_is_not_known_needs_attention() {
+    let world = world().await;
+    world.db.faults().only(Rule::new(Fault::Denied).on("UpdateItem"));
+    let (ended, _) = world.run(&["freeze", "did:key:alice", "--yes"]).await;
     assert_eq!(ended.unwrap(), Ended::Well, "it was done, and its beginning was written");
     world.db.faults().heal();
     let all = world.operations().await;
