@@ -1,4 +1,5 @@
 // One step of `make accept`: a claim about a deployment, and how it is proven.
+import { harmless } from '../terminal.ts';
 import type { World } from './world.ts';
 
 export type Verdict = 'proven' | 'not provable here' | 'failed';
@@ -31,7 +32,7 @@ export function must(condition: unknown, text: string): asserts condition {
 const WIDTH = { verdict: 19, name: 20 };
 
 export function line(name: string, { verdict, detail }: Outcome): string {
-  return `${verdict.padEnd(WIDTH.verdict)}${name.padEnd(WIDTH.name)}${detail.replaceAll('\n', `\n${' '.repeat(WIDTH.verdict + WIDTH.name)}`)}`;
+  return `${verdict.padEnd(WIDTH.verdict)}${name.padEnd(WIDTH.name)}${harmless(detail).replaceAll('\n', `\n${' '.repeat(WIDTH.verdict + WIDTH.name)}`)}`;
 }
 
 /** The last line. Others rely on its form. */

@@ -13,11 +13,12 @@ import { steps } from '../accept/steps/index.ts';
 import { line, runSteps, total } from '../accept/step.ts';
 import { World } from '../accept/world.ts';
 import { root } from '../template.ts';
+import { complain, say } from '../terminal.ts';
 import { account, environment, live, Refusal, run, useEnvironment } from './world.ts';
 
 run(async () => {
   if (process.argv.includes('--list')) {
-    for (const { name, claim } of steps) console.log(`${name.padEnd(20)}${claim}`);
+    for (const { name, claim } of steps) say(`${name.padEnd(20)}${claim}`);
     return;
   }
   const env = environment();
@@ -32,7 +33,7 @@ run(async () => {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
       if (world.interrupted) process.exit(1); // twice: at once, whatever is left
-      console.error(`\n${signal}: the run ends and undoes what it did. Once more ends it at once.`);
+      complain(`\n${signal}: the run ends and undoes what it did. Once more ends it at once.`);
       world.interrupt();
     });
   }
@@ -40,11 +41,11 @@ run(async () => {
   const outcomes = await runSteps(chosen, world,
     (step, outcome) => {
       if (terminal) process.stderr.write('\r\x1b[K');
-      console.log(line(step.name, outcome));
+      say(line(step.name, outcome));
     },
     (step) => process.stderr.write(terminal ? `\r\x1b[K… ${step.name}: ${step.claim}` : `… ${step.name}: ${step.claim}\n`));
-  if (outcomes.some((o) => o.verdict === 'failed') && fs.existsSync(world.log)) console.log(`\n${path.relative(root, world.log)} has what the commands printed.`);
-  console.log(`\n${total(outcomes)}`);
+  if (outcomes.some((o) => o.verdict === 'failed') && fs.existsSync(world.log)) say(`\n${path.relative(root, world.log)} has what the commands printed.`);
+  say(`\n${total(outcomes)}`);
   process.exit(outcomes.some((o) => o.verdict === 'failed') ? 1 : 0);
 });
 

@@ -11,6 +11,7 @@ import { further } from '../feeds.ts';
 import { manyFeedsLines } from '../many-feeds.ts';
 import { synthesize } from '../synthesize.ts';
 import { readTemplate, templateNames } from '../template.ts';
+import { say, sayJson } from '../terminal.ts';
 import { environment, Refusal, run } from './world.ts';
 
 const dollars = (n: number) => (n >= 0.005 || n === 0 ? n.toFixed(2) : n.toFixed(4)).padStart(10);
@@ -24,10 +25,10 @@ run(async () => {
   const lines = cost({ resources: synthesize(env).resources, applications, usage, prices: pricesOf(env.region), free: free === 'on', suffix: env.suffix });
 
   if (process.argv.includes('--json')) {
-    console.log(JSON.stringify({ environment: env.name, region: env.region, freeTier: free, lines }, null, 2));
+    sayJson({ environment: env.name, region: env.region, freeTier: free, lines }, 2);
     return;
   }
-  console.log(`${env.name} in ${env.region}, US dollars per month, free tier ${free}; usage from ${process.env.USAGE ?? 'infra/cost/usage.json'}\n`);
+  say(`${env.name} in ${env.region}, US dollars per month, free tier ${free}; usage from ${process.env.USAGE ?? 'infra/cost/usage.json'}\n`);
   for (const application of [...new Set(lines.map((l) => l.application))]) {
     const own = lines.filter((l) => l.application === application && l.part === 'service');
     if (own.length > 0) print(application, own);
@@ -36,26 +37,26 @@ run(async () => {
   print('observability (alarms, metrics, dashboard, logs, traces, secrets)', compact(watching));
   const safety = lines.filter((l) => l.part === 'protection');
   if (safety.length > 0) print('protection (point-in-time recovery, rate rules, limit per address)', safety);
-  console.log(`${'everything'.padEnd(78)}${dollars(sum(lines))}   of which observability ${sum(watching).toFixed(2)}, protection ${sum(safety).toFixed(2)}`);
+  say(`${'everything'.padEnd(78)}${dollars(sum(lines))}   of which observability ${sum(watching).toFixed(2)}, protection ${sum(safety).toFixed(2)}`);
   // Others rely on the words `service` and `all-in`.
-  console.log(`\n${'per application'.padEnd(58)}${'service'.padStart(20)}${'all-in'.padStart(10)}`);
+  say(`\n${'per application'.padEnd(58)}${'service'.padStart(20)}${'all-in'.padStart(10)}`);
   for (const { application, service, allIn } of totals(lines)) {
     const limit = application === 'feeds' && further(env).length === 0 ? `   ${allIn <= 1 ? 'within' : 'ABOVE'} the limit of 1.00` : '';
-    console.log(`  ${application.padEnd(66)}${dollars(service)}${dollars(allIn)}${limit}`);
+    say(`  ${application.padEnd(66)}${dollars(service)}${dollars(allIn)}${limit}`);
   }
 
-  console.log(`\n${manyFeedsLines(env, usage).join('\n')}`);
-  console.log(`\n${classLines(pricesOf(env.region)).join('\n')}`);
+  say(`\n${manyFeedsLines(env, usage).join('\n')}`);
+  say(`\n${classLines(pricesOf(env.region)).join('\n')}`);
   const isOn = (resource: string) => lines.some((l) => l.resource === resource);
-  console.log(`\n${rateRulesLines(pricesOf(env.region), usage.mesh.operations, isOn('MeshWebAcl')).join('\n')}`);
-  console.log(`\n${edgeLines(pricesOf(env.region), usage.httpApi.requests, isOn('EdgeDistribution')).join('\n')}`);
+  say(`\n${rateRulesLines(pricesOf(env.region), usage.mesh.operations, isOn('MeshWebAcl')).join('\n')}`);
+  say(`\n${edgeLines(pricesOf(env.region), usage.httpApi.requests, isOn('EdgeDistribution')).join('\n')}`);
   const { checked } = read<{ checked: Record<string, string> }>('prices.json');
-  console.log(`\nPrices: infra/cost/prices.json, last checked on ${checked.on}. ${env.region}: ${checked[env.region]}.`);
-  console.log(`\nThe first estimates, as they were made and at today's prices (us-east-1)\n`);
+  say(`\nPrices: infra/cost/prices.json, last checked on ${checked.on}. ${env.region}: ${checked[env.region]}.`);
+  say(`\nThe first estimates, as they were made and at today's prices (us-east-1)\n`);
   for (const estimate of estimates()) {
-    console.log(estimate.title.padEnd(58) + 'then'.padStart(10) + 'today'.padStart(10));
-    for (const row of estimate.rows) console.log(`  ${row.what.padEnd(56)}${dollars(row.then)}${dollars(row.now)}   ${[differs(row), row.note].filter(Boolean).join('; ')}`.trimEnd());
-    console.log(`  ${'total'.padEnd(56)}${dollars(estimate.then)}${dollars(estimate.now)}\n`);
+    say(estimate.title.padEnd(58) + 'then'.padStart(10) + 'today'.padStart(10));
+    for (const row of estimate.rows) say(`  ${row.what.padEnd(56)}${dollars(row.then)}${dollars(row.now)}   ${[differs(row), row.note].filter(Boolean).join('; ')}`.trimEnd());
+    say(`  ${'total'.padEnd(56)}${dollars(estimate.then)}${dollars(estimate.now)}\n`);
   }
 });
 
@@ -80,10 +81,10 @@ function compact(lines: Line[]): Line[] {
 }
 
 function print(title: string, lines: Line[]) {
-  console.log(title);
+  say(title);
   for (const l of lines) {
     const quantity = l.quantity >= 100 ? Math.round(l.quantity).toLocaleString('en-US') : String(Number(l.quantity.toPrecision(3)));
-    console.log(`  ${l.resource.padEnd(28)}${l.what.padEnd(34)}${quantity.padStart(14)}${dollars(l.dollars)}${l.free > 0 ? '   free tier' : ''}`);
+    say(`  ${l.resource.padEnd(28)}${l.what.padEnd(34)}${quantity.padStart(14)}${dollars(l.dollars)}${l.free > 0 ? '   free tier' : ''}`);
   }
-  console.log(`  ${''.padEnd(76)}${dollars(sum(lines))}\n`);
+  say(`  ${''.padEnd(76)}${dollars(sum(lines))}\n`);
 }

@@ -9,6 +9,7 @@
 //   --check          only checks whether the deployment would be refused
 import fs from 'node:fs';
 import readline from 'node:readline/promises';
+import { oneLine, say } from '../terminal.ts';
 import { account, binaries, bootstrap, cdk, described, environment, live, outputsFile, Refusal, run, stacks, useEnvironment } from './world.ts';
 import type { Environment } from '../environments.ts';
 import { setTimeToLive } from './time-to-live.ts';
@@ -102,12 +103,12 @@ async function ok(env: Environment, args: string[], what: string) {
 
 async function print(file: string, env: Environment) {
   const outputs = JSON.parse(fs.readFileSync(file, 'utf8')) as Record<string, Record<string, string>>;
-  console.log(`\n${env.name} is deployed.`);
+  say(`\n${env.name} is deployed.`);
   for (const [, values] of Object.entries(outputs)) {
     for (const [name, value] of Object.entries(values)) {
-      if (!name.startsWith('ExportsOutput')) console.log(`  ${name.padEnd(24)} ${value}`);
+      if (!name.startsWith('ExportsOutput')) say(`  ${name.padEnd(24)} ${oneLine(value)}`);
     }
   }
   const waiting = (await live(env)).filter((l) => l.waiting !== undefined).map((l) => `  ${l.function}: version ${l.waiting}, live is ${l.version}`);
-  if (waiting.length > 0) console.log(`\nNew versions get no traffic yet (make rollout ENV=${env.name}):\n${waiting.join('\n')}`);
+  if (waiting.length > 0) say(`\nNew versions get no traffic yet (make rollout ENV=${env.name}):\n${waiting.join('\n')}`);
 }

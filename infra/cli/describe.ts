@@ -4,6 +4,7 @@
 import { schedules } from '../feeds.ts';
 import { parameters } from '../service.ts';
 import { readTemplate, templateNames } from '../template.ts';
+import { sayJson } from '../terminal.ts';
 import { described, environment, run } from './world.ts';
 
 run(async () => {
@@ -14,5 +15,5 @@ run(async () => {
     return [name, Object.fromEntries(all.filter(([parameter]) => !parameter.endsWith('File')))];
   });
   // `schedules`: resources that belong to the template `feeds` and are not in its file. `secrets`: the names of those that must be there.
-  console.log(JSON.stringify({ environment: env, parameters: Object.fromEntries(values), schedules: schedules(env), secrets: described(env).secrets.map((s) => s.name) }));
+  sayJson({ environment: env, parameters: Object.fromEntries(values), schedules: schedules(env), secrets: described(env).secrets.map((s) => s.name) });
 });

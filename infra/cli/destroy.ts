@@ -1,5 +1,6 @@
 // make destroy: removes an environment. Where tables are retained, they stay, and it asks for a confirmation.
 import readline from 'node:readline/promises';
+import { complain } from '../terminal.ts';
 import { account, cdk, environment, Refusal, run, stacks, useEnvironment } from './world.ts';
 
 run(async () => {
@@ -8,7 +9,7 @@ run(async () => {
   useEnvironment(env);
   await account(env);
   if (env.removal === 'retain') {
-    console.error(`${env.name} keeps its tables and queues; they have to be deleted by hand. Its stacks are protected against deletion; remove the protection first (aws cloudformation update-termination-protection).`);
+    complain(`${env.name} keeps its tables and queues; they have to be deleted by hand. Its stacks are protected against deletion; remove the protection first (aws cloudformation update-termination-protection).`);
   }
   if (env.name !== 'local' && process.env.YES !== '1') {
     if (!process.stdin.isTTY) throw new Refusal('The environment is destroyed only after a confirmation, and there is no terminal to ask. Set YES=1 to confirm.');

@@ -7,6 +7,7 @@ import path from 'node:path';
 import { DescribeStacksCommand, CloudFormationClient } from '@aws-sdk/client-cloudformation';
 import { CreateAliasCommand, GetFunctionConfigurationCommand, LambdaClient, PublishVersionCommand, UpdateAliasCommand, waitUntilFunctionUpdated, type AliasConfiguration } from '@aws-sdk/client-lambda';
 import type { Environment } from '../environments.ts';
+import { oneLine } from '../terminal.ts';
 import { alias, assemblyDirectory, DEPLOYED, described, Refusal } from './world.ts';
 
 /** How long Lambda may take to finish an update of a function. */
@@ -47,7 +48,7 @@ const inTheWay = (env: Environment) => `Another deployment of ${env.name} is in 
 /** The version of what the function is now; a change between the reading and the publishing is refused. */
 async function publishVersion(lambda: LambdaClient, FunctionName: string, code: Code | undefined, before: AliasConfiguration | undefined): Promise<string> {
   await waitUntilFunctionUpdated({ client: lambda, maxWaitTime: UPDATE_SECONDS }, { FunctionName }).catch((error: Error) => {
-    throw new Refusal(`Lambda did not finish the update of ${FunctionName}, so nothing new can be rolled out: ${error.message}`);
+    throw new Refusal(`Lambda did not finish the update of ${FunctionName}, so nothing new can be rolled out: ${oneLine(error.message)}`);
   });
   const { RevisionId, CodeSha256 } = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
   if (code !== undefined && before?.Description === description(code)) {

@@ -10,6 +10,7 @@ import { PutParameterCommand, SSMClient } from '@aws-sdk/client-ssm';
 import type { Environment } from '../environments.ts';
 import { newKeySet } from '../accept/issuer.ts';
 import { SECRETS_MANAGER } from '../template.ts';
+import { say } from '../terminal.ts';
 import { missing } from './stored.ts';
 import { account, described, environment, Refusal, run, useEnvironment } from './world.ts';
 
@@ -22,25 +23,25 @@ async function main() {
   await account(env);
   const { secrets, unused } = described(env);
   const unset = await missing(secrets.map((s) => s.name));
-  for (const s of secrets) console.log(`${unset.includes(s.name) ? 'missing' : 'set    '}  ${s.name}   ${s.description}`);
+  for (const s of secrets) say(`${unset.includes(s.name) ? 'missing' : 'set    '}  ${s.name}   ${s.description}`);
 
   const only = process.env.SECRET;
   if (only && ![...secrets, ...unused].some((s) => s.name === only)) throw new Refusal(`${env.name} has no secret ${only}`);
   const wanted = [...secrets, ...unused].filter((s) => (only ? s.name === only : unset.includes(s.name)));
   if (wanted.length === 0) {
-    console.log('\nAll secrets are set. SECRET=/name replaces one.');
+    say('\nAll secrets are set. SECRET=/name replaces one.');
     return;
   }
   const foreign = wanted.filter((s) => s.name.startsWith(SECRETS_MANAGER));
   if (foreign.length > 0) throw new Refusal(`Set these in Secrets Manager, where you chose to keep them: ${foreign.map((s) => s.name).join(', ')}`);
 
-  console.log('');
+  say('');
   const ask = asker();
   for (const { name } of wanted) {
     const value = await ask(`${name} (your input is hidden; an empty line skips it): `);
     if (value === '') continue;
     const { Tier } = await store(env, name, value);
-    console.log(`set      ${name}${Tier === 'Advanced' ? '   (more than 4 KB: an advanced parameter, $0.05 per month)' : ''}`);
+    say(`set      ${name}${Tier === 'Advanced' ? '   (more than 4 KB: an advanced parameter, $0.05 per month)' : ''}`);
   }
   ask.close();
 }

@@ -2,6 +2,7 @@
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import fs from 'node:fs';
 import { request } from '../accept/http.ts';
+import { oneLine, say } from '../terminal.ts';
 import { described, environment, outputsFile, Refusal, run, useEnvironment } from './world.ts';
 
 run(async () => {
@@ -16,12 +17,12 @@ run(async () => {
       const answer = await lambda.send(new InvokeCommand({ FunctionName: deployed, Qualifier: 'live', Payload: JSON.stringify({ ichido: 'health' }) }));
       const text = new TextDecoder().decode(answer.Payload);
       if (answer.FunctionError) problem = text;
-      console.log(`${answer.FunctionError ? 'failed' : 'ok    '}  ${deployed}:live   version ${answer.ExecutedVersion ?? '?'}   ${Math.round(performance.now() - started)} ms`);
+      say(`${answer.FunctionError ? 'failed' : 'ok    '}  ${deployed}:live   version ${answer.ExecutedVersion ?? '?'}   ${Math.round(performance.now() - started)} ms`);
     } catch (error) {
       problem = (error as Error).message;
-      console.log(`failed  ${deployed}:live`);
+      say(`failed  ${deployed}:live`);
     }
-    if (problem) failures.push(`${deployed}: ${problem}`);
+    if (problem) failures.push(`${deployed}: ${oneLine(problem)}`);
   }
   failures.push(...await httpApi(outputsFile(env)));
   if (failures.length > 0) throw new Refusal(`\n${failures.join('\n')}`);
@@ -34,6 +35,6 @@ async function httpApi(file: string): Promise<string[]> {
   if (!outputs.HttpApiUrl || !outputs.SlackRequestUrlPath) return [];
   const { status } = await request(new URL(outputs.SlackRequestUrlPath, outputs.HttpApiUrl), { 'content-type': 'application/json' }, '{}');
   const fine = status === 401;
-  console.log(`${fine ? 'ok    ' : 'failed'}  POST ${outputs.SlackRequestUrlPath}   unsigned: ${status}`);
+  say(`${fine ? 'ok    ' : 'failed'}  POST ${oneLine(outputs.SlackRequestUrlPath)}   unsigned: ${status}`);
   return fine ? [] : [`POST ${outputs.SlackRequestUrlPath}: expected 401 for an unsigned event, got ${status}`];
 }

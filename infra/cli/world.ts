@@ -2,19 +2,21 @@
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
+import { inspect } from 'node:util';
 import { GetAliasCommand, LambdaClient, ResourceNotFoundException, type AliasConfiguration } from '@aws-sdk/client-lambda';
 import { GetCallerIdentityCommand, STSClient } from '@aws-sdk/client-sts';
 import { environment as find, type Environment } from '../environments.ts';
 import { hasDestination, secretsOfList } from '../feeds.ts';
 import { parameters } from '../service.ts';
 import { functionsOf, namesSecret, readTemplate, root, templateNames } from '../template.ts';
+import { complain, oneLine } from '../terminal.ts';
 
 export class Refusal extends Error {}
 
 /** Runs a command; a refusal is printed without a stack trace. */
 export function run(main: () => Promise<void>) {
   main().catch((error: unknown) => {
-    console.error(error instanceof Refusal ? error.message : error);
+    complain(error instanceof Refusal ? error.message : inspect(error));
     process.exit(1);
   });
 }
@@ -102,7 +104,7 @@ export async function account(env: Environment): Promise<string> {
   try {
     found = (await new STSClient({}).send(new GetCallerIdentityCommand({}))).Account;
   } catch (error) {
-    throw new Refusal(`AWS does not accept your credentials (${(error as Error).message}).\nSign in first (aws sso login, AWS_PROFILE=…), or try ENV=local, which needs no account.`);
+    throw new Refusal(`AWS does not accept your credentials (${oneLine((error as Error).message)}).\nSign in first (aws sso login, AWS_PROFILE=…), or try ENV=local, which needs no account.`);
   }
   if (found === undefined) throw new Refusal('AWS returned no account for these credentials');
   if (env.account !== undefined && env.account !== found) {
@@ -119,7 +121,7 @@ export function useEnvironment(env: Environment) {
   process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED = 'true'; // versions are pinned
   const endpoint = process.env.AWS_ENDPOINT_URL;
   if (env.name !== 'local') {
-    if (endpoint) console.error(`AWS_ENDPOINT_URL is set: this goes to ${endpoint}, not to AWS.`);
+    if (endpoint) complain(`AWS_ENDPOINT_URL is set: this goes to ${endpoint}, not to AWS.`);
     return;
   }
   if (endpoint === undefined) throw new Refusal('ENV=local needs AWS_ENDPOINT_URL; scripts/local-aws start prints it, make deploy ENV=local does everything');

@@ -37,6 +37,8 @@ const ENDED_AT: &str = "endedAt";
 pub const DOUBTFUL: &str = "may have happened: ";
 /// What it begins with if one part was done and another was not.
 pub const PARTLY: &str = "happened in part: ";
+/// What it begins with if nothing was changed.
+pub const FAILED: &str = "failed: ";
 const OUTCOME: &str = "outcome";
 
 /// What somebody is about to do.
@@ -67,7 +69,7 @@ pub struct Kept {
     pub by: String,
     pub reason: String,
     pub shown: String,
-    /// What became of it. `None`: it is under way, or it may have happened. [`DOUBTFUL`] or [`PARTLY`] may be in front.
+    /// What became of it. `None`: it is under way, or it may have happened. [`DOUBTFUL`], [`PARTLY`] or [`FAILED`] may be in front.
     pub outcome: Option<String>,
     pub ended_at: Option<String>,
 }

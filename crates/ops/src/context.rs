@@ -137,6 +137,13 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// AWS gave no clear answer to a call that changes something: it may have happened.
+    #[error("{what}")]
+    Unclear {
+        what: String,
+        #[source]
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    },
     #[error("could not write the output")]
     Output(#[from] io::Error),
 }
@@ -149,6 +156,11 @@ pub fn failed(what: impl Into<String>, source: impl std::error::Error + Send + S
 /// A change of which one part was made: what is missing and what to do, with the cause.
 pub(crate) fn partly(what: impl Into<String>, source: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::Partly { what: what.into(), source: Box::new(source) }
+}
+
+/// A change that may have been made: what to do about it, with the cause.
+pub(crate) fn unclear(what: impl Into<String>, source: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::Unclear { what: what.into(), source: Some(Box::new(source)) }
 }
 
 /// What a command works with.

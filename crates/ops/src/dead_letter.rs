@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::applications::{Application, Failures};
 use crate::context::{Context, Error, failed, partly};
+use crate::outside::error::not_changed;
 use crate::outside::invoke;
 
 /// How many messages of one queue are read, about.
@@ -338,7 +339,7 @@ async fn command(context: &Context<'_>, letter: &Letter, command: &str) -> Resul
 async fn delete(context: &Context<'_>, message: &QueueMessage) -> Result<(), Error> {
     let delete = context.sqs().delete_message().queue_url(&message.queue_url).receipt_handle(&message.receipt);
     delete.send().await.map_err(|error| {
-        failed(
+        not_changed(
             "could not delete it from the queue; check the permission sqs:DeleteMessage (sending it again is safe)",
             error,
         )

@@ -4,7 +4,7 @@
 //! on standard error. The item is written after the operator has confirmed and before anything is changed. If it cannot be written,
 //! or if AWS does not say who the caller is, nothing is changed.
 
-use function::operation::{Begun, DOUBTFUL, NO_REASON, Operation, Operations, PARTLY};
+use function::operation::{Begun, DOUBTFUL, FAILED, NO_REASON, Operation, Operations, PARTLY};
 use ichido::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
@@ -88,7 +88,7 @@ impl Traced {
             Err(error @ Error::Partly { .. }) => ("ERROR", format!("{PARTLY}{}", telemetry::causes(error))),
             // An answer may be lost after AWS has done what it was asked.
             Err(error) if is_unclear(error) => ("ERROR", format!("{DOUBTFUL}{}", telemetry::causes(error))),
-            Err(error) => ("ERROR", format!("failed: {}", telemetry::causes(error))),
+            Err(error) => ("ERROR", format!("{FAILED}{}", telemetry::causes(error))),
         };
         let outcome = cut(&outcome, MOST_OUTCOME);
         let ended = place.end(&context.aws.dynamodb(), &begun, &outcome, SystemClock.now()).await;

@@ -239,14 +239,19 @@ async fn what_is_done_to_the_ledger_is_kept_with_who_did_it_why_and_what_was_sho
 async fn an_operation_that_would_leave_no_trace_is_not_carried_out() {
     let world = world().await;
     let id = world.send("k").await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "did,balance\ndid:key:carol,1\n").unwrap();
     let operations = [
         &["tokens", "freeze", "did:key:alice", "--yes"][..],
+        &["tokens", "unfreeze", "did:key:alice", "--yes"],
+        &["tokens", "import", file.path().to_str().unwrap(), "--yes"],
         &["tokens", "reverse", "did:key:alice", id.as_str(), "--yes"],
         &["tokens", "grant", "did:key:alice", "25", "--reason", "a prize", "--key", "prize-1", "--yes"],
     ];
     let unchanged = || async {
         let holding = world.ledger.holding(&did("did:key:alice")).await.unwrap().unwrap();
         assert_eq!((holding.status, holding.balance.to_string().as_str()), ("open", "990"));
+        assert!(world.ledger.holding(&did("did:key:carol")).await.unwrap().is_none());
         assert!(world.operations().await.is_empty());
     };
     for operation in operations {
@@ -260,6 +265,41 @@ async fn an_operation_that_would_leave_no_trace_is_not_carried_out() {
         world.db.faults().heal();
         unchanged().await;
     }
+}
+
+#[tokio::test]
+async fn an_import_that_stopped_is_kept_with_what_it_has_written_and_of_which_file() {
+    let world = world().await;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("accounts.csv");
+    let lines: String = (0..40).map(|n| format!("did:key:account-{n},1\n")).collect();
+    std::fs::write(&file, format!("did,balance\n{lines}")).unwrap();
+    let import = ["import", file.to_str().unwrap(), "--yes"];
+    let denied = || Rule::new(Fault::Denied).on("TransactWriteItems");
+    for (fault, begins) in [
+        (denied(), "failed: could not import"),
+        (denied().calls(20..=u64::MAX), "happened in part: "),
+        (Rule::new(Fault::LoseAnswer).on("TransactWriteItems"), "may have happened: "),
+    ] {
+        world.db.faults().only(fault);
+        assert!(world.run(&import).await.0.is_err());
+        world.db.faults().heal();
+        let outcome = world.operations().await.pop().unwrap()["outcome"].as_str().unwrap().to_owned();
+        assert!(outcome.starts_with(begins), "{outcome}");
+        if begins.starts_with("happened") {
+            assert!(outcome.contains("opened 19 accounts with 19"), "{outcome}");
+        }
+    }
+    assert_eq!(world.run(&import).await.0.unwrap(), Ended::Well);
+    let all = world.operations().await;
+    let before = &all[0]["shown"]["before"];
+    assert_eq!(
+        (&before["accounts"], &before["balances"], &before["missing"]["accounts"]),
+        (&json!(40), &json!("40"), &json!(40))
+    );
+    let digest = before["sha256"].as_str().unwrap();
+    assert_eq!(digest, "dbcd97e4b56e6e5f60ad1e4e6d47fd1bcf65fdc7521b2fb9f4d4e1738c6bf52a");
+    assert!(all.iter().all(|one| one["shown"]["before"]["sha256"] == digest), "of the same file: {all:#?}");
 }
 
 #[tokio::test]

@@ -435,6 +435,32 @@ async fn a_reversal_of_which_nobody_knows_is_kept_as_one_that_may_have_happened(
 }
 
 #[tokio::test]
+async fn a_freeze_whose_first_answer_was_lost_is_not_kept_as_refused_because_the_second_was_denied() {
+    let world = world().await;
+    world.open(&["alice"]).await;
+    let freeze = "/tokens/accounts/did:key:alice/freeze";
+    world.db.faults().only(Rule::new(Fault::LoseAnswer).on("TransactWriteItems").call(1));
+    world.db.faults().put(Rule::new(Fault::Denied).on("TransactWriteItems"));
+    let answer = world.call("POST", freeze, &world.operator(), None).await;
+    assert_eq!(code(&answer), expected(Code::Unavailable));
+    world.db.faults().heal();
+    let alice = world.call("GET", "/tokens/balance/did:key:alice", &world.token("alice"), None).await;
+    assert_eq!(json(&alice)["status"], "frozen", "it happened");
+    let [kept] = &world.items("OPERATION#")[..] else { panic!("one operation is kept") };
+    let outcome = kept["outcome"]["S"].as_str().unwrap();
+    assert!(outcome.starts_with("may have happened: "), "{outcome}");
+}
+
+#[tokio::test]
+async fn what_was_refused_over_the_api_is_kept_as_the_command_line_keeps_it() {
+    let world = world().await;
+    let nobody = "/tokens/accounts/did:key:nobody/freeze";
+    assert_eq!(code(&world.call("POST", nobody, &world.operator(), None).await), expected(Code::AccountNotFound));
+    let [kept] = &world.items("OPERATION#")[..] else { panic!("one operation is kept") };
+    assert_eq!(kept["outcome"]["S"], "failed: there is no account of this DID");
+}
+
+#[tokio::test]
 async fn without_a_good_token_nothing_is_done() {
     let world = world().await;
     world.db.reset_calls();

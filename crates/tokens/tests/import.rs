@@ -7,6 +7,7 @@ use crate::support::*;
 use ichido::Clock as _;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
+use testkit::faults::{Fault, Rule};
 use testkit::{Outside, interrupt, race};
 use tokens::import::{Done, Error, Findings, Import, Missing, Phase};
 use tokens::ledger;
@@ -429,6 +430,28 @@ async fn imported_once(world: &World) {
 }
 
 #[tokio::test]
+async fn an_import_that_stops_says_what_it_has_written() {
+    let world = world().await;
+    let lines: String = (0..40).map(|n| format!("did:key:account-{n},1\n")).collect();
+    let file = file(&format!("did,balance\n{lines}"));
+    let import = import(&world, &file);
+    let findings = import.check(&mut |_, _| {}).await.unwrap();
+    let denied = Rule::new(Fault::Denied).on("TransactWriteItems");
+    world.db.faults().only(denied.clone().calls(1..=u64::MAX));
+    let stopped = import.carry_out(&findings, &mut |_, _| {}).await;
+    assert!(matches!(stopped, Err(Error::Ledger(_))), "nothing was written: {stopped:?}");
+    world.db.faults().only(denied.calls(20..=u64::MAX));
+    let Err(Error::Stopped { done, cause }) = import.carry_out(&findings, &mut |_, _| {}).await else {
+        panic!("something was written")
+    };
+    assert!(matches!(*cause, Error::Ledger(_)), "{cause:?}");
+    world.db.faults().heal();
+    // Of those that were on their way together, none is forgotten.
+    assert_eq!((done.accounts, world.items("ACCOUNT#").len()), (19, 19));
+    assert_eq!(done.balances.to_string(), "19");
+}
+
+#[tokio::test]
 async fn sums_that_differ_are_an_error_with_figures() {
     let world = world().await;
     let file = file(&everything(&world));
@@ -443,7 +466,7 @@ async fn sums_that_differ_are_an_error_with_figures() {
             world.db.must("DeleteItem", &json!({ "TableName": world.table(), "Key": key }));
         }
     };
-    let error = import.carry_out(&findings, &mut remove).await.unwrap_err().to_string();
+    let error = telemetry::causes(&import.carry_out(&findings, &mut remove).await.unwrap_err());
     assert!(error.contains("the file has 100.00000001 in 3 accounts and 1 used keys"), "{error}");
     assert!(error.contains("has 0.00000001 granted to 2 of these accounts"), "{error}");
 }

@@ -13,7 +13,7 @@ use ichido::{Clock as _, StateKind, SystemClock};
 use serde_json::{Value, json};
 
 use crate::applications::Application;
-use crate::context::{Context, Ended, Error, Why, failed};
+use crate::context::{Context, Ended, Error, Why, failed, unclear};
 use crate::operation::{self, Intent};
 use crate::record::{self, as_json, in_words, look, store};
 use crate::show;
@@ -241,12 +241,15 @@ impl Release {
             Ok(Settled::Lost(_)) => Err(Error::Refused(format!(
                 "{key} was settled or claimed again after it was shown. Nothing was changed"
             ))),
-            Err(error) => Err(failed(
+            Err(error) if error.is_transient() => Err(unclear(
                 format!(
                     "no clear answer to the release of {key}; check with `ichidoctl keys show` whether it is released"
                 ),
                 error,
             )),
+            Err(error) => {
+                Err(failed(format!("could not release {key}; check the permission dynamodb:UpdateItem"), error))
+            }
         };
         let done =
             |_: &()| format!("released the claim on {key} by hand{}", if self.not_done { ", as not done" } else { "" });

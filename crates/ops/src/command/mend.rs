@@ -54,6 +54,8 @@ impl Mend {
         };
         context.confirm(&question)?;
         let account = Account::of(&places, &described).await.map_err(Error::Refused)?;
+        // Only for the log. A schedule is not set back without it.
+        let by = context.caller().await.ok();
         for finding in &mendable {
             let Some(mend) = &finding.mend else { continue };
             let work = mend.apply(&places, &account);
@@ -67,7 +69,7 @@ impl Mend {
             let (level, verb) = if done.is_ok() { ("INFO", "set back") } else { ("ERROR", "could not set back") };
             context.log(&json!({
                 "level": level, "message": format!("ichidoctl mend {verb} {} {}", finding.kind, finding.name),
-                "kind": finding.kind, "name": finding.name, "before": finding.notes, "error": done.err(),
+                "kind": finding.kind, "name": finding.name, "by": by, "before": finding.notes, "error": done.err(),
             }))?;
         }
         let after = look(&places, &described, Timestamp::now()).await?;

@@ -165,19 +165,28 @@ async fn run(cli: &Cli) -> ExitCode {
 
 fn complain(error: &dyn std::error::Error) -> ExitCode {
     // If nobody reads standard error, the exit code still says it.
-    let _ = writeln!(
-        std::io::stderr(),
-        "ichidoctl: {}",
-        telemetry::terminal::harmless(&telemetry::causes(error).to_string())
-    );
+    let _ = writeln!(std::io::stderr(), "{}", complaint(error));
     ExitCode::from(FAILED)
+}
+
+/// An error and its causes in one line: names in it come from outside.
+fn complaint(error: &dyn std::error::Error) -> String {
+    format!("ichidoctl: {}", telemetry::terminal::one_line(&telemetry::causes(error)))
 }
 
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
 
-    use super::Cli;
+    use super::{Cli, complaint};
+    use crate::context::failed;
+
+    #[test]
+    fn a_name_in_an_error_cannot_look_like_two_lines() {
+        let error = failed("could not read a\nichidoctl: nothing was changed", std::io::Error::other("x\ny\u{200b}"));
+        let said = "ichidoctl: could not read a\\nichidoctl: nothing was changed: x\\ny\\u{200b}";
+        assert_eq!(complaint(&error), said);
+    }
 
     #[test]
     fn every_command_and_every_group_shows_examples() {

@@ -5,13 +5,15 @@
 
 use clap::{Args, ValueEnum as _};
 use feeds::table::{Doubt, Table, restored, supersedes};
+use function::operation::PARTLY;
 use ichido::{Clock as _, SystemClock, Timestamp};
 use serde_json::json;
 
 use crate::applications::{Application, Restoring};
 use crate::command::schedules;
-use crate::context::{Context, Ended, Environment, Error, failed};
-use crate::restoring::{Comparison, Kind, Tables};
+use crate::context::{Context, Ended, Environment, Error, Why, failed, partly};
+use crate::operation::{self, Intent};
+use crate::restoring::{Comparison, Kind, Tables, Written};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -41,6 +43,8 @@ pub struct Restore {
     /// Only compare
     #[arg(long)]
     pub plan: bool,
+    #[command(flatten)]
+    pub why: Why,
 }
 
 impl Restore {
@@ -90,37 +94,36 @@ impl Restore {
             return Ok(Ended::Well);
         }
         refuse_unless_stopped(context, self.application).await?;
-        context.confirm(&if self.replace {
+        let question = if self.replace {
             format!(
                 "Add {}, replace {} and delete {} items of {}?",
                 found.missing.count, found.different.count, found.newer.count, tables.table
             )
         } else {
             format!("Add {} items to {}?", found.missing.count, tables.table)
-        })?;
+        };
+        context.confirm(&question)?;
         // The question may have waited for hours.
         refuse_unless_stopped(context, self.application).await?;
-        let as_is: fn(_) -> _ = |item| item;
-        let written = if doubt.is_some() {
-            tables.write(self.replace, restored, supersedes, now).await?
-        } else {
-            tables.write(self.replace, as_is, |_, _| false, now).await?
+        let intent = Intent {
+            application: self.application,
+            table: &tables.table,
+            what: "restore",
+            on: &tables.table,
+            reason: &self.why.reason,
+            question: Some(&question),
+            before: json!({ "from": self.from, "shows": shows.map(|at| at.to_string()), "replace": self.replace, "found": found }),
         };
-        if let Some(doubt) = doubt {
-            let noted = note(context, self.application, &tables.table, doubt).await;
-            let noted = noted.map_err(|error| failed("could not note what is in doubt; run it again", error))?;
-            if !noted {
-                return Err(Error::Refused(format!(
-                    "neither {} nor the copy knows the feed; restore to a time after its first read",
-                    tables.table
-                )));
-            }
-        }
+        let traced = operation::begin(context, intent).await?;
+        let by = traced.by().to_owned();
+        let result = self.write(context, &tables, doubt, now).await;
+        traced.end(context, &result, |written| said(&tables, written)).await;
+        let written = result?;
         let others = written.changed_meanwhile.count;
         context.log(&json!({
             "level": if others == 0 { "INFO" } else { "ERROR" },
             "message": format!("ichidoctl restore wrote items of {} from {}", tables.table, self.from),
-            "table": tables.table, "from": self.from, "written": written,
+            "table": tables.table, "from": self.from, "by": by, "written": written,
         }))?;
         if context.json() {
             context.value(&json!({ "before": found, "written": written }))?;
@@ -139,6 +142,40 @@ impl Restore {
             })?;
         }
         Ok(if others == 0 { Ended::Well } else { Ended::NeedsAttention })
+    }
+
+    /// Writes what is missing or differs, and notes what is in doubt. Nobody knows what was written before an error.
+    async fn write(
+        &self,
+        context: &Context<'_>,
+        tables: &Tables,
+        doubt: Option<Doubt>,
+        now: Timestamp,
+    ) -> Result<Written, Error> {
+        let as_is: fn(_) -> _ = |item| item;
+        let written = if doubt.is_some() {
+            tables.write(self.replace, restored, supersedes, now).await
+        } else {
+            tables.write(self.replace, as_is, |_, _| false, now).await
+        };
+        let table = &tables.table;
+        let stopped = || format!("a part of {table} may be restored; run it again, which goes on where it stopped");
+        let written = written.map_err(|error| partly(stopped(), error))?;
+        if let Some(doubt) = doubt {
+            let noted = note(context, self.application, table, doubt).await;
+            let noted = noted.map_err(|error| {
+                partly(format!("restored {table}, but could not note what is in doubt; run it again"), error)
+            })?;
+            if !noted {
+                let why =
+                    format!("neither {table} nor the copy knows the feed; restore to a time after its first read");
+                return Err(partly(
+                    format!("restored {table}, but there is no place to note what is in doubt"),
+                    Error::Refused(why),
+                ));
+            }
+        }
+        Ok(written)
     }
 
     /// The two tables, and the time that the copy shows if DynamoDB knows it.
@@ -185,6 +222,18 @@ impl Restore {
         let keys = ours.key_schema().iter().map(|key| key.attribute_name().to_owned()).collect();
         let operations = self.application.operations(&table);
         Ok((Tables { client, table, copy: self.from.clone(), keys, ttl, operations }, shows))
+    }
+}
+
+/// What a restore did, for its trace.
+fn said(tables: &Tables, written: &Written) -> String {
+    let Written { added, replaced, deleted, changed_meanwhile } = written;
+    let Tables { table, copy, .. } = tables;
+    let done = format!("added {added}, replaced {replaced}, deleted {deleted} items of {table} from {copy} by hand");
+    match changed_meanwhile.count {
+        0 => done,
+        // It has to be repeated.
+        others => format!("{PARTLY}{done}; somebody else changed {others} meanwhile, which were left alone"),
     }
 }
 

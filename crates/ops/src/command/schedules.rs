@@ -17,7 +17,8 @@ use crate::context::{Context, Ended, Environment, Error, Why, failed, partly};
 use crate::infra;
 use crate::operation::{self, Intent};
 use crate::outside::alarms::{self, Watching};
-use crate::outside::invoke;
+use crate::outside::error::not_changed;
+use crate::outside::invoke::{self, Raised};
 use crate::outside::schedule::unchanged;
 use crate::show;
 
@@ -50,13 +51,21 @@ Example:
     Rate(Rate),
     /// Invoke the schedule's function once, now, and wait for its answer
     #[command(after_help = "Example:\n  ichidoctl schedules run github-feed-subscriber-schedule --env prod")]
-    Run(One),
+    Run(Run),
 }
 
 #[derive(Debug, Args)]
 pub struct One {
     /// The name of the schedule, or of its function; `-ENV` at the end may be left out
     pub name: String,
+}
+
+#[derive(Debug, Args)]
+pub struct Run {
+    #[command(flatten)]
+    pub one: One,
+    #[command(flatten)]
+    pub why: Why,
 }
 
 #[derive(Debug, Args)]
@@ -87,7 +96,7 @@ impl Schedules {
             Schedules::Rate(rate) => {
                 rate.changed.change(context, "rate", None, Some(expression(&rate.expression)?)).await
             }
-            Schedules::Run(one) => one.run(context).await,
+            Schedules::Run(run) => run.run(context).await,
         }
     }
 }
@@ -173,15 +182,36 @@ impl One {
             }
         }
     }
+}
 
+impl Run {
     async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
-        let schedule = self.find(context).await?;
+        let schedule = self.one.find(context).await?;
         let input = schedule.target().and_then(|target| target.input());
         let input: Value = input.and_then(|input| serde_json::from_str(input).ok()).unwrap_or_else(|| json!({}));
         let function = function(&schedule);
-        let answer = match invoke::ask(context, &function, &input).await {
+        let name = schedule.name().unwrap_or_default();
+        let (application, table) = place(context, name, &function)?;
+        let intent = Intent {
+            application,
+            table: &table,
+            what: "run",
+            on: name,
+            reason: &self.why.reason,
+            question: None,
+            before: as_json(&schedule),
+        };
+        let traced = operation::begin(context, intent).await?;
+        let heard = invoke::hear(context, &function, &input).await;
+        let ran = |heard: &Result<Value, Raised>| match heard {
+            Ok(_) => format!("ran {function} by hand"),
+            Err(raised) => format!("ran {function} by hand: {}", raised.said),
+        };
+        traced.end(context, &heard, ran).await;
+        let answer = match heard? {
+            Ok(answer) => answer,
             // It ran. What it says is for somebody to look at.
-            Err(Error::Refused(said)) => {
+            Err(Raised { said, .. }) => {
                 if context.json() {
                     context.value(&json!({ "function": function, "error": said }))?;
                 } else {
@@ -189,7 +219,6 @@ impl One {
                 }
                 return Ok(Ended::NeedsAttention);
             }
-            answer => answer?,
         };
         if context.json() {
             context.value(&json!({ "function": function, "answer": answer }))?;
@@ -217,12 +246,8 @@ impl Changed {
                 "{name} is {now} already: somebody else changed it. Nothing was changed"
             )));
         }
-        let suffix = context.suffix()?;
         let function = function(&before);
-        let plain = function.strip_suffix(suffix).unwrap_or(&function);
-        let application = Application::of_function(plain)
-            .ok_or_else(|| Error::Refused(format!("{name} invokes {function}, which is of no application")))?;
-        let table = context.table_name(None, application.table())?;
+        let (application, table) = place(context, &name, &function)?;
         let intent = Intent {
             application,
             table: &table,
@@ -269,6 +294,14 @@ impl Changed {
     }
 }
 
+/// The application whose function the schedule `name` invokes, and its table, which keeps what was done by hand.
+fn place(context: &Context<'_>, name: &str, function: &str) -> Result<(Application, String), Error> {
+    let plain = function.strip_suffix(context.suffix()?).unwrap_or(function);
+    let application = Application::of_function(plain)
+        .ok_or_else(|| Error::Refused(format!("{name} invokes {function}, which is of no application")))?;
+    Ok((application, context.table_name(None, application.table())?))
+}
+
 /// A changed schedule.
 struct Made {
     after: GetScheduleOutput,
@@ -288,7 +321,7 @@ async fn make(
 ) -> Result<Made, Error> {
     update(context, before, expression, wanted.clone()).await?;
     follow(context, before, function, wanted).await.map_err(|error| match error {
-        refused @ Error::Refused(_) => refused,
+        overtaken @ Error::Partly { .. } => overtaken,
         error => {
             let name = before.name().unwrap_or_default();
             partly(
@@ -324,11 +357,9 @@ async fn follow(
     let now = again(context, before).await?;
     if now.state() != wanted.as_ref() {
         alarms::page(context, function, state(&now) == "ENABLED").await?;
-        return Err(Error::Refused(format!(
-            "somebody else changed {} at the same time: it is {}, and its alarms were set to match",
-            now.name().unwrap_or_default(),
-            state(&now)
-        )));
+        let (name, state) = (now.name().unwrap_or_default(), state(&now));
+        let now = Error::Refused(format!("it is {state}, and its alarms were set to match"));
+        return Err(partly(format!("changed the schedule {name}, but somebody else changed it at the same time"), now));
     }
     Ok(Made { after, watching, only_scheduled })
 }
@@ -347,7 +378,7 @@ async fn update(
         .send()
         .await
         .map_err(|error| {
-            failed(
+            not_changed(
                 format!("could not change the schedule {name}; check the permissions scheduler:UpdateSchedule and iam:PassRole on its role"),
                 error,
             )

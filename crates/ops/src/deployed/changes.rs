@@ -64,7 +64,9 @@ async fn perform(context: &mut Context<'_>, change: Change) -> Result<Ended, Err
             let chosen = dead_letters::Chosen { application: named(&application)?, ids: vec![id], why: why(&reason)? };
             dead_letters::DeadLetters::Drop(chosen).run(context).await
         }
-        Change::RunSchedule { name } => schedules::Schedules::Run(schedules::One { name }).run(context).await,
+        Change::RunSchedule { name } => {
+            schedules::Schedules::Run(schedules::Run { one: schedules::One { name }, why: why("")? }).run(context).await
+        }
         Change::PauseSchedule { name, reason } => {
             schedules::Schedules::Pause(schedule(name, why(&reason)?, true)).run(context).await
         }

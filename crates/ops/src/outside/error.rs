@@ -3,6 +3,7 @@
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_smithy_types::error::display::DisplayErrorContext;
 
+use crate::context::{Error, failed, unclear};
 use crate::show;
 
 /// How much of an answer that nobody understands is shown.
@@ -14,20 +15,59 @@ pub(crate) const NO_CREDENTIALS: &str = "there are no AWS credentials: sign in f
 /// How the SDK calls an answer that it does not understand.
 const RESPONSE_ERROR: &str = "response error";
 
-/// Whether an error leaves open if AWS did what it was asked: the request may have arrived, and its answer was lost. The SDK's error has a
-/// type of its own for every call, so it is known by its words: alone, or with their cause in one line ([`message`]).
-pub(crate) fn is_unclear(error: &(dyn std::error::Error + 'static)) -> bool {
+/// What the line about an answer of AWS begins with that leaves open what it did.
+const NO_CLEAR_ANSWER: &str = "no clear answer";
+
+/// From this status on, AWS says that something is wrong with itself. It may have done what it was asked.
+const SERVER_ERROR: u16 = 500;
+
+/// The error of a call that changes something. Whether it may have been carried out is in its type.
+pub(crate) fn not_changed<E>(what: impl Into<String>, error: SdkError<E>) -> Error
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    if leaves_open(&error) { unclear(what, error) } else { failed(what, error) }
+}
+
+/// Whether AWS may have done what it was asked.
+fn leaves_open<E>(error: &SdkError<E>) -> bool {
+    match error {
+        SdkError::ConstructionFailure(_) => false,
+        SdkError::ServiceError(answer) => answer.raw().status().as_u16() >= SERVER_ERROR,
+        // No answer, half an answer, or one that cannot be read.
+        _ => true,
+    }
+}
+
+/// Whether an error leaves open if AWS did what it was asked. Calls that change something say so by the type of their error
+/// ([`not_changed`]). If one does not, a lost answer is known by its words: alone, or with their cause in one line ([`message`]).
+pub(crate) fn is_unclear(error: &Error) -> bool {
+    if matches!(error, Error::Unclear { .. }) {
+        return true;
+    }
+    let error: &(dyn std::error::Error + 'static) = error;
     let unclear = |error: &(dyn std::error::Error + 'static)| {
         let words = error.to_string();
         let begins = |with: &str| words.strip_prefix(with).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
         ["dispatch failure", "request has timed out", RESPONSE_ERROR].into_iter().any(begins)
-            || words.contains("no clear answer")
+            || words.contains(NO_CLEAR_ANSWER)
     };
     std::iter::successors(Some(error), |error| error.source()).any(unclear)
 }
 
 /// An error of the SDK in one line: its code and its message, or the beginning of an answer that is neither.
 pub(crate) fn message<E>(error: &SdkError<E>) -> String
+where
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+{
+    let said = said(error);
+    match error {
+        SdkError::ServiceError(_) if leaves_open(error) => format!("{NO_CLEAR_ANSWER}: {said}"),
+        _ => said,
+    }
+}
+
+fn said<E>(error: &SdkError<E>) -> String
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
 {
@@ -52,14 +92,13 @@ where
 
 #[cfg(test)]
 mod tests {
-    use aws_sdk_lambda::error::{ConnectorError, SdkError};
+    use aws_sdk_lambda::error::{ConnectorError, ErrorMetadata, SdkError};
     use aws_sdk_lambda::operation::invoke::InvokeError;
     use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
     use aws_smithy_runtime_api::http::StatusCode;
     use aws_smithy_types::body::SdkBody;
 
     use super::*;
-    use crate::context::{Error, failed};
 
     #[test]
     fn an_answer_that_was_lost_leaves_open_what_happened_and_a_refusal_does_not() {
@@ -71,6 +110,23 @@ mod tests {
         let refused = Sdk::service_error(InvokeError::unhandled("AccessDenied"), ());
         assert!(!is_unclear(&failed("could not invoke it", refused)));
         assert!(!is_unclear(&Error::Refused("it is released".to_owned())));
+    }
+
+    #[test]
+    fn an_answer_of_500_leaves_open_what_happened_whatever_its_code_is() {
+        type Sdk = SdkError<InvokeError>;
+        let error = |status: u16| {
+            let code = ErrorMetadata::builder().code("ServiceException").message("it broke").build();
+            let answer = HttpResponse::new(StatusCode::try_from(status).unwrap(), SdkBody::from("{}"));
+            Sdk::service_error(InvokeError::generic(code), answer)
+        };
+        for (status, open) in [(500, true), (502, true), (503, true), (400, false), (403, false), (429, false)] {
+            assert_eq!(is_unclear(&not_changed("could not change it", error(status))), open, "{status}");
+            let said = message(&error(status));
+            assert!(said.ends_with("ServiceException: it broke"), "{said}");
+            assert_eq!(is_unclear(&Error::Refused(said)), open, "{status} in one line");
+        }
+        assert!(!is_unclear(&not_changed("could not change it", Sdk::construction_failure("no region"))), "not sent");
     }
 
     #[test]

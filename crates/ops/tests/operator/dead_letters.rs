@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use crate::support::client::{answer, aws, eventually, http};
-use crate::support::ctl::{ctl, ctl_as, ctl_at, door_without, platform, tidy};
+use crate::support::ctl::{Act, ctl, ctl_as, ctl_at, door, door_without, platform, tidy};
 use crate::support::process::Local;
 use crate::support::{given_up, slack};
 
@@ -206,7 +206,7 @@ async fn one_of_many_can_be_dropped_and_the_others_stay() {
 }
 
 /// A platform whose GitHub feed has one entry that Mastodon refused for good; answers its id.
-async fn refused_entry(local: &Local) -> String {
+pub(crate) async fn refused_entry(local: &Local) -> String {
     assert_eq!(ctl(local, &["schedules", "run", "github-subscriber"]).code, Some(0), "the first read posts nothing");
     let (status, _) = answer(http().post(format!("{}/feeds/sample/github", local.url))).await;
     assert!(status.is_success());
@@ -236,10 +236,32 @@ async fn what_a_feed_gave_up_on_is_listed_and_sent_again_by_its_next_run() {
     "#);
     assert!(ids(&local, "github").is_empty());
     let kept = ctl(&local, &["operations", "github", "--json"]).json();
-    assert_eq!((&kept["operations"][0]["operation"], &kept["operations"][0]["on"]), (&json!("redrive"), &json!(id)));
+    let kept: Vec<_> =
+        kept["operations"].as_array().expect("a list").iter().map(|it| (&it["operation"], &it["on"])).collect();
+    let schedule = json!("github-feed-subscriber-schedule");
+    let (run, redrive) = (json!("run"), json!("redrive"));
+    assert_eq!(kept, [(&run, &schedule), (&run, &schedule), (&redrive, &json!(id))]);
     assert_eq!(ctl(&local, &["schedules", "run", "github-subscriber"]).code, Some(0), "the trace is no entry");
     let posts: Value = local.get("/_local/outbox?sink=mastodon").await;
     assert_eq!(posts.as_array().map(Vec::len), Some(1), "{posts}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_of_a_function_that_timed_out_is_kept_as_one_that_may_have_happened() {
+    let local = platform(&[("GITHUB_SUBSCRIBER__DEAD_AFTER", "1")]);
+    let id = refused_entry(&local).await;
+    let timed_out = r#"{"errorType": "Sandbox.Timedout", "errorMessage": "Task timed out after 60.00 seconds"}"#;
+    let door = door(&local, "invocations", "resend", Act::AnswerInstead(200, timed_out)).await;
+    let sent = ctl_at(&local, &door, &["dead-letters", "redrive", "github", &id, "--yes"]);
+    assert_eq!(sent.code, Some(1), "{sent:?}");
+    assert!(ids(&local, "github").is_empty(), "it happened");
+    let kept = ctl(&local, &["operations", "github", "--json"]).json();
+    let outcomes = kept["operations"].as_array().expect("a list").iter().filter(|kept| kept["operation"] == "redrive");
+    let outcomes: Vec<&str> = outcomes.map(|kept| kept["outcome"].as_str().expect("an outcome")).collect();
+    assert_eq!(
+        outcomes,
+        ["may have happened: github-subscriber answered Sandbox.Timedout: Task timed out after 60.00 seconds"]
+    );
 }
 
 #[tokio::test]

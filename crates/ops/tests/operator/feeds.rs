@@ -50,7 +50,7 @@ async fn a_feed_is_shown_as_it_would_be_posted_and_nothing_is() {
     assert_eq!(shown.code, Some(0), "{shown:?}");
     let text = tidy(&shown.out);
     assert!(text.starts_with("JSON Feed, "), "{text}");
-    assert!(text.contains("mastodon  Hello @\u{200b}you https://x.example/1\n"), "{text}");
+    assert!(text.contains("mastodon  Hello @\\u{200b}you https://x.example/1\n"), "{text}");
     assert!(text.contains("webhook  Hello @you https://x.example/1\n"), "{text}");
     let json = ctl(&local, &[&arguments[..], &["--json"]].concat()).json();
     assert_eq!(

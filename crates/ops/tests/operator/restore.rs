@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, BillingMode};
 use serde_json::{Value, json};
 
 use crate::support::client::{answer, aws, http};
-use crate::support::ctl::{Said, ctl, platform};
+use crate::support::ctl::{Said, ctl, ctl_at, door_without, platform};
 use crate::support::process::Local;
 
 const GITHUB: &str = "masutaka-feed-github-state";
@@ -140,6 +140,7 @@ async fn balances(client: &Client) -> Vec<(String, String)> {
     let items = items(client, LEDGER).await;
     let mut all: Vec<_> = items
         .iter()
+        .filter(|item| !item.contains_key("operation"))
         .map(|item| (item["PK"].as_s().expect("text").clone(), item["balance"].as_n().expect("a number").clone()))
         .collect();
     all.sort();
@@ -189,11 +190,47 @@ async fn what_a_ledger_lost_is_added_and_only_replace_touches_what_it_has() {
     let stop =
         aws_sdk_lambda::Client::new(aws(&local.url).config()).put_function_concurrency().function_name("tokens-api");
     stop.reserved_concurrent_executions(0).send().await.expect("stopped");
-    assert_eq!(ctl(&local, &[&arguments[..], &["--yes"]].concat()).code, Some(0));
+    assert_eq!(ctl(&local, &[&arguments[..], &["--reason", "a test", "--yes"]].concat()).code, Some(0));
     assert_eq!(balances(&client).await, owned(&[("A", "10"), ("B", "2"), ("C", "3"), ("D", "4"), ("USED AGAIN", "5")]));
     let replaced = ctl(&local, &[&arguments[..], &["--replace", "--yes"]].concat());
     assert!(replaced.out.contains("added 0, replaced 1, deleted 2"), "{replaced:?}");
     assert_eq!(balances(&client).await, owned(&[("A", "1"), ("B", "2"), ("C", "3")]));
+    let kept = ctl(&local, &["operations", "tokens", "--json"]).json();
+    let [added, replaced] = kept["operations"].as_array().expect("a list").as_slice() else { panic!("two: {kept:#}") };
+    assert_eq!(
+        (&added["operation"], &added["on"], &added["reason"]),
+        (&json!("restore"), &json!(LEDGER), &json!("a test"))
+    );
+    let said = "added 0, replaced 1, deleted 2 items of tokens-ledger from tokens-ledger-restored by hand";
+    assert_eq!(replaced["outcome"], said);
+    let before = &replaced["shown"]["before"];
+    assert_eq!((&before["replace"], &before["found"]["newer"]["count"]), (&json!(true), &json!(2)), "{replaced:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_that_stopped_is_kept_as_done_in_part_and_without_a_trace_nothing_is_restored() {
+    let local = platform(&[]);
+    let client = aws(&local.url).dynamodb();
+    put(&client, LEDGER, entry("A", 1)).await;
+    let copy = copy(&client, LEDGER).await;
+    delete(&client, LEDGER, &entry("A", 1), &["PK", "SK"]).await;
+    put(&client, LEDGER, entry("B", 2)).await;
+    let stop =
+        aws_sdk_lambda::Client::new(aws(&local.url).config()).put_function_concurrency().function_name("tokens-api");
+    stop.reserved_concurrent_executions(0).send().await.expect("stopped");
+    let arguments = ["restore", "tokens", "--from", &copy, "--copy-of", LEDGER, "--replace", "--yes"];
+    put(&client, &copy, entry("C", 3)).await;
+    put(&client, LEDGER, entry("C", 3)).await;
+    let untraced = ctl_at(&local, &door_without(&local, "PutItem").await, &arguments);
+    assert!(untraced.code == Some(2) && untraced.err.contains("so nothing was changed"), "{untraced:?}");
+    assert_eq!(balances(&client).await, owned(&[("B", "2"), ("C", "3")]));
+    let stopped = ctl_at(&local, &door_without(&local, "DeleteItem").await, &arguments);
+    assert_eq!(stopped.code, Some(2), "{stopped:?}");
+    assert_eq!(balances(&client).await, owned(&[("A", "1"), ("B", "2"), ("C", "3")]));
+    let kept = ctl(&local, &["operations", "tokens", "--json"]).json();
+    let [kept] = kept["operations"].as_array().expect("a list").as_slice() else { panic!("one: {kept:#}") };
+    let outcome = kept["outcome"].as_str().expect("an outcome");
+    assert!(outcome.starts_with("happened in part: a part of tokens-ledger may be restored"), "{outcome}");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use reqwest::StatusCode;
 use serde_json::Value;
 
 use crate::support::client::{answer, aws, http};
-use crate::support::ctl::{ctl, ctl_as, ctl_at, door_without, platform};
+use crate::support::ctl::{Act, ctl, ctl_as, ctl_at, door, door_without, platform};
 use crate::support::process::Local;
 
 const GITHUB: &str = "github-feed-subscriber-schedule";
@@ -105,6 +105,34 @@ async fn a_pause_that_could_not_silence_the_alarms_is_kept_as_done_in_part() {
     let outcome = kept.json()["operations"][0]["outcome"].as_str().expect("an outcome").to_owned();
     assert!(outcome.starts_with("happened in part: changed the schedule github-feed-subscriber-schedule"), "{outcome}");
     assert_eq!(kept.code, Some(1), "somebody has to look");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_that_somebody_else_overtook_is_kept_as_done_in_part() {
+    let local = platform(&[]);
+    let door = door(&local, "DisableAlarmActions", "", Act::RunBefore(&["schedules", "resume", GITHUB])).await;
+    let paused = ctl_at(&local, &door, &["schedules", "pause", GITHUB]);
+    assert_eq!((paused.code, paused.err.contains("at the same time: it is ENABLED")), (Some(2), true), "{paused:?}");
+    let (_, silenced) = paging(&local, "github-subscriber").await;
+    assert_eq!(silenced, Vec::<String>::new(), "its alarms follow what it is");
+    let kept = ctl(&local, &["operations", "github", "--json"]).json();
+    let outcome = kept["operations"][0]["outcome"].as_str().expect("an outcome").to_owned();
+    assert!(outcome.starts_with("happened in part: changed the schedule github-feed-subscriber-schedule"), "{outcome}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_aws_answered_with_500_is_kept_as_one_that_may_have_happened() {
+    let local = platform(&[]);
+    let answered = Act::AnswerInstead(500, r#"{"__type": "InternalServerException", "message": "it broke"}"#);
+    let path = "github-feed-subscriber-schedule";
+    let door = door(&local, path, "rate(1 hour)", answered).await;
+    let changed = ctl_at(&local, &door, &["schedules", "rate", GITHUB, "1 hour"]);
+    assert_eq!(changed.code, Some(2), "{changed:?}");
+    let listed = ctl(&local, &["schedules", "list", "--json"]).json();
+    assert_eq!(listed[0]["expression"], "rate(1 hour)", "it happened");
+    let kept = ctl(&local, &["operations", "github", "--json"]).json();
+    let outcome = kept["operations"][0]["outcome"].as_str().expect("an outcome").to_owned();
+    assert!(outcome.starts_with("may have happened: could not change the schedule"), "{outcome}");
 }
 
 #[tokio::test]

@@ -48,8 +48,24 @@ pub(crate) fn ctl_at(local: &Local, door: &str, arguments: &[&str]) -> Said {
     said(command(local, arguments).env("AWS_ENDPOINT_URL", door))
 }
 
-/// A door in front of a platform that denies one call of AWS and passes every other one on. The test needs threads: the tool is waited for.
+/// What a [`door`] does with the calls that it watches for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Act {
+    Deny,
+    /// Passes it on, and answers this instead: a status and, for Lambda, what the function raised.
+    AnswerInstead(u16, &'static str),
+    /// Runs the tool with these arguments, against the platform itself, before it passes the call on.
+    RunBefore(&'static [&'static str]),
+}
+
+/// A door in front of a platform that denies one call of AWS and passes every other one on.
 pub(crate) async fn door_without(local: &Local, call: &'static str) -> String {
+    door(local, call, "", Act::Deny).await
+}
+
+/// A door in front of a platform that acts on one call of AWS, if its body has this text, and passes every other one on. The test needs
+/// threads: the tool is waited for.
+pub(crate) async fn door(local: &Local, call: &'static str, text: &'static str, act: Act) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
     let platform = local.url.clone();
@@ -61,13 +77,20 @@ pub(crate) async fn door_without(local: &Local, call: &'static str) -> String {
             let target = parts.headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
             // A call is named in a header, in the path or in a form, which depends on the service.
             let form = format!("Action={call}&");
+            let said = String::from_utf8_lossy(&body).into_owned();
             let named = target.ends_with(&format!(".{call}"))
                 || parts.uri.path().ends_with(&format!("/{call}"))
-                || String::from_utf8_lossy(&body).starts_with(&form);
-            if named {
+                || said.starts_with(&form);
+            let act = (named && said.contains(text)).then_some(act);
+            if let Some(Act::Deny) = act {
                 let denied = r#"{"__type": "AccessDeniedException", "message": "denied by the test"}"#;
                 let json = [("content-type", "application/x-amz-json-1.0")];
                 return (axum::http::StatusCode::FORBIDDEN, json, denied).into_response();
+            }
+            if let Some(Act::RunBefore(arguments)) = act {
+                let mut tool = command_at(&platform, arguments);
+                let ended = tokio::task::spawn_blocking(move || tool.output()).await.expect("a thread");
+                assert!(ended.expect("ichidoctl").status.success(), "{arguments:?}");
             }
             let mut headers = parts.headers;
             headers.remove("host");
@@ -75,7 +98,12 @@ pub(crate) async fn door_without(local: &Local, call: &'static str) -> String {
             let answer = http().request(parts.method, url).headers(headers).body(body).send().await.expect("an answer");
             let (status, mut headers) = (answer.status(), answer.headers().clone());
             headers.remove("transfer-encoding");
-            (status, headers, answer.bytes().await.expect("a body")).into_response()
+            let body = answer.bytes().await.expect("a body");
+            if let Some(Act::AnswerInstead(status, raised)) = act {
+                let status = axum::http::StatusCode::from_u16(status).expect("a status");
+                return (status, [("x-amz-function-error", "Unhandled")], raised).into_response();
+            }
+            (status, headers, body).into_response()
         }
     };
     tokio::spawn(async move { axum::serve(listener, axum::Router::new().fallback(answer)).await });
@@ -84,11 +112,15 @@ pub(crate) async fn door_without(local: &Local, call: &'static str) -> String {
 
 /// The tool, to be run against a platform.
 pub(crate) fn command(local: &Local, arguments: &[&str]) -> Command {
+    command_at(&local.url, arguments)
+}
+
+fn command_at(url: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ichidoctl"));
     for name in ["AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_WEB_IDENTITY_TOKEN_FILE", "ENV"] {
         command.env_remove(name);
     }
-    command.args(arguments).env("AWS_ENDPOINT_URL", &local.url).stdin(Stdio::null());
+    command.args(arguments).env("AWS_ENDPOINT_URL", url).stdin(Stdio::null());
     command
 }
 

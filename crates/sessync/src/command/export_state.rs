@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::json;
 use telemetry::terminal::harmless_json;
 
-use super::print::count;
+use super::print::{self, count};
 use super::{Error, Session};
 use crate::clock::Clock as _;
 use crate::journal::legacy::{self, UploadState};
@@ -59,7 +59,7 @@ pub(super) async fn run(
     };
     if to == Some(Path::new("-")) {
         let text = serde_json::to_string_pretty(&state).map_err(io::Error::from)?;
-        writeln!(out, "{}", harmless_json(&text))?;
+        out.write_all(format!("{}\n", harmless_json(&text)).as_bytes())?;
         return Ok(0);
     }
     let path = match to {
@@ -71,7 +71,7 @@ pub(super) async fn run(
     };
     let uuids = state.uploaded_uuids.len();
     match session.json {
-        true => writeln!(out, "{}", json!({"path": path, "uuids": uuids}))?,
+        true => print::json(&json!({"path": path, "uuids": uuids}), out)?,
         false => writeln!(out, "Wrote {} to {}.", count(uuids as u64, "uuid"), path.display())?,
     }
     Ok(0)

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::json;
 
-use super::{Error, LOCK_WAIT, Session};
+use super::{Error, LOCK_WAIT, Session, print};
 use crate::journal::record::Record;
 use crate::journal::{lock, open};
 use crate::source::each_line;
@@ -28,7 +28,7 @@ pub(super) async fn run(session: &Session, uuid: &str, out: &mut dyn Write) -> R
         journal.append(&Record::Forgotten { uuid: uuid_half(uuid), again })?;
     }
     if session.json {
-        writeln!(out, "{}", json!({"forgotten": known, "lines": lines}))?;
+        print::json(&json!({"forgotten": known, "lines": lines}), out)?;
     } else if !known {
         writeln!(out, "{uuid} is not among the uploaded lines.")?;
     } else if lines == 0 {

@@ -228,7 +228,7 @@ pub fn main() -> ExitCode {
     });
     std::panic::set_hook(Box::new(|_| {}));
     let ran = std::panic::catch_unwind(|| match &cli.command {
-        Some(Command::Notice) => drop(dispatch(&cli, &mut io::stdout(), &mut io::sink())),
+        Some(Command::Notice) => drop(dispatch(&cli, &mut Plain(io::stdout()), &mut io::sink())),
         _ => run_hook(&cli),
     });
     if ran.is_err()

@@ -5,15 +5,17 @@
 use std::io::Write;
 
 use serde_json::json;
+use telemetry::terminal::one_line;
 
-use super::Error;
+use super::{Error, print};
 use crate::clock::{Clock as _, SystemClock};
 use crate::failure;
 use crate::settings::{self, Call, Process, Project};
 
 pub(super) fn run(call: &Call, process: &Process, out: &mut dyn Write) -> Result<u8, Error> {
     if let Some(text) = text(call, process)? {
-        writeln!(out, "{}", json!({"systemMessage": format!("sessync: {text}")}))?;
+        // A terminal shows what is in the JSON.
+        print::json(&json!({"systemMessage": format!("sessync: {}", one_line(&text))}), out)?;
     }
     Ok(0)
 }

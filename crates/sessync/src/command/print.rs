@@ -1,15 +1,17 @@
 //! How commands print: text for people, one JSON line for programs.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{self, Write};
 
 use serde::Serialize;
-use telemetry::terminal::{harmless, harmless_json};
+use telemetry::terminal::{harmless, harmless_json, one_line};
 
 use crate::source::files::Discovery;
 
 /// Writes to a terminal. Names of files, directories and models are somebody else's text: a control character in one of
-/// them is written as its escape and does nothing.
+/// them is written as its escape and does nothing. What `write!` or `writeln!` formats is one line, so that no name looks like two.
+/// Our own text of several lines is written with `write_all`.
 #[derive(Debug)]
 pub(super) struct Plain<W>(pub(super) W);
 
@@ -17,6 +19,13 @@ impl<W: Write> Write for Plain<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write_all(harmless(&String::from_utf8_lossy(bytes)).as_bytes())?;
         Ok(bytes.len())
+    }
+
+    fn write_fmt(&mut self, line: fmt::Arguments<'_>) -> io::Result<()> {
+        let line = line.to_string();
+        let (text, end) = line.strip_suffix('\n').map_or((line.as_str(), ""), |text| (text, "\n"));
+        self.0.write_all(one_line(text).as_bytes())?;
+        self.0.write_all(end.as_bytes())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -63,8 +72,19 @@ mod tests {
     #[test]
     fn a_control_character_is_written_as_its_escape() {
         let mut out = Vec::new();
-        write!(Plain(&mut out), "a\u{1b}[2Jc\u{9b}31mü\n\tb\r\u{202e}d").unwrap();
+        Plain(&mut out).write_all("a\u{1b}[2Jc\u{9b}31mü\n\tb\r\u{202e}d".as_bytes()).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "a\\u{1b}[2Jc\\u{9b}31mü\n\tb\\r\\u{202e}d");
+    }
+
+    #[test]
+    fn a_name_cannot_look_like_two_lines() {
+        let mut out = Vec::new();
+        // As commands have it.
+        let dynamic: &mut dyn Write = &mut Plain(&mut out);
+        writeln!(dynamic, "Wrote {}.", std::path::Path::new("a\nUploaded 3 rows\u{200b}").display()).unwrap();
+        let cause = "x\n";
+        write!(dynamic, "sessync: {cause}").unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "Wrote a\\nUploaded 3 rows\\u{200b}.\nsessync: x\n");
     }
 
     #[test]

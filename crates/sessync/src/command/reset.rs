@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::json;
 
-use super::print::count;
+use super::print::{self, count};
 use super::{Error, LOCK_WAIT, Session};
 use crate::clock::Clock as _;
 use crate::journal::disk::Directory;
@@ -19,7 +19,7 @@ pub(super) async fn run(session: &Session, rebuild: bool, out: &mut dyn Write) -
         let journal = open::rebuild(project, "reset --rebuild", bigquery, clock).await?;
         let rows = journal.state().totals.uploaded;
         match session.json {
-            true => writeln!(out, "{}", json!({"reset": true, "rows": rows}))?,
+            true => print::json(&json!({"reset": true, "rows": rows}), out)?,
             false => writeln!(
                 out,
                 "Rebuilt the state from BigQuery: it has {}, which count as uploaded.",
@@ -46,18 +46,18 @@ pub(super) async fn run(session: &Session, rebuild: bool, out: &mut dyn Write) -
     empty.resend = true;
     Journal::fresh(Directory::new(state), empty, Seen::default()).compact()?;
     match (session.json, kept) {
-        (true, kept) => writeln!(out, "{}", json!({"reset": true, "kept": kept}))?,
-        (false, None) => writeln!(
-            out,
-            "There was no state. The next upload sends everything. Rows that BigQuery already has will be there twice.\n\
-             To count them as uploaded instead, run `sessync reset --rebuild`."
-        )?,
-        (false, Some(kept)) => writeln!(
-            out,
-            "The next upload sends everything again. Rows that BigQuery already has will be there twice.\n\
-             To count them as uploaded instead, run `sessync reset --rebuild`.\nThe old state is kept in {}.",
-            kept.display()
-        )?,
+        (true, kept) => print::json(&json!({"reset": true, "kept": kept}), out)?,
+        (false, kept) => {
+            let begins = match kept {
+                None => "There was no state. The next upload sends everything.",
+                Some(_) => "The next upload sends everything again.",
+            };
+            writeln!(out, "{begins} Rows that BigQuery already has will be there twice.")?;
+            writeln!(out, "To count them as uploaded instead, run `sessync reset --rebuild`.")?;
+            if let Some(kept) = kept {
+                writeln!(out, "The old state is kept in {}.", kept.display())?;
+            }
+        }
     }
     Ok(0)
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::json;
 
-use super::{Error, Session};
+use super::{Error, Session, print};
 use crate::clock::Clock as _;
 use crate::outside::bigquery::QUESTION;
 use crate::schema;
@@ -14,7 +14,7 @@ pub(super) async fn run(session: &Session, create: bool, out: &mut dyn Write) ->
     let statements = schema::ddl(table);
     if !create {
         for statement in statements {
-            writeln!(out, "{statement};\n")?;
+            out.write_all(format!("{statement};\n\n").as_bytes())?;
         }
         return Ok(0);
     }
@@ -23,7 +23,7 @@ pub(super) async fn run(session: &Session, create: bool, out: &mut dyn Write) ->
     }
     let (table, view, usage) = (table.sql(), schema::view(table).sql(), schema::usage(table).sql());
     match session.json {
-        true => writeln!(out, "{}", json!({"table": table, "view": view, "usage": usage}))?,
+        true => print::json(&json!({"table": table, "view": view, "usage": usage}), out)?,
         false => writeln!(out, "The table {table} and its views {view} and {usage} are there.")?,
     }
     Ok(0)

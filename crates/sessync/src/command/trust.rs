@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::json;
 
-use super::{Error, Session};
+use super::{Error, Session, print};
 use crate::clock::Clock as _;
 use crate::settings::{self, Process, StateKind};
 use crate::trust;
@@ -16,7 +16,7 @@ pub(super) fn run(session: &Session, process: &Process, revoke: bool, out: &mut 
     if revoke {
         let was_trusted = trust::revoke(&home, &candidate.path).map_err(settings::Error::State)?;
         match (session.json, was_trusted) {
-            (true, _) => writeln!(out, "{}", json!({"config": candidate.path, "revoked": was_trusted}))?,
+            (true, _) => print::json(&json!({"config": candidate.path, "revoked": was_trusted}), out)?,
             (false, true) => writeln!(out, "{config} is not trusted any more.")?,
             (false, false) => writeln!(out, "{config} was not trusted.")?,
         }
@@ -32,7 +32,7 @@ pub(super) fn run(session: &Session, process: &Process, revoke: bool, out: &mut 
             "config": candidate.path, "destination": project.destination, "key_file": key,
             "token_address": token_address, "variables": names,
         });
-        writeln!(out, "{trusted}")?;
+        print::json(&trusted, out)?;
         return Ok(0);
     }
     writeln!(out, "Trusted {config}:")?;

@@ -20,7 +20,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use futures::future::try_join_all;
+use futures::future::join_all;
 use ichido::Timestamp;
 use serde::Serialize;
 
@@ -67,10 +67,22 @@ pub enum Error {
     )]
     Unresolved { line: u64 },
     #[error(
+        "the store gave no clear answer when a record of the first design was rewritten; run the import again, which is safe: it \
+         goes on where it stopped"
+    )]
+    UnresolvedRecord,
+    #[error(
         "the file has {balances} in {accounts} accounts and {keys} used keys, but the table has {granted} granted to {opened} of \
          these accounts and {remembered} of these keys; verify the table before anybody uses it"
     )]
     Unproven { accounts: u64, balances: Delta, keys: u64, opened: u64, granted: Delta, remembered: u64 },
+    /// It stopped for this reason after it had written this.
+    #[error("the import stopped when a part of it was written")]
+    Stopped {
+        done: Box<Done>,
+        #[source]
+        cause: Box<Error>,
+    },
     #[error(transparent)]
     Ledger(#[from] ledger::Error),
 }
@@ -109,6 +121,7 @@ pub struct Findings {
     pub problems: Vec<Problem>,
     /// How many there are.
     pub problem_count: u64,
+    /// SHA-256 of the file.
     #[serde(skip)]
     digest: [u8; 32],
     #[serde(skip)]
@@ -116,6 +129,11 @@ pub struct Findings {
 }
 
 impl Findings {
+    /// The SHA-256 of the file that was read, as `sha256sum` prints it.
+    pub fn sha256(&self) -> String {
+        self.digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// What is to be written.
     pub fn missing(&self) -> Missing {
         Missing {
@@ -135,7 +153,8 @@ impl Findings {
 }
 
 /// What is not in the table yet.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Missing {
     pub accounts: u64,
     pub balances: Delta,
@@ -159,6 +178,16 @@ pub struct Done {
     pub accounts_proved: u64,
     pub balances_proved: Delta,
     pub keys_proved: u64,
+    /// Whether the table may have something of this run that is not counted: its first answer was lost, and what it met then was there.
+    #[serde(skip)]
+    more: bool,
+}
+
+impl Done {
+    /// Whether the table may have something that this run has written.
+    fn is_something(&self) -> bool {
+        self.accounts + self.keys + self.rewritten > 0 || self.more
+    }
 }
 
 /// What an import is doing.
@@ -203,19 +232,26 @@ impl Import<'_> {
         Ok(findings)
     }
 
-    /// Writes what `findings` say is missing, and proves that it is there.
+    /// Writes what `findings` say is missing, and proves that it is there. An error after something was written is [`Error::Stopped`].
     pub async fn carry_out(&self, findings: &Findings, watch: Watch<'_>) -> Result<Done, Error> {
         let mut done = Done::default();
+        match self.write_all(findings, &mut done, watch).await {
+            Ok(()) => Ok(done),
+            Err(cause) if done.is_something() => Err(Error::Stopped { done: Box::new(done), cause: Box::new(cause) }),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn write_all(&self, findings: &Findings, done: &mut Done, watch: Watch<'_>) -> Result<(), Error> {
         self.read_unchanged(findings)?;
-        self.rewrite(&mut done).await?;
+        self.rewrite(done).await?;
         let mut lines = self.open()?;
         while let Some(batch) = self.next_batch(&mut lines, findings)? {
-            self.write(batch, findings, &mut done).await?;
+            self.write(batch, findings, done).await?;
             watch(Phase::Writing, lines.number());
         }
         self.unchanged(lines, findings)?;
-        self.prove(findings, &mut done, watch).await?;
-        Ok(done)
+        self.prove(findings, done, watch).await
     }
 
     fn open(&self) -> Result<Lines<'_>, Error> {
@@ -317,10 +353,12 @@ impl Import<'_> {
             for (misplaced, looked) in page.misplaced.iter().zip(looked) {
                 let mut looked = looked;
                 if looked == Looked::Absent {
-                    if self.ledger.import_misplaced(misplaced).await? {
+                    let written = self.ledger.import_misplaced(misplaced).await.map_err(at_record)?;
+                    if written {
                         done.rewritten += 1;
                         continue;
                     }
+                    done.more = true;
                     // Somebody was faster. Was it this record?
                     let again = self.ledger.look_at_misplaced(std::slice::from_ref(misplaced)).await?;
                     looked = again.into_iter().next().unwrap_or(looked);
@@ -349,12 +387,18 @@ impl Import<'_> {
         }
         for together in missing.chunks(TOGETHER) {
             let written = together.iter().map(|(opening, line)| self.open_account(opening, *line));
-            for (opened, (opening, _)) in try_join_all(written).await?.into_iter().zip(together) {
-                if opened {
-                    done.accounts += 1;
-                    done.balances += Delta::credit(opening.balance);
+            let mut stopped = None;
+            for (opened, (opening, _)) in join_all(written).await.into_iter().zip(together) {
+                match opened {
+                    Ok(true) => {
+                        done.accounts += 1;
+                        done.balances += Delta::credit(opening.balance);
+                    }
+                    Ok(false) => {}
+                    Err(error) => stopped = worse(stopped, error),
                 }
             }
+            stopped.map_or(Ok(()), Err)?;
         }
         let looked = self.ledger.look_at_used(&batch.used, self.window).await?;
         let mut missing = Vec::new();
@@ -368,7 +412,15 @@ impl Import<'_> {
         }
         for together in missing.chunks(TOGETHER) {
             let written = together.iter().map(|(used, line)| self.remember(used, *line));
-            done.keys += try_join_all(written).await?.into_iter().map(u64::from).sum::<u64>();
+            let mut stopped = None;
+            for written in join_all(written).await {
+                match written {
+                    Ok(true) => done.keys += 1,
+                    Ok(false) => done.more = true,
+                    Err(error) => stopped = worse(stopped, error),
+                }
+            }
+            stopped.map_or(Ok(()), Err)?;
         }
         Ok(())
     }
@@ -389,10 +441,13 @@ impl Import<'_> {
         if self.ledger.import_used(used, self.window).await.map_err(|error| at(line, error))? {
             return Ok(true);
         }
-        // Somebody was faster. Was it this key?
-        match self.ledger.look_at_used(std::slice::from_ref(used), self.window).await?.pop() {
-            Some(Looked::InTheWay(what)) => Err(Error::InTheWay { line, what }),
-            _ => Ok(false),
+        // Somebody was faster, or an attempt of this call whose answer was lost. Is it this key?
+        match self.ledger.look_at_used(std::slice::from_ref(used), self.window).await {
+            Ok(looked) => match looked.into_iter().next() {
+                Some(Looked::InTheWay(what)) => Err(Error::InTheWay { line, what }),
+                _ => Ok(false),
+            },
+            Err(_) => Err(Error::Unresolved { line }),
         }
     }
 
@@ -477,6 +532,21 @@ impl Import<'_> {
 /// Whether a transfer can have been made at this time. Seconds instead of milliseconds are in January of 1970.
 fn is_plausible(created_at: Timestamp, now: Timestamp) -> bool {
     (EARLIEST..=now + CLOCKS_DIFFER).contains(&created_at)
+}
+
+/// The error that is kept of several: one that leaves open what was written, or else the first.
+fn worse(kept: Option<Error>, error: Error) -> Option<Error> {
+    match kept {
+        Some(kept) if !matches!(error, Error::Unresolved { .. }) => Some(kept),
+        _ => Some(error),
+    }
+}
+
+fn at_record(error: ledger::Error) -> Error {
+    match error {
+        ledger::Error::Unresolved => Error::UnresolvedRecord,
+        other => Error::Ledger(other),
+    }
 }
 
 fn at(line: u64, error: ledger::Error) -> Error {

@@ -147,6 +147,7 @@ impl Ledger {
                     return Answer::new(&first, first.transaction_id != id);
                 }
                 Ok(None) | Err(Error::Unresolved) => {}
+                Err(_) if may_land => return Err(Error::Unresolved),
                 Err(error) => return Err(error),
             }
             let pause = pauses.next(self.random());
@@ -210,14 +211,17 @@ impl Ledger {
         let status = if frozen { Status::Frozen } else { Status::Open };
         let (now, token) = (self.now(), self.new_token());
         let items = table::set_status(self.table_name(), did, status, now, by)?;
+        let mut may_land = false;
         loop {
             match Sent::of(self.send(items.clone(), token).await) {
                 Sent::Committed => return Ok(status.as_str()),
+                Sent::Fault(_) if may_land => return Err(Error::Unresolved),
                 Sent::Fault(fault) => return Err(Error::Store(fault)),
                 Sent::Cancelled(reasons) if matches!(reasons.first(), Some(Reason::Condition(_))) => {
                     return Err(Error::AccountNotFound);
                 }
-                Sent::Cancelled(_) | Sent::Throttled | Sent::Unknown => {}
+                Sent::Unknown => may_land = true,
+                Sent::Cancelled(_) | Sent::Throttled => {}
             }
             // Without growing: all shards have to be free at once, and there may be transfers all the time.
             let pause = Pauses::default().next(self.random());

@@ -1,6 +1,6 @@
 //! What operators do through the API: it is written down who asked for it before it is done.
 
-use function::operation::{DOUBTFUL, Operation};
+use function::operation::{DOUBTFUL, FAILED, Operation};
 
 use super::{Error, Ledger, fault};
 use crate::table;
@@ -19,8 +19,9 @@ impl Ledger {
         let result = work.await;
         let outcome = match &result {
             Ok(value) => done(value),
-            Err(error @ Error::Unresolved) => format!("{DOUBTFUL}{}", telemetry::causes(error)),
-            Err(error) => telemetry::causes(error),
+            // A newer version may have made a record that this one cannot read, and what belongs to it.
+            Err(error @ (Error::Unresolved | Error::Record(_))) => format!("{DOUBTFUL}{}", telemetry::causes(error)),
+            Err(error) => format!("{FAILED}{}", telemetry::causes(error)),
         };
         if let Err(error) = operations.end(client, &begun, &outcome, self.now()).await {
             let Operation { what, on, by, .. } = operation;

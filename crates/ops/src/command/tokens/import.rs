@@ -10,7 +10,7 @@ use tokens::import::{self, Done, Findings, Missing, Phase};
 use tokens::settings::Window;
 
 use super::{Place, SHOWN_EVERY, intent, ledger};
-use crate::context::{Context, Ended, Error, failed};
+use crate::context::{Context, Ended, Error, failed, partly, unclear};
 use crate::operation::{self, Intent};
 
 #[derive(Debug, Args)]
@@ -79,7 +79,12 @@ impl Import {
             );
             context.confirm(&question)?;
             let file = self.file.display().to_string();
-            let intent = Intent { reason: &self.reason, ..intent(&ledger, "import", &file, &question) };
+            // Its name does not say what was in the file.
+            let before = json!({
+                "sha256": findings.sha256(), "accounts": findings.accounts, "balances": findings.balances,
+                "keys": findings.keys, "repeatedLines": findings.repeated_lines.len(), "missing": missing,
+            });
+            let intent = Intent { reason: &self.reason, before, ..intent(&ledger, "import", &file, &question) };
             traced = Some(operation::begin(context, intent).await?);
         }
         let done = import.carry_out(&findings, &mut watch).await.map_err(|error| self.explain(error));
@@ -161,6 +166,20 @@ impl Import {
                  TransactWriteItems; then run the same command again, which is safe",
                 error,
             ),
+            import::Error::Stopped { done, cause } => {
+                let Done { accounts, balances, keys, rewritten, .. } = *done;
+                let what = format!(
+                    "{file}: stopped when it had opened {accounts} accounts with {balances}, remembered {keys} used keys and rewritten \
+                     {rewritten} records of the first design, which stay"
+                );
+                match self.explain(*cause) {
+                    cause @ Error::Unclear { .. } => unclear(what, cause),
+                    cause => partly(what, cause),
+                }
+            }
+            error @ (import::Error::Unresolved { .. } | import::Error::UnresolvedRecord) => {
+                unclear(format!("{file}: not everything was imported, as far as is known"), error)
+            }
             other => Error::Refused(format!("{file}: {other}")),
         }
     }

@@ -20,7 +20,7 @@ use tokens::settings::Rules;
 use tokens::verify::{Progress, Report, verify_from};
 
 use crate::applications::Application;
-use crate::context::{Context, Ended, Error, Why, failed};
+use crate::context::{Context, Ended, Error, Why, failed, unclear};
 use crate::operation::{self, Intent};
 
 #[derive(Debug, Subcommand)]
@@ -331,10 +331,13 @@ impl Granted {
                 grant.key,
                 fields.join(", ")
             )),
-            ledger::Error::Unresolved => Error::Refused(format!(
-                "the store gave no clear answer; run the same command again with --key {}, which is safe",
-                grant.key
-            )),
+            error @ ledger::Error::Unresolved => unclear(
+                format!(
+                    "the store gave no clear answer; run the same command again with --key {}, which is safe",
+                    grant.key
+                ),
+                error,
+            ),
             other => explain(other, "could not make the grant"),
         });
         let Grant { recipient, amount, key, .. } = &grant;
@@ -391,9 +394,11 @@ fn explain(error: ledger::Error, what: &str) -> Error {
         ledger::Error::Refused(Obstacle::InsufficientBalance) => {
             Error::Refused("the recipient has spent the amount already; freeze the account and ask for it back".into())
         }
-        ledger::Error::Unresolved => {
-            Error::Refused("the store gave no clear answer; run the same command again, which is safe".into())
+        error @ ledger::Error::Unresolved => {
+            unclear("the store gave no clear answer; run the same command again, which is safe", error)
         }
+        // A newer version may have made a record that this one cannot read, and what belongs to it.
+        error @ ledger::Error::Record(_) => unclear(what, error),
         other => failed(what, other),
     }
 }
