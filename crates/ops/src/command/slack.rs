@@ -15,7 +15,8 @@ use crate::show;
 pub enum Slack {
     /// Show what happened to events by day and channel, duplicates by cause, and what is unusual
     #[command(after_help = "Times are UTC. The history is kept for 90 days, by hour and channel.
-An hour is unusual if it is far from the same hours of at least three earlier weeks. The exit code is 1 if something is.
+Unusual are silences, and shares of duplicates and failures that are far above those in the same hours of at least three earlier weeks.
+The exit code is 1 if something is unusual.
 
 Examples:
   ichidoctl slack report --env prod

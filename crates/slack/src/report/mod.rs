@@ -11,6 +11,8 @@
 //!   the first week is compared: the weeks before the later hours are part of the silence.
 //! - **Duplicates**: an hour with at least [`MIN_ARRIVED`] arrivals whose share of duplicates is at least
 //!   [`MIN_DIFFERENCE`] higher than in the weeks before, and [`MIN_DEVIATIONS`] standard deviations beyond it.
+//! - **Failures**: the same for the share of failed attempts and refused deliveries. Each of them counts as an arrival here: an
+//!   hour in which everything fails has no other ones.
 
 pub mod html;
 
@@ -29,12 +31,12 @@ pub const MIN_WEEKS: usize = 3;
 const MAX_WEEKS: u64 = 12;
 /// How many events a silence replaces, on average.
 pub const MIN_EXPECTED: f64 = 8.0;
-/// With fewer arrivals, a share of duplicates says nothing.
-pub const MIN_ARRIVED: u64 = 10;
+/// With fewer arrivals, a share of them says nothing.
+pub const MIN_ARRIVED: f64 = 10.0;
 /// In shares: 0.1 is ten percent more of all arrivals.
 pub const MIN_DIFFERENCE: f64 = 0.1;
 pub const MIN_DEVIATIONS: f64 = 4.0;
-/// A share of duplicates is never believed to be smaller than this, so that a first duplicate is nothing unusual.
+/// A share is never believed to be smaller than this, so that a first duplicate or failure is nothing unusual.
 const MIN_SHARE: f64 = 0.01;
 const HOURS_PER_DAY: u64 = 24;
 const HOURS_PER_WEEK: u64 = 7 * HOURS_PER_DAY;
@@ -78,7 +80,7 @@ pub struct Anomaly {
     pub from: Hour,
     /// The first hour after it.
     pub to: Hour,
-    /// The number of this week: arrivals, or the share of duplicates.
+    /// The number of this week: arrivals, or the share of duplicates or failures.
     pub found: f64,
     /// The same number over the weeks before.
     pub expected: f64,
@@ -90,6 +92,7 @@ pub struct Anomaly {
 pub enum Kind {
     Silence,
     Duplicates,
+    Failures,
 }
 
 impl Kind {
@@ -97,9 +100,22 @@ impl Kind {
         match self {
             Self::Silence => "silence",
             Self::Duplicates => "duplicates",
+            Self::Failures => "failures",
         }
     }
 }
+
+/// A part of what arrives in an hour. It is unusual if it is much larger than in the weeks before.
+struct Share {
+    kind: Kind,
+    part: fn(&Tally) -> u64,
+    whole: fn(&Tally) -> u64,
+}
+
+const SHARES: [Share; 2] = [
+    Share { kind: Kind::Duplicates, part: Tally::duplicates, whole: Tally::arrived },
+    Share { kind: Kind::Failures, part: Tally::failures, whole: Tally::arrived_or_failed },
+];
 
 /// The first hour that a report reads, however few days it shows: all that is kept.
 pub fn first_hour(now: Timestamp) -> Hour {
@@ -205,12 +221,9 @@ impl<'h> Series<'h> {
         Self { channel, hours }
     }
 
-    fn arrived(&self, hour: u64) -> u64 {
-        self.hours.get(&Hour(hour)).map_or(0, Tally::arrived)
-    }
-
-    fn duplicates(&self, hour: u64) -> u64 {
-        self.hours.get(&Hour(hour)).map_or(0, Tally::duplicates)
+    /// A number of an hour, for example [`Tally::arrived`].
+    fn count(&self, hour: u64, number: fn(&Tally) -> u64) -> f64 {
+        self.hours.get(&Hour(hour)).map_or(0, number) as f64
     }
 
     /// Did nothing happen? What was refused or failed has arrived too.
@@ -221,8 +234,11 @@ impl<'h> Series<'h> {
     /// `to` is the present hour: it is not over, so it is not judged.
     fn anomalies(&self, to: Hour, known: Known) -> Vec<Anomaly> {
         let judged = known.judged_from().0..to.0;
-        let mut found: Vec<Anomaly> =
-            judged.filter_map(|hour| self.many_duplicates(hour, known.weeks_before(hour))).collect();
+        let mut found: Vec<Anomaly> = SHARES
+            .iter()
+            .flat_map(|share| judged.clone().map(move |hour| (share, hour)))
+            .filter_map(|(share, hour)| self.large_share(share, hour, known.weeks_before(hour)))
+            .collect();
         let mut hour = known.oldest.0;
         while hour < to.0 {
             let end = (hour..to.0).find(|hour| !self.is_silent(*hour)).unwrap_or(to.0);
@@ -241,7 +257,8 @@ impl<'h> Series<'h> {
             return None;
         }
         let compared = from..to.min(from + HOURS_PER_WEEK);
-        let arrived_before = |hour: u64, week: u64| self.arrived(hour.saturating_sub(week * HOURS_PER_WEEK)) as f64;
+        let arrived_before =
+            |hour: u64, week: u64| self.count(hour.saturating_sub(week * HOURS_PER_WEEK), Tally::arrived);
         let before: Vec<f64> =
             (1..=weeks).map(|week| compared.clone().map(|hour| arrived_before(hour, week)).sum::<f64>()).collect();
         let expected = before.iter().sum::<f64>() / weeks as f64;
@@ -249,29 +266,22 @@ impl<'h> Series<'h> {
         unusual.then(|| self.anomaly(Kind::Silence, from, to, 0.0, expected, before))
     }
 
-    fn many_duplicates(&self, hour: u64, weeks: u64) -> Option<Anomaly> {
-        let (arrived, duplicates) = (self.arrived(hour), self.duplicates(hour));
-        if arrived < MIN_ARRIVED {
-            return None;
-        }
+    fn large_share(&self, share: &Share, hour: u64, weeks: u64) -> Option<Anomaly> {
+        let whole = self.count(hour, share.whole);
         let hours: Vec<u64> = (1..=weeks).map(|week| hour.saturating_sub(week * HOURS_PER_WEEK)).collect();
-        let before: f64 = hours.iter().map(|hour| self.arrived(*hour) as f64).sum();
-        if before < MIN_ARRIVED as f64 {
+        let sum = |number| hours.iter().map(|hour| self.count(*hour, number)).sum::<f64>();
+        let before = sum(share.whole);
+        if whole < MIN_ARRIVED || before < MIN_ARRIVED {
             return None;
         }
-        let expected = hours.iter().map(|hour| self.duplicates(*hour) as f64).sum::<f64>() / before;
-        let (n, share) = (arrived as f64, expected.max(MIN_SHARE));
-        let found = duplicates as f64 / n;
-        let deviation = (share * (1.0 - share) / n).sqrt();
-        let unusual = found - share >= MIN_DIFFERENCE && found - share >= MIN_DEVIATIONS * deviation;
-        let of_weeks = || {
-            let of = |hour: &u64| match self.arrived(*hour) {
-                0 => 0.0,
-                arrived => self.duplicates(*hour) as f64 / arrived as f64,
-            };
-            hours.iter().map(of).collect()
-        };
-        unusual.then(|| self.anomaly(Kind::Duplicates, hour, hour + 1, found, expected, of_weeks()))
+        let found = self.count(hour, share.part) / whole;
+        let expected = sum(share.part) / before;
+        let believed = expected.max(MIN_SHARE);
+        let deviation = (believed * (1.0 - believed) / whole).sqrt();
+        let unusual = found - believed >= MIN_DIFFERENCE && found - believed >= MIN_DEVIATIONS * deviation;
+        // A week without arrivals has no share of them.
+        let of_week = |hour: &u64| self.count(*hour, share.part) / self.count(*hour, share.whole).max(1.0);
+        unusual.then(|| self.anomaly(share.kind, hour, hour + 1, found, expected, hours.iter().map(of_week).collect()))
     }
 
     fn anomaly(&self, kind: Kind, from: u64, to: u64, found: f64, expected: f64, weeks: Vec<f64>) -> Anomaly {
@@ -307,11 +317,12 @@ impl Anomaly {
                 list(|n| format!("{n:.0}")),
                 if self.to.0 - self.from.0 > HOURS_PER_WEEK { ", counted for its first 7 days" } else { "" }
             ),
-            Kind::Duplicates => format!(
-                "{}:00Z to {}:00Z, {place}: {} of the arrivals were duplicates; in the same hour of the {weeks} weeks before it was {} ({})",
+            Kind::Duplicates | Kind::Failures => format!(
+                "{}:00Z to {}:00Z, {place}: {} of the arrivals {}; in the same hour of the {weeks} weeks before it was {} ({})",
                 self.from,
                 self.to,
                 percent(self.found),
+                if self.kind == Kind::Duplicates { "were duplicates" } else { "failed or were refused" },
                 percent(self.expected),
                 list(percent)
             ),
@@ -502,6 +513,35 @@ mod tests {
             many.in_words()
                 .contains("55 % of the arrivals were duplicates; in the same hour of the 7 weeks before it was 9 %")
         );
+    }
+
+    #[test]
+    fn an_hour_in_which_everything_fails_or_is_refused_is_unusual() {
+        for what in [What::Failed, What::Refused] {
+            let mut history = usual(8, 20);
+            for entry in history.iter_mut().filter(|entry| entry.hour == Hour(at(9))) {
+                entry.tally = Tally::default();
+                entry.tally.add(what, 60);
+            }
+            let report = report(&history, now(), 1);
+            let [failures] = &report.anomalies[..] else { panic!("one: {:?}", report.anomalies) };
+            assert_eq!((failures.kind, failures.from, failures.to), (Kind::Failures, Hour(at(9)), Hour(at(10))));
+            assert_eq!((failures.found, failures.expected), (1.0, 0.0), "{what:?}");
+            assert!(failures.in_words().contains("all channels: 100 % of the arrivals failed or were refused"));
+            assert_eq!(report.as_json()["anomalies"][0]["kind"], "failures");
+        }
+    }
+
+    #[test]
+    fn failures_of_every_week_and_a_few_first_ones_are_nothing_unusual() {
+        let failing = |every_week: u64, now_failing: u64| {
+            let mut history = usual(8, 20);
+            for entry in &mut history {
+                entry.tally.add(What::Failed, if entry.hour == Hour(at(9)) { now_failing } else { every_week });
+            }
+            report(&history, now(), 1).anomalies.len()
+        };
+        assert_eq!((failing(0, 2), failing(20, 20), failing(0, 20)), (0, 0, 1));
     }
 
     #[test]

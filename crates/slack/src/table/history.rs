@@ -133,6 +133,16 @@ impl Tally {
         self.sum(&[What::Handled, What::Found, What::SameContent]).saturating_add(self.duplicates())
     }
 
+    /// Attempts that failed, and deliveries that could not be accepted.
+    pub fn failures(&self) -> u64 {
+        self.sum(&[What::Failed, What::Refused])
+    }
+
+    /// Everything that is counted: each failure as an arrival of its own.
+    pub fn arrived_or_failed(&self) -> u64 {
+        self.sum(&What::ALL)
+    }
+
     fn sum(&self, of: &[What]) -> u64 {
         of.iter().fold(0, |sum: u64, what| sum.saturating_add(self.get(*what)))
     }
