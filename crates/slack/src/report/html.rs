@@ -195,9 +195,9 @@ mod tests {
         let silent = &quiet[..quiet.len() - 12];
         for (history, unusual) in [(&quiet[..], false), (silent, true)] {
             let page = page(&super::super::report(history, now, 30), "prod");
-            assert!(page.contains("<p>Earlier hours are not judged: fewer than 3 weeks"), "{page}");
+            assert!(page.contains("<p>Hours before 2026-11-09T10:00Z are not judged: fewer than 3 weeks"), "{page}");
             assert_eq!(page.contains("<h2>Unusual</h2>"), unusual);
-            assert_eq!(page.contains("<p>From 2026-11-09T10:00Z on, nothing is far"), !unusual);
+            assert_eq!(page.contains("<p>From 2026-11-09T10:00Z on, there was no silence"), !unusual);
         }
     }
 

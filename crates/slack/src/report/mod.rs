@@ -350,11 +350,13 @@ impl Report {
         match self.judged_from {
             Ok(from) => {
                 if self.anomalies.is_empty() {
-                    words.push(format!("from {from}:00Z on, nothing is far from the same hours of the weeks before"));
+                    words.push(format!(
+                        "from {from}:00Z on, there was no silence, and no unusual share of duplicates or failures, compared with the same hours of the weeks before"
+                    ));
                 }
                 if from > self.from {
                     words.push(format!(
-                        "earlier hours are not judged: fewer than {MIN_WEEKS} weeks are known before them or before their silence"
+                        "hours before {from}:00Z are not judged: fewer than {MIN_WEEKS} weeks are known before them or before their silence"
                     ));
                 }
             }
@@ -439,6 +441,13 @@ mod tests {
             .collect()
     }
 
+    /// The same, and many duplicates in the last hour.
+    fn usual_weeks_and_a_burst(weeks: u64) -> Vec<Entry> {
+        let mut history = usual(weeks, 20);
+        history.push(entry(at(9), "C1", 0, 22));
+        history
+    }
+
     /// Today at this hour.
     fn at(hour: u64) -> u64 {
         Hour::of(now()).0 / 24 * 24 + hour
@@ -503,8 +512,7 @@ mod tests {
 
     #[test]
     fn an_hour_with_many_more_duplicates_than_in_the_weeks_before_is_named_with_both_shares() {
-        let mut history = usual(8, 20);
-        history.push(entry(at(9), "C1", 0, 22));
+        let history = usual_weeks_and_a_burst(8);
         let report = report(&history, now(), 1);
         let [many] = &report.anomalies[..] else { panic!("one: {:?}", report.anomalies) };
         assert_eq!((many.kind, many.from, &many.channel), (Kind::Duplicates, Hour(at(9)), &None));
@@ -557,8 +565,7 @@ mod tests {
 
     #[test]
     fn a_longer_report_names_what_a_shorter_one_names() {
-        let mut history = usual(5, 20);
-        history.push(entry(at(9), "C1", 0, 22));
+        let history = usual_weeks_and_a_burst(5);
         for days in 1..=MAX_DAYS {
             let report = report(&history, now(), days);
             let [many] = &report.anomalies[..] else { panic!("{days} days: {:?}", report.anomalies) };
@@ -641,8 +648,16 @@ mod tests {
         );
         let both = words(&usual(4, 20), now(), 30);
         let [usual, earlier] = &both[..] else { panic!("two sentences: {both:?}") };
-        assert_eq!(usual, "from 2026-11-09T10:00Z on, nothing is far from the same hours of the weeks before");
-        assert!(earlier.starts_with("earlier hours are not judged: fewer than 3 weeks are known before them"));
+        assert_eq!(
+            usual,
+            "from 2026-11-09T10:00Z on, there was no silence, and no unusual share of duplicates or failures, compared with the same hours of the weeks before"
+        );
+        let not_judged = "hours before 2026-11-09T10:00Z are not judged: fewer than 3 weeks are known before them";
+        assert!(earlier.starts_with(not_judged), "{earlier}");
+        // Beside an anomaly, no other sentence names the hour.
+        let history = usual_weeks_and_a_burst(4);
+        let [earlier] = &words(&history, now(), 30)[..] else { panic!("one sentence") };
+        assert!(earlier.starts_with(not_judged), "{earlier}");
     }
 
     #[test]
