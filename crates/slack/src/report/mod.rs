@@ -13,10 +13,13 @@
 //!   [`MIN_DIFFERENCE`] higher than in the weeks before, and [`MIN_DEVIATIONS`] standard deviations beyond it.
 //! - **Failures**: the same for the share of failed attempts and refused deliveries. Each of them counts as an arrival here: an
 //!   hour in which everything fails has no other ones.
+//!
+//! Unusual hours in a row are one anomaly, with the sums of its hours.
 
 pub mod html;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use ichido::Timestamp;
 use serde_json::{Map, Value, json};
@@ -80,8 +83,10 @@ pub struct Anomaly {
     pub from: Hour,
     /// The first hour after it.
     pub to: Hour,
-    /// The number of this week: arrivals, or the share of duplicates or failures.
+    /// The number of these hours: arrivals, or the share of duplicates or failures.
     pub found: f64,
+    /// How many arrivals the share is of; 0 for a silence.
+    pub arrived: u64,
     /// The same number over the weeks before.
     pub expected: f64,
     /// The same number in each of the weeks before, the last one first.
@@ -234,60 +239,111 @@ impl<'h> Series<'h> {
     /// `to` is the present hour: it is not over, so it is not judged.
     fn anomalies(&self, to: Hour, known: Known) -> Vec<Anomaly> {
         let judged = known.judged_from().0..to.0;
-        let mut found: Vec<Anomaly> = SHARES
-            .iter()
-            .flat_map(|share| judged.clone().map(move |hour| (share, hour)))
-            .filter_map(|(share, hour)| self.large_share(share, hour, known.weeks_before(hour)))
-            .collect();
-        let mut hour = known.oldest.0;
-        while hour < to.0 {
-            let end = (hour..to.0).find(|hour| !self.is_silent(*hour)).unwrap_or(to.0);
-            if end > hour {
-                found.extend(self.silence(hour, end, known.weeks_before(hour)));
-            }
-            hour = end + 1;
-        }
-        found
+        let shares = SHARES.iter().flat_map(|share| {
+            let is_large = |hour| self.is_large(share, hour, known.weeks_before(hour));
+            runs(judged.clone(), is_large)
+                .into_iter()
+                .map(|run| self.large_share(share, &run, known))
+                .collect::<Vec<_>>()
+        });
+        let silences = runs(known.oldest.0..to.0, |hour| self.is_silent(hour));
+        shares.chain(silences.into_iter().filter_map(|run| self.silence(&run, known.weeks_before(run.start)))).collect()
     }
 
-    /// A silence from its first hour to `to`, without `to`. No hour of it serves as its comparison, so only its first week is
-    /// compared.
-    fn silence(&self, from: u64, to: u64, weeks: u64) -> Option<Anomaly> {
+    /// No hour of a silence serves as its comparison, so only its first week is compared.
+    fn silence(&self, hours: &Range<u64>, weeks: u64) -> Option<Anomaly> {
         if weeks < MIN_WEEKS as u64 {
             return None;
         }
-        let compared = from..to.min(from + HOURS_PER_WEEK);
-        let arrived_before =
-            |hour: u64, week: u64| self.count(hour.saturating_sub(week * HOURS_PER_WEEK), Tally::arrived);
-        let before: Vec<f64> =
-            (1..=weeks).map(|week| compared.clone().map(|hour| arrived_before(hour, week)).sum::<f64>()).collect();
+        let before: Vec<f64> = (1..=weeks).map(|week| self.sum(&first_week(hours), week, Tally::arrived)).collect();
         let expected = before.iter().sum::<f64>() / weeks as f64;
         let unusual = expected >= MIN_EXPECTED && before.iter().all(|sum| *sum > 0.0);
-        unusual.then(|| self.anomaly(Kind::Silence, from, to, 0.0, expected, before))
+        unusual.then(|| self.anomaly(Kind::Silence, hours, 0.0, expected, before))
     }
 
-    fn large_share(&self, share: &Share, hour: u64, weeks: u64) -> Option<Anomaly> {
-        let whole = self.count(hour, share.whole);
-        let hours: Vec<u64> = (1..=weeks).map(|week| hour.saturating_sub(week * HOURS_PER_WEEK)).collect();
-        let sum = |number| hours.iter().map(|hour| self.count(*hour, number)).sum::<f64>();
-        let before = sum(share.whole);
-        if whole < MIN_ARRIVED || before < MIN_ARRIVED {
-            return None;
+    /// Is the share of this hour unusual?
+    fn is_large(&self, share: &Share, hour: u64, weeks: u64) -> bool {
+        // Most hours of most channels end here.
+        if self.count(hour, share.whole) < MIN_ARRIVED {
+            return false;
         }
-        let found = self.count(hour, share.part) / whole;
-        let expected = sum(share.part) / before;
-        let believed = expected.max(MIN_SHARE);
-        let deviation = (believed * (1.0 - believed) / whole).sqrt();
-        let unusual = found - believed >= MIN_DIFFERENCE && found - believed >= MIN_DEVIATIONS * deviation;
-        // A week without arrivals has no share of them.
-        let of_week = |hour: &u64| self.count(*hour, share.part) / self.count(*hour, share.whole).max(1.0);
-        unusual.then(|| self.anomaly(share.kind, hour, hour + 1, found, expected, hours.iter().map(of_week).collect()))
+        let Shares { now, before, .. } = self.shares(share, &(hour..hour + 1), weeks);
+        if before.whole < MIN_ARRIVED {
+            return false;
+        }
+        let expected = before.share().max(MIN_SHARE);
+        let deviation = (expected * (1.0 - expected) / now.whole).sqrt();
+        let difference = now.share() - expected;
+        difference >= MIN_DIFFERENCE && difference >= MIN_DEVIATIONS * deviation
     }
 
-    fn anomaly(&self, kind: Kind, from: u64, to: u64, found: f64, expected: f64, weeks: Vec<f64>) -> Anomaly {
-        let channel = self.channel.map(str::to_owned);
-        Anomaly { kind, channel, from: Hour(from), to: Hour(to), found, expected, weeks }
+    /// Hours in a row that are unusual, as one. As with a silence, only the first week is compared.
+    fn large_share(&self, share: &Share, hours: &Range<u64>, known: Known) -> Anomaly {
+        let Shares { now, before, weeks } = self.shares(share, &first_week(hours), known.weeks_before(hours.start));
+        let anomaly = self.anomaly(share.kind, hours, now.share(), before.share(), weeks);
+        Anomaly { arrived: now.whole as u64, ..anomaly }
     }
+
+    /// A share in these hours, and in the same hours of so many weeks before.
+    fn shares(&self, share: &Share, hours: &Range<u64>, weeks: u64) -> Shares {
+        let counted =
+            |week| Counted { part: self.sum(hours, week, share.part), whole: self.sum(hours, week, share.whole) };
+        let weeks: Vec<Counted> = (1..=weeks).map(counted).collect();
+        let before = weeks
+            .iter()
+            .fold(Counted::default(), |all, one| Counted { part: all.part + one.part, whole: all.whole + one.whole });
+        Shares { now: counted(0), before, weeks: weeks.iter().map(Counted::share).collect() }
+    }
+
+    /// The sum of a number over these hours, so many weeks before.
+    fn sum(&self, hours: &Range<u64>, weeks: u64, number: fn(&Tally) -> u64) -> f64 {
+        hours.clone().map(|hour| self.count(hour.saturating_sub(weeks * HOURS_PER_WEEK), number)).sum()
+    }
+
+    fn anomaly(&self, kind: Kind, hours: &Range<u64>, found: f64, expected: f64, weeks: Vec<f64>) -> Anomaly {
+        let channel = self.channel.map(str::to_owned);
+        Anomaly { kind, channel, from: Hour(hours.start), to: Hour(hours.end), found, arrived: 0, expected, weeks }
+    }
+}
+
+/// How much of what arrived is the part of a [`Share`].
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    part: f64,
+    whole: f64,
+}
+
+impl Counted {
+    /// 0 if nothing arrived.
+    fn share(&self) -> f64 {
+        self.part / self.whole.max(1.0)
+    }
+}
+
+/// A share now, in the weeks before together, and in each of them.
+struct Shares {
+    now: Counted,
+    before: Counted,
+    weeks: Vec<f64>,
+}
+
+/// The longest runs of hours that have something in common.
+fn runs(hours: Range<u64>, has: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
+    let mut found = Vec::new();
+    let mut hour = hours.start;
+    while hour < hours.end {
+        let end = (hour..hours.end).find(|hour| !has(*hour)).unwrap_or(hours.end);
+        if end > hour {
+            found.push(hour..end);
+        }
+        hour = end + 1;
+    }
+    found
+}
+
+/// The hours that are compared: those after a week would be compared with earlier ones of the same run.
+fn first_week(hours: &Range<u64>) -> Range<u64> {
+    hours.start..hours.end.min(hours.start.saturating_add(HOURS_PER_WEEK))
 }
 
 impl Anomaly {
@@ -308,20 +364,18 @@ impl Anomaly {
             self.channel.as_deref().map_or_else(|| "all channels".to_owned(), |channel| format!("channel {channel}"));
         let weeks = self.weeks.len();
         let list = |number: fn(f64) -> String| self.weeks.iter().map(|n| number(*n)).collect::<Vec<_>>().join(", ");
+        let (from, to) = (self.from, self.to);
+        let first = if to.0 - from.0 > HOURS_PER_WEEK { ", counted for its first 7 days" } else { "" };
         match self.kind {
             Kind::Silence => format!(
-                "{}:00Z to {}:00Z, {place}: nothing arrived; the same hours of the {weeks} weeks before had {:.1} on average ({}){}",
-                self.from,
-                self.to,
+                "{from}:00Z to {to}:00Z, {place}: nothing arrived; the same hours of the {weeks} weeks before had {:.1} on average ({}){first}",
                 self.expected,
                 list(|n| format!("{n:.0}")),
-                if self.to.0 - self.from.0 > HOURS_PER_WEEK { ", counted for its first 7 days" } else { "" }
             ),
             Kind::Duplicates | Kind::Failures => format!(
-                "{}:00Z to {}:00Z, {place}: {} of the arrivals {}; in the same hour of the {weeks} weeks before it was {} ({})",
-                self.from,
-                self.to,
+                "{from}:00Z to {to}:00Z, {place}: {} of the {} arrivals {}; in the same hours of the {weeks} weeks before it was {} ({}){first}",
                 percent(self.found),
+                self.arrived,
                 if self.kind == Kind::Duplicates { "were duplicates" } else { "failed or were refused" },
                 percent(self.expected),
                 list(percent)
@@ -332,7 +386,7 @@ impl Anomaly {
     fn as_json(&self) -> Value {
         json!({
             "kind": self.kind.name(), "channel": self.channel, "from": self.from.begin().to_string(),
-            "to": self.to.begin().to_string(), "found": self.found, "expected": self.expected, "weeks": self.weeks,
+            "to": self.to.begin().to_string(), "found": self.found, "arrived": self.arrived, "expected": self.expected, "weeks": self.weeks,
             "why": self.in_words(),
         })
     }
@@ -518,8 +572,9 @@ mod tests {
         assert_eq!((many.kind, many.from, &many.channel), (Kind::Duplicates, Hour(at(9)), &None));
         assert!((many.found - 24.0 / 44.0).abs() < 1e-9 && (many.expected - 2.0 / 22.0).abs() < 1e-9, "{many:?}");
         assert!(
-            many.in_words()
-                .contains("55 % of the arrivals were duplicates; in the same hour of the 7 weeks before it was 9 %")
+            many.in_words().contains(
+                "55 % of the 44 arrivals were duplicates; in the same hours of the 7 weeks before it was 9 %"
+            )
         );
     }
 
@@ -535,8 +590,45 @@ mod tests {
             let [failures] = &report.anomalies[..] else { panic!("one: {:?}", report.anomalies) };
             assert_eq!((failures.kind, failures.from, failures.to), (Kind::Failures, Hour(at(9)), Hour(at(10))));
             assert_eq!((failures.found, failures.expected), (1.0, 0.0), "{what:?}");
-            assert!(failures.in_words().contains("all channels: 100 % of the arrivals failed or were refused"));
+            assert!(failures.in_words().contains("all channels: 100 % of the 60 arrivals failed or were refused"));
             assert_eq!(report.as_json()["anomalies"][0]["kind"], "failures");
+        }
+    }
+
+    #[test]
+    fn unusual_hours_in_a_row_are_one_anomaly_with_their_sums() {
+        let mut history = usual(8, 20);
+        // Yesterday from 8 to 18, but for one hour.
+        for hour in (at(8)..at(18)).filter(|hour| *hour != at(12)) {
+            history.push(entry(hour - 24, "C1", 0, hour - at(0)));
+        }
+        let report = report(&history, now(), 2);
+        let told: Vec<_> = report.anomalies.iter().map(|one| (one.kind, one.from.0 + 24, one.to.0 + 24)).collect();
+        assert_eq!(told, [(Kind::Duplicates, at(8), at(12)), (Kind::Duplicates, at(13), at(18))]);
+        // 22 arrivals per hour, 2 of them duplicates, and 8 to 11 more.
+        let burst = &report.anomalies[0];
+        assert_eq!((burst.arrived, burst.weeks.len()), (4 * 22 + 8 + 9 + 10 + 11, 7));
+        assert!((burst.found - 46.0 / 126.0).abs() < 1e-9 && (burst.expected - 2.0 / 22.0).abs() < 1e-9, "{burst:?}");
+        assert_eq!(
+            burst.in_words(),
+            "2026-11-15T08:00Z to 2026-11-15T12:00Z, all channels: 37 % of the 126 arrivals were duplicates; in the same hours of the 7 weeks before it was 9 % (9 %, 9 %, 9 %, 9 %, 9 %, 9 %, 9 %)"
+        );
+        assert_eq!(report.as_json()["anomalies"][0]["arrived"], 126);
+    }
+
+    #[test]
+    fn of_many_failures_that_last_longer_than_a_week_the_first_week_is_compared() {
+        let mut history = hourly("C1", 0..60, 20);
+        for entry in history.iter_mut().filter(|entry| entry.hour.0 >= at(10) - 10 * 24) {
+            entry.tally = Tally::default();
+            entry.tally.add(What::Failed, 60);
+        }
+        for days in [1, 30] {
+            let report = report(&history, now(), days);
+            let [failures] = &report.anomalies[..] else { panic!("{days} days: {:?}", report.anomalies) };
+            assert_eq!((failures.from.0, failures.to.0), (at(10) - 10 * 24, at(10)));
+            assert_eq!((failures.found, failures.expected, failures.arrived), (1.0, 0.0, 168 * 60));
+            assert!(failures.in_words().ends_with(", counted for its first 7 days"));
         }
     }
 
@@ -577,7 +669,7 @@ mod tests {
     }
 
     /// Each hour from so many days ago until so many days ago.
-    fn hourly(channel: &str, days: std::ops::Range<u64>, handled: u64) -> Vec<Entry> {
+    fn hourly(channel: &str, days: Range<u64>, handled: u64) -> Vec<Entry> {
         let to = Hour::of(now()).0;
         (to - days.end * 24..to - days.start * 24).map(|hour| entry(hour, channel, handled, 0)).collect()
     }
