@@ -57,6 +57,8 @@ pub struct Report {
     pub by_channel: Vec<(String, Tally)>,
     /// Hours and channels in which something happened.
     pub by_hour: Vec<Entry>,
+    /// The first hour that is known. Nothing is known of those before it, which is not the same as nothing happened.
+    pub known_from: Hour,
     /// How many weeks before now are known.
     pub weeks: usize,
     /// The first hour that is judged, or why none is.
@@ -149,6 +151,7 @@ pub fn report(history: &[Entry], now: Timestamp, days: u32) -> Report {
         by_day: by_day.into_iter().collect(),
         by_channel: by_channel.into_iter().collect(),
         by_hour: shown,
+        known_from: known.oldest,
         weeks: known.weeks_before(to.0) as usize,
         judged_from: judged_from(&Series::of(history, None), from, to, known),
         anomalies: anomalies(history, to, known).into_iter().filter(|one| one.is_shown(from, to)).collect(),
