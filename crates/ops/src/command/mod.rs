@@ -175,9 +175,24 @@ fn complain(error: &dyn std::error::Error) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{CommandFactory as _, Parser as _};
 
     use super::Cli;
+
+    /// A script whose variable is empty must not get an error of the SDK.
+    #[test]
+    fn an_empty_name_of_a_table_is_refused_at_the_command_line() {
+        let commands = ["slack report", "keys list slack", "keys show slack Ev1", "operations slack", "tokens verify"];
+        for command in commands {
+            let parse = |table| {
+                let words = ["ichidoctl"].into_iter().chain(command.split(' '));
+                Cli::try_parse_from(words.chain(["--table", table])).map(drop).map_err(|error| error.to_string())
+            };
+            assert_eq!(parse("events"), Ok(()), "{command}");
+            let refused = parse("").expect_err(command);
+            assert!(refused.contains("a value is required for '--table <NAME>'"), "{command}: {refused}");
+        }
+    }
 
     #[test]
     fn every_command_and_every_group_shows_examples() {

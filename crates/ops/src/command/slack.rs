@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use ichido::{Clock as _, SystemClock};
 use slack::report::{self, MAX_DAYS, Report};
@@ -34,7 +35,7 @@ pub struct ReportOptions {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// The table, if it is not the environment's own
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub table: Option<String>,
 }
 
