@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use aws_config::SdkConfig;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
-use ichido::{Clock as _, SystemClock};
+use ichido::{Clock as _, SystemClock, store};
 use slack::report::{self, MAX_DAYS, Report};
 use slack::table::history::{self, Tally, What};
 
@@ -71,13 +72,22 @@ const NAME_CHARS: usize = 40;
 pub(crate) async fn report(context: &Context<'_>, table: &str, days: u32) -> Result<Report, Error> {
     let now = SystemClock.now();
     let history = history::read(&context.aws.dynamodb(), table, report::first_hour(now)).await;
-    let history = history.map_err(|error| {
-        failed(
-            format!("could not read the table {table}; check --env, --table and the permission dynamodb:Scan"),
-            error,
-        )
-    })?;
+    let history = history.map_err(|error| unread(context.aws.config(), table, error))?;
     Ok(report::report(&history, now, days))
+}
+
+/// Permissions are not to blame if nobody answers.
+fn unread(config: &SdkConfig, table: &str, error: store::Error) -> Error {
+    let what = match (error.is_transient(), config.endpoint_url()) {
+        (true, Some(address)) => {
+            format!("{address} does not answer, so the table {table} was not read; check --endpoint-url")
+        }
+        (true, None) => format!("DynamoDB does not answer, so the table {table} was not read"),
+        (false, _) => {
+            format!("could not read the table {table}; check --env, --table and the permission dynamodb:Scan")
+        }
+    };
+    failed(what, error)
 }
 
 fn show(context: &mut Context<'_>, table: &str, report: &Report) -> Result<(), Error> {
@@ -135,6 +145,24 @@ mod tests {
             ["C0123456789", "C".repeat(3_000).as_str()].map(|name| row(name, &Tally::default())[0].clone());
         assert_eq!((short.as_str(), long.chars().count()), ("C0123456789", NAME_CHARS));
         assert!(long.ends_with('…'), "{long}");
+    }
+
+    #[test]
+    fn an_address_that_does_not_answer_is_named_first_and_permissions_only_where_they_may_be_missing() {
+        let said = |config: SdkConfig, error: store::Error| unread(&config, "events", error).to_string();
+        let at = || SdkConfig::builder().endpoint_url("http://127.0.0.1:1").build();
+        assert_eq!(
+            said(at(), store::Error::Transient("refused".into())),
+            "http://127.0.0.1:1 does not answer, so the table events was not read; check --endpoint-url"
+        );
+        assert_eq!(
+            said(SdkConfig::builder().build(), store::Error::Transient("refused".into())),
+            "DynamoDB does not answer, so the table events was not read"
+        );
+        assert!(
+            said(at(), store::Error::Configuration("denied".into()))
+                .contains("check --env, --table and the permission")
+        );
     }
 
     #[test]
