@@ -51,6 +51,12 @@ impl Slack {
 impl ReportOptions {
     async fn run(&self, context: &mut Context<'_>) -> Result<Ended, Error> {
         let table = context.table_name(self.table.as_deref(), Application::Slack.table())?;
+        if self.table.is_some() {
+            let kept = history::is_kept_in(&context.aws.dynamodb(), &table).await;
+            if !kept.map_err(|error| unread(context.aws.config(), &table, error))? {
+                return Err(Error::Refused(format!("{table} is not a table of processed events; check --table")));
+            }
+        }
         let report = report(context, &table, self.days).await?;
         if let Some(file) = &self.html {
             let written = tokio::fs::write(file, report::html::page(&report, &table)).await;

@@ -338,6 +338,18 @@ pub async fn read(client: &Client, table: &str, from: Hour) -> Result<Vec<Entry>
     Ok(entries)
 }
 
+/// Has the table the key of processed events? Only one item is read, and no permission but that of [`read`] is needed.
+pub async fn is_kept_in(client: &Client, table: &str) -> Result<bool, store::Error> {
+    // A scan cannot begin at a key of another form.
+    let key = AttributeValue::S(HISTORY_PREFIX.to_owned());
+    let scan = client.scan().table_name(table).limit(1).exclusive_start_key(PARTITION_KEY, key);
+    match scan.send().await.map_err(classify) {
+        Ok(_) => Ok(true),
+        Err(store::Error::Request(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 fn entry(item: &Item) -> Option<Entry> {
     let hour = Hour(read_number(item, HOUR)?);
     let channel = item.get(CHANNEL)?.as_s().ok()?.clone();
