@@ -1,9 +1,9 @@
 //! `ichidoctl slack`: what the history of Slack's events tells, for as long as it is kept.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use aws_config::SdkConfig;
-use clap::builder::NonEmptyStringValueParser;
+use clap::builder::{NonEmptyStringValueParser, PathBufValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use ichido::{Clock as _, SystemClock, store};
 use slack::report::{self, MAX_DAYS, Report};
@@ -33,7 +33,7 @@ pub struct ReportOptions {
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DAYS)))]
     pub days: u32,
     /// Also write a page with charts to this file; it opens without a network
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(a_file))]
     pub html: Option<PathBuf>,
     /// The table, if it is not the environment's own
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
@@ -57,18 +57,32 @@ impl ReportOptions {
                 return Err(Error::Refused(format!("{table} is not a table of processed events; check --table")));
             }
         }
-        let report = report(context, &table, self.days).await?;
         if let Some(file) = &self.html {
-            let written = tokio::fs::write(file, report::html::page(&report, &table)).await;
-            written.map_err(|error| failed(format!("could not write {}", file.display()), error))?;
+            // Who waits for a scan must not lose it to a wrong path. What the file contains stays until the page is there.
+            let opened = tokio::fs::OpenOptions::new().append(true).create(true).open(file).await;
+            opened.map_err(|error| unwritten(file, error))?;
         }
+        let report = report(context, &table, self.days).await?;
         if context.json() {
             context.value(&report.as_json())?;
         } else {
             show(context, &table, &report)?;
         }
+        if let Some(file) = &self.html {
+            let written = tokio::fs::write(file, report::html::page(&report, &table)).await;
+            written.map_err(|error| unwritten(file, error))?;
+        }
         Ok(if report.anomalies.is_empty() { Ended::Well } else { Ended::NeedsAttention })
     }
+}
+
+/// `-`, which other tools take for standard output, would become a file of that name.
+fn a_file(path: PathBuf) -> Result<PathBuf, &'static str> {
+    if path == Path::new("-") { Err("the page is not printed; name a file") } else { Ok(path) }
+}
+
+fn unwritten(file: &Path, error: std::io::Error) -> Error {
+    failed(format!("could not write {}", file.display()), error)
 }
 
 /// How much of a channel's name a table shows.
@@ -151,6 +165,12 @@ mod tests {
             ["C0123456789", "C".repeat(3_000).as_str()].map(|name| row(name, &Tally::default())[0].clone());
         assert_eq!((short.as_str(), long.chars().count()), ("C0123456789", NAME_CHARS));
         assert!(long.ends_with('…'), "{long}");
+    }
+
+    #[test]
+    fn a_page_is_written_to_a_file_and_not_printed() {
+        assert_eq!(a_file("report.html".into()), Ok("report.html".into()));
+        assert_eq!(a_file("-".into()), Err("the page is not printed; name a file"));
     }
 
     #[test]
