@@ -156,6 +156,29 @@ async fn a_table_that_cannot_be_read_is_told_in_one_short_line() {
 }
 
 #[tokio::test]
+async fn only_a_table_with_the_key_of_processed_events_can_have_a_history() {
+    use aws_sdk_dynamodb::types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType};
+    let world = World::new().await;
+    let client = world.dynamo.client();
+    let with_key = |table: &'static str, names: &'static [(&str, KeyType)]| {
+        let mut create = client.create_table().table_name(table).billing_mode(BillingMode::PayPerRequest);
+        for (name, kind) in names {
+            let key = KeySchemaElement::builder().attribute_name(*name).key_type(kind.clone()).build();
+            let attribute = AttributeDefinition::builder().attribute_name(*name);
+            let attribute = attribute.attribute_type(ScalarAttributeType::S).build();
+            create = create.key_schema(key.expect("a key")).attribute_definitions(attribute.expect("an attribute"));
+        }
+        create.send()
+    };
+    with_key("other", &[("id", KeyType::Hash)]).await.expect("a table");
+    with_key("sorted", &[("event_key", KeyType::Hash), ("at", KeyType::Range)]).await.expect("a table");
+    for (table, kept) in [(world.table(), true), ("other", false), ("sorted", false)] {
+        assert_eq!(history::is_kept_in(&client, table).await.expect("an answer"), kept, "{table}");
+    }
+    history::is_kept_in(&client, "nope").await.expect_err("there is no such table");
+}
+
+#[tokio::test]
 async fn an_instance_that_counts_without_end_writes_once_per_second() {
     let world = World::new().await;
     let (events, event) = (world.slack_events(), world.event("Ev1", &["F1"]));

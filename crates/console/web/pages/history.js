@@ -32,7 +32,7 @@ export function mount(root, kit) {
       const report = await get(`/_console/history?days=${days.value}`);
       if (own !== asked) return; // another choice was made since
       judged.textContent = report.judged.map((words) => `${words[0].toUpperCase()}${words.slice(1)}.`).join(' ');
-      fill(unusual, report.anomalies.map(({ why }) => el('li', {}, kit.badge('bad', 'unusual'), ` ${why}`)));
+      fill(unusual, report.anomalies.map(({ kind, why }) => el('li', {}, kit.badge('bad', `unusual: ${kind}`), ` ${why}`)));
       fill(byDay, [...report.byDay].reverse().map((counted) => row(counted.day, counted)));
       fill(byChannel, report.byChannel.map((counted) => row(counted.channel, counted)), row('all', report.total));
       card.hidden = false;

@@ -1,5 +1,6 @@
 //! The Slack application: its functions, its secrets, and the stand-in for Slack's Web API.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Router;
@@ -9,7 +10,6 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use function::{Aws, Definition};
 use ichido::{Clock as _, SystemClock};
-use serde::Deserialize;
 use serde_json::{Map, Value};
 use slack::report::{self, MAX_DAYS, Report};
 use slack::table::history;
@@ -90,27 +90,23 @@ impl Tenant for Slack {
     }
 }
 
-#[derive(Debug, Deserialize)]
-struct Asked {
-    #[serde(default = "a_week")]
-    days: u32,
-}
+/// What follows the question mark. Texts, so that a wrong number gets our own sentence.
+type Asked = Query<HashMap<String, String>>;
 
-fn a_week() -> u32 {
-    7
-}
+/// The days that are shown if nobody says otherwise.
+const DAYS: u32 = 7;
 
 /// What `ichidoctl slack report --json` prints.
-async fn report_as_json(State(platform): State<Platform>, Query(asked): Query<Asked>) -> Response {
-    match report(&platform, asked.days).await {
+async fn report_as_json(State(platform): State<Platform>, asked: Asked) -> Response {
+    match report(&platform, &asked).await {
         Ok(report) => axum::Json(report.as_json()).into_response(),
         Err(refused) => refused,
     }
 }
 
 /// What `ichidoctl slack report --html` writes.
-async fn report_as_page(State(platform): State<Platform>, Query(asked): Query<Asked>) -> Response {
-    match report(&platform, asked.days).await {
+async fn report_as_page(State(platform): State<Platform>, asked: Asked) -> Response {
+    match report(&platform, &asked).await {
         Ok(report) => {
             ([("content-security-policy", REPORT_POLICY)], Html(report::html::page(&report, "local"))).into_response()
         }
@@ -118,14 +114,37 @@ async fn report_as_page(State(platform): State<Platform>, Query(asked): Query<As
     }
 }
 
-async fn report(platform: &Platform, days: u32) -> Result<Report, Response> {
-    if !(1..=MAX_DAYS).contains(&days) {
-        return Err((StatusCode::BAD_REQUEST, format!("days is a number from 1 to {MAX_DAYS}")).into_response());
-    }
+async fn report(platform: &Platform, asked: &Asked) -> Result<Report, Response> {
+    let days = days(asked).map_err(|refused| (StatusCode::BAD_REQUEST, refused).into_response())?;
     let now = SystemClock.now();
     let dynamodb = Aws::at(&platform.ground().url).dynamodb();
     let history = history::read(&dynamodb, TABLE, report::first_hour(now)).await;
     let history =
         history.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, telemetry::causes(&error)).into_response())?;
     Ok(report::report(&history, now, days))
+}
+
+fn days(asked: &Asked) -> Result<u32, String> {
+    let days = asked.get("days").map_or(Ok(DAYS), |days| days.parse());
+    let days = days.ok().filter(|days| (1..=MAX_DAYS).contains(days));
+    days.ok_or_else(|| format!("days is a number from 1 to {MAX_DAYS}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_no_number_of_days_gets_the_same_sentence() {
+        let asked = |query: &str| {
+            let address = format!("/_local/slack/report?{query}").parse().expect("an address");
+            days(&Query::try_from_uri(&address).expect("a query"))
+        };
+        for (good, of) in [("", DAYS), ("days=1", 1), ("days=90", 90)] {
+            assert_eq!(asked(good), Ok(of), "{good}");
+        }
+        for bad in ["days=0", "days=91", "days=-1", "days=x", "days=", "days=4294967296"] {
+            assert_eq!(asked(bad), Err("days is a number from 1 to 90".to_owned()), "{bad}");
+        }
+    }
 }

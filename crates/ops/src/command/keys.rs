@@ -4,7 +4,7 @@
 //! operator released it. It also says that the effect may have happened, so that the next holder asks its probe first,
 //! unless the operator has looked (`--not-done`).
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use ichido::dynamodb::Wanted;
 use ichido::record::{Record, State};
@@ -59,7 +59,7 @@ pub struct One {
     /// The key as it is stored
     pub key: String,
     /// The table, if it is not the environment's own
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub table: Option<String>,
 }
 
@@ -81,7 +81,7 @@ pub struct List {
     #[arg(long, value_name = "N", default_value_t = EXAMINED)]
     pub examine: usize,
     /// The table, if it is not the environment's own
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub table: Option<String>,
 }
 

@@ -176,7 +176,7 @@ fn complaint(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{CommandFactory as _, Parser as _};
 
     use super::{Cli, complaint};
     use crate::context::failed;
@@ -186,6 +186,21 @@ mod tests {
         let error = failed("could not read a\nichidoctl: nothing was changed", std::io::Error::other("x\ny\u{200b}"));
         let said = "ichidoctl: could not read a\\nichidoctl: nothing was changed: x\\ny\\u{200b}";
         assert_eq!(complaint(&error), said);
+    }
+
+    /// A script whose variable is empty must not get an error of the SDK.
+    #[test]
+    fn an_empty_name_of_a_table_is_refused_at_the_command_line() {
+        let commands = ["slack report", "keys list slack", "keys show slack Ev1", "operations slack", "tokens verify"];
+        for command in commands {
+            let parse = |table| {
+                let words = ["ichidoctl"].into_iter().chain(command.split(' '));
+                Cli::try_parse_from(words.chain(["--table", table])).map(drop).map_err(|error| error.to_string())
+            };
+            assert_eq!(parse("events"), Ok(()), "{command}");
+            let refused = parse("").expect_err(command);
+            assert!(refused.contains("a value is required for '--table <NAME>'"), "{command}: {refused}");
+        }
     }
 
     #[test]

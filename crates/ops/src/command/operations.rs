@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use function::operation::Kept;
 use ichido::{Clock as _, SystemClock, store};
 use serde_json::{Value, json};
@@ -35,7 +36,7 @@ pub struct Operations {
     #[arg(long, value_name = "AGE", default_value = "30d", value_parser = age)]
     pub since: Duration,
     /// The table, if it is not the environment's own
-    #[arg(long, value_name = "NAME", requires = "application")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), requires = "application")]
     pub table: Option<String>,
 }
 

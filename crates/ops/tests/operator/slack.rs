@@ -68,3 +68,24 @@ async fn a_report_finds_a_silence_writes_a_page_and_says_that_somebody_should_lo
     assert!(html.contains("<svg") && html.contains("nothing arrived") && !html.contains("http"), "{html}");
     assert_eq!(ctl(&local, &["slack", "report", "--days", "91"]).code, Some(2), "no more than are kept");
 }
+
+#[tokio::test]
+async fn what_cannot_be_read_or_written_is_said_before_the_history_is_read() {
+    let local = platform(&[]);
+    let other = Application::Tokens.table();
+    let said = ctl(&local, &["slack", "report", "--table", other]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.err.contains(&format!("{other} is not a table of processed events")), "{said:?}");
+    let own = ctl(&local, &["slack", "report", "--table", Application::Slack.table()]);
+    assert_eq!(own.code, Some(0), "{own:?}");
+    let said = ctl(&local, &["slack", "report", "--html", "/nowhere/report.html"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{said:?}");
+    assert!(said.err.contains("could not write /nowhere/report.html"), "{said:?}");
+    let said = ctl(&local, &["slack", "report", "--html", "-"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.err.contains("the page is not printed; name a file"), "{said:?}");
+    let said = ctl(&local, &["slack", "report", "--endpoint-url", "http://127.0.0.1:1"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.err.starts_with("ichidoctl: http://127.0.0.1:1 does not answer"), "{said:?}");
+    assert!(!said.err.contains("permission"), "{said:?}");
+}

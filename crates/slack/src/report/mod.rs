@@ -11,10 +11,15 @@
 //!   the first week is compared: the weeks before the later hours are part of the silence.
 //! - **Duplicates**: an hour with at least [`MIN_ARRIVED`] arrivals whose share of duplicates is at least
 //!   [`MIN_DIFFERENCE`] higher than in the weeks before, and [`MIN_DEVIATIONS`] standard deviations beyond it.
+//! - **Failures**: the same for the share of failed attempts and refused deliveries. Each of them counts as an arrival here: an
+//!   hour in which everything fails has no other ones.
+//!
+//! Unusual hours in a row are one anomaly, with the sums of its hours.
 
 pub mod html;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use ichido::Timestamp;
 use serde_json::{Map, Value, json};
@@ -29,12 +34,12 @@ pub const MIN_WEEKS: usize = 3;
 const MAX_WEEKS: u64 = 12;
 /// How many events a silence replaces, on average.
 pub const MIN_EXPECTED: f64 = 8.0;
-/// With fewer arrivals, a share of duplicates says nothing.
-pub const MIN_ARRIVED: u64 = 10;
+/// With fewer arrivals, a share of them says nothing.
+pub const MIN_ARRIVED: f64 = 10.0;
 /// In shares: 0.1 is ten percent more of all arrivals.
 pub const MIN_DIFFERENCE: f64 = 0.1;
 pub const MIN_DEVIATIONS: f64 = 4.0;
-/// A share of duplicates is never believed to be smaller than this, so that a first duplicate is nothing unusual.
+/// A share is never believed to be smaller than this, so that a first duplicate or failure is nothing unusual.
 const MIN_SHARE: f64 = 0.01;
 const HOURS_PER_DAY: u64 = 24;
 const HOURS_PER_WEEK: u64 = 7 * HOURS_PER_DAY;
@@ -52,6 +57,8 @@ pub struct Report {
     pub by_channel: Vec<(String, Tally)>,
     /// Hours and channels in which something happened.
     pub by_hour: Vec<Entry>,
+    /// The first hour that is known. Nothing is known of those before it, which is not the same as nothing happened.
+    pub known_from: Hour,
     /// How many weeks before now are known.
     pub weeks: usize,
     /// The first hour that is judged, or why none is.
@@ -78,8 +85,10 @@ pub struct Anomaly {
     pub from: Hour,
     /// The first hour after it.
     pub to: Hour,
-    /// The number of this week: arrivals, or the share of duplicates.
+    /// The number of these hours: arrivals, or the share of duplicates or failures.
     pub found: f64,
+    /// How many arrivals the share is of; 0 for a silence.
+    pub arrived: u64,
     /// The same number over the weeks before.
     pub expected: f64,
     /// The same number in each of the weeks before, the last one first.
@@ -90,6 +99,7 @@ pub struct Anomaly {
 pub enum Kind {
     Silence,
     Duplicates,
+    Failures,
 }
 
 impl Kind {
@@ -97,9 +107,22 @@ impl Kind {
         match self {
             Self::Silence => "silence",
             Self::Duplicates => "duplicates",
+            Self::Failures => "failures",
         }
     }
 }
+
+/// A part of what arrives in an hour. It is unusual if it is much larger than in the weeks before.
+struct Share {
+    kind: Kind,
+    part: fn(&Tally) -> u64,
+    whole: fn(&Tally) -> u64,
+}
+
+const SHARES: [Share; 2] = [
+    Share { kind: Kind::Duplicates, part: Tally::duplicates, whole: Tally::arrived },
+    Share { kind: Kind::Failures, part: Tally::failures, whole: Tally::arrived_or_failed },
+];
 
 /// The first hour that a report reads, however few days it shows: all that is kept.
 pub fn first_hour(now: Timestamp) -> Hour {
@@ -128,6 +151,7 @@ pub fn report(history: &[Entry], now: Timestamp, days: u32) -> Report {
         by_day: by_day.into_iter().collect(),
         by_channel: by_channel.into_iter().collect(),
         by_hour: shown,
+        known_from: known.oldest,
         weeks: known.weeks_before(to.0) as usize,
         judged_from: judged_from(&Series::of(history, None), from, to, known),
         anomalies: anomalies(history, to, known).into_iter().filter(|one| one.is_shown(from, to)).collect(),
@@ -205,12 +229,9 @@ impl<'h> Series<'h> {
         Self { channel, hours }
     }
 
-    fn arrived(&self, hour: u64) -> u64 {
-        self.hours.get(&Hour(hour)).map_or(0, Tally::arrived)
-    }
-
-    fn duplicates(&self, hour: u64) -> u64 {
-        self.hours.get(&Hour(hour)).map_or(0, Tally::duplicates)
+    /// A number of an hour, for example [`Tally::arrived`].
+    fn count(&self, hour: u64, number: fn(&Tally) -> u64) -> f64 {
+        self.hours.get(&Hour(hour)).map_or(0, number) as f64
     }
 
     /// Did nothing happen? What was refused or failed has arrived too.
@@ -221,63 +242,111 @@ impl<'h> Series<'h> {
     /// `to` is the present hour: it is not over, so it is not judged.
     fn anomalies(&self, to: Hour, known: Known) -> Vec<Anomaly> {
         let judged = known.judged_from().0..to.0;
-        let mut found: Vec<Anomaly> =
-            judged.filter_map(|hour| self.many_duplicates(hour, known.weeks_before(hour))).collect();
-        let mut hour = known.oldest.0;
-        while hour < to.0 {
-            let end = (hour..to.0).find(|hour| !self.is_silent(*hour)).unwrap_or(to.0);
-            if end > hour {
-                found.extend(self.silence(hour, end, known.weeks_before(hour)));
-            }
-            hour = end + 1;
-        }
-        found
+        let shares = SHARES.iter().flat_map(|share| {
+            let is_large = |hour| self.is_large(share, hour, known.weeks_before(hour));
+            runs(judged.clone(), is_large)
+                .into_iter()
+                .map(|run| self.large_share(share, &run, known))
+                .collect::<Vec<_>>()
+        });
+        let silences = runs(known.oldest.0..to.0, |hour| self.is_silent(hour));
+        shares.chain(silences.into_iter().filter_map(|run| self.silence(&run, known.weeks_before(run.start)))).collect()
     }
 
-    /// A silence from its first hour to `to`, without `to`. No hour of it serves as its comparison, so only its first week is
-    /// compared.
-    fn silence(&self, from: u64, to: u64, weeks: u64) -> Option<Anomaly> {
+    /// No hour of a silence serves as its comparison, so only its first week is compared.
+    fn silence(&self, hours: &Range<u64>, weeks: u64) -> Option<Anomaly> {
         if weeks < MIN_WEEKS as u64 {
             return None;
         }
-        let compared = from..to.min(from + HOURS_PER_WEEK);
-        let arrived_before = |hour: u64, week: u64| self.arrived(hour.saturating_sub(week * HOURS_PER_WEEK)) as f64;
-        let before: Vec<f64> =
-            (1..=weeks).map(|week| compared.clone().map(|hour| arrived_before(hour, week)).sum::<f64>()).collect();
+        let before: Vec<f64> = (1..=weeks).map(|week| self.sum(&first_week(hours), week, Tally::arrived)).collect();
         let expected = before.iter().sum::<f64>() / weeks as f64;
         let unusual = expected >= MIN_EXPECTED && before.iter().all(|sum| *sum > 0.0);
-        unusual.then(|| self.anomaly(Kind::Silence, from, to, 0.0, expected, before))
+        unusual.then(|| self.anomaly(Kind::Silence, hours, 0.0, expected, before))
     }
 
-    fn many_duplicates(&self, hour: u64, weeks: u64) -> Option<Anomaly> {
-        let (arrived, duplicates) = (self.arrived(hour), self.duplicates(hour));
-        if arrived < MIN_ARRIVED {
-            return None;
+    /// Is the share of this hour unusual?
+    fn is_large(&self, share: &Share, hour: u64, weeks: u64) -> bool {
+        // Most hours of most channels end here.
+        if self.count(hour, share.whole) < MIN_ARRIVED {
+            return false;
         }
-        let hours: Vec<u64> = (1..=weeks).map(|week| hour.saturating_sub(week * HOURS_PER_WEEK)).collect();
-        let before: f64 = hours.iter().map(|hour| self.arrived(*hour) as f64).sum();
-        if before < MIN_ARRIVED as f64 {
-            return None;
+        let Shares { now, before, .. } = self.shares(share, &(hour..hour + 1), weeks);
+        if before.whole < MIN_ARRIVED {
+            return false;
         }
-        let expected = hours.iter().map(|hour| self.duplicates(*hour) as f64).sum::<f64>() / before;
-        let (n, share) = (arrived as f64, expected.max(MIN_SHARE));
-        let found = duplicates as f64 / n;
-        let deviation = (share * (1.0 - share) / n).sqrt();
-        let unusual = found - share >= MIN_DIFFERENCE && found - share >= MIN_DEVIATIONS * deviation;
-        let of_weeks = || {
-            let of = |hour: &u64| match self.arrived(*hour) {
-                0 => 0.0,
-                arrived => self.duplicates(*hour) as f64 / arrived as f64,
-            };
-            hours.iter().map(of).collect()
-        };
-        unusual.then(|| self.anomaly(Kind::Duplicates, hour, hour + 1, found, expected, of_weeks()))
+        let expected = before.share().max(MIN_SHARE);
+        let deviation = (expected * (1.0 - expected) / now.whole).sqrt();
+        let difference = now.share() - expected;
+        difference >= MIN_DIFFERENCE && difference >= MIN_DEVIATIONS * deviation
     }
 
-    fn anomaly(&self, kind: Kind, from: u64, to: u64, found: f64, expected: f64, weeks: Vec<f64>) -> Anomaly {
+    /// Hours in a row that are unusual, as one. As with a silence, only the first week is compared.
+    fn large_share(&self, share: &Share, hours: &Range<u64>, known: Known) -> Anomaly {
+        let Shares { now, before, weeks } = self.shares(share, &first_week(hours), known.weeks_before(hours.start));
+        let anomaly = self.anomaly(share.kind, hours, now.share(), before.share(), weeks);
+        Anomaly { arrived: now.whole as u64, ..anomaly }
+    }
+
+    /// A share in these hours, and in the same hours of so many weeks before.
+    fn shares(&self, share: &Share, hours: &Range<u64>, weeks: u64) -> Shares {
+        let counted =
+            |week| Counted { part: self.sum(hours, week, share.part), whole: self.sum(hours, week, share.whole) };
+        let weeks: Vec<Counted> = (1..=weeks).map(counted).collect();
+        let before = weeks
+            .iter()
+            .fold(Counted::default(), |all, one| Counted { part: all.part + one.part, whole: all.whole + one.whole });
+        Shares { now: counted(0), before, weeks: weeks.iter().map(Counted::share).collect() }
+    }
+
+    /// The sum of a number over these hours, so many weeks before.
+    fn sum(&self, hours: &Range<u64>, weeks: u64, number: fn(&Tally) -> u64) -> f64 {
+        hours.clone().map(|hour| self.count(hour.saturating_sub(weeks * HOURS_PER_WEEK), number)).sum()
+    }
+
+    fn anomaly(&self, kind: Kind, hours: &Range<u64>, found: f64, expected: f64, weeks: Vec<f64>) -> Anomaly {
         let channel = self.channel.map(str::to_owned);
-        Anomaly { kind, channel, from: Hour(from), to: Hour(to), found, expected, weeks }
+        Anomaly { kind, channel, from: Hour(hours.start), to: Hour(hours.end), found, arrived: 0, expected, weeks }
     }
+}
+
+/// How much of what arrived is the part of a [`Share`].
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    part: f64,
+    whole: f64,
+}
+
+impl Counted {
+    /// 0 if nothing arrived.
+    fn share(&self) -> f64 {
+        self.part / self.whole.max(1.0)
+    }
+}
+
+/// A share now, in the weeks before together, and in each of them.
+struct Shares {
+    now: Counted,
+    before: Counted,
+    weeks: Vec<f64>,
+}
+
+/// The longest runs of hours that have something in common.
+fn runs(hours: Range<u64>, has: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
+    let mut found = Vec::new();
+    let mut hour = hours.start;
+    while hour < hours.end {
+        let end = (hour..hours.end).find(|hour| !has(*hour)).unwrap_or(hours.end);
+        if end > hour {
+            found.push(hour..end);
+        }
+        hour = end + 1;
+    }
+    found
+}
+
+/// The hours that are compared: those after a week would be compared with earlier ones of the same run.
+fn first_week(hours: &Range<u64>) -> Range<u64> {
+    hours.start..hours.end.min(hours.start.saturating_add(HOURS_PER_WEEK))
 }
 
 impl Anomaly {
@@ -298,20 +367,19 @@ impl Anomaly {
             self.channel.as_deref().map_or_else(|| "all channels".to_owned(), |channel| format!("channel {channel}"));
         let weeks = self.weeks.len();
         let list = |number: fn(f64) -> String| self.weeks.iter().map(|n| number(*n)).collect::<Vec<_>>().join(", ");
+        let (from, to) = (self.from, self.to);
+        let first = if to.0 - from.0 > HOURS_PER_WEEK { ", counted for its first 7 days" } else { "" };
         match self.kind {
             Kind::Silence => format!(
-                "{}:00Z to {}:00Z, {place}: nothing arrived; the same hours of the {weeks} weeks before had {:.1} on average ({}){}",
-                self.from,
-                self.to,
+                "{from}:00Z to {to}:00Z, {place}: nothing arrived; the same hours of the {weeks} weeks before had {:.1} on average ({}){first}",
                 self.expected,
                 list(|n| format!("{n:.0}")),
-                if self.to.0 - self.from.0 > HOURS_PER_WEEK { ", counted for its first 7 days" } else { "" }
             ),
-            Kind::Duplicates => format!(
-                "{}:00Z to {}:00Z, {place}: {} of the arrivals were duplicates; in the same hour of the {weeks} weeks before it was {} ({})",
-                self.from,
-                self.to,
+            Kind::Duplicates | Kind::Failures => format!(
+                "{from}:00Z to {to}:00Z, {place}: {} of the {} arrivals {}; in the same hours of the {weeks} weeks before it was {} ({}){first}",
                 percent(self.found),
+                self.arrived,
+                if self.kind == Kind::Duplicates { "were duplicates" } else { "failed or were refused" },
                 percent(self.expected),
                 list(percent)
             ),
@@ -321,7 +389,7 @@ impl Anomaly {
     fn as_json(&self) -> Value {
         json!({
             "kind": self.kind.name(), "channel": self.channel, "from": self.from.begin().to_string(),
-            "to": self.to.begin().to_string(), "found": self.found, "expected": self.expected, "weeks": self.weeks,
+            "to": self.to.begin().to_string(), "found": self.found, "arrived": self.arrived, "expected": self.expected, "weeks": self.weeks,
             "why": self.in_words(),
         })
     }
@@ -339,11 +407,13 @@ impl Report {
         match self.judged_from {
             Ok(from) => {
                 if self.anomalies.is_empty() {
-                    words.push(format!("from {from}:00Z on, nothing is far from the same hours of the weeks before"));
+                    words.push(format!(
+                        "from {from}:00Z on, there was no silence, and no unusual share of duplicates or failures, compared with the same hours of the weeks before"
+                    ));
                 }
                 if from > self.from {
                     words.push(format!(
-                        "earlier hours are not judged: fewer than {MIN_WEEKS} weeks are known before them or before their silence"
+                        "hours before {from}:00Z are not judged: fewer than {MIN_WEEKS} weeks are known before them or before their silence"
                     ));
                 }
             }
@@ -428,6 +498,13 @@ mod tests {
             .collect()
     }
 
+    /// The same, and many duplicates in the last hour.
+    fn usual_weeks_and_a_burst(weeks: u64) -> Vec<Entry> {
+        let mut history = usual(weeks, 20);
+        history.push(entry(at(9), "C1", 0, 22));
+        history
+    }
+
     /// Today at this hour.
     fn at(hour: u64) -> u64 {
         Hour::of(now()).0 / 24 * 24 + hour
@@ -492,16 +569,82 @@ mod tests {
 
     #[test]
     fn an_hour_with_many_more_duplicates_than_in_the_weeks_before_is_named_with_both_shares() {
-        let mut history = usual(8, 20);
-        history.push(entry(at(9), "C1", 0, 22));
+        let history = usual_weeks_and_a_burst(8);
         let report = report(&history, now(), 1);
         let [many] = &report.anomalies[..] else { panic!("one: {:?}", report.anomalies) };
         assert_eq!((many.kind, many.from, &many.channel), (Kind::Duplicates, Hour(at(9)), &None));
         assert!((many.found - 24.0 / 44.0).abs() < 1e-9 && (many.expected - 2.0 / 22.0).abs() < 1e-9, "{many:?}");
         assert!(
-            many.in_words()
-                .contains("55 % of the arrivals were duplicates; in the same hour of the 7 weeks before it was 9 %")
+            many.in_words().contains(
+                "55 % of the 44 arrivals were duplicates; in the same hours of the 7 weeks before it was 9 %"
+            )
         );
+    }
+
+    #[test]
+    fn an_hour_in_which_everything_fails_or_is_refused_is_unusual() {
+        for what in [What::Failed, What::Refused] {
+            let mut history = usual(8, 20);
+            for entry in history.iter_mut().filter(|entry| entry.hour == Hour(at(9))) {
+                entry.tally = Tally::default();
+                entry.tally.add(what, 60);
+            }
+            let report = report(&history, now(), 1);
+            let [failures] = &report.anomalies[..] else { panic!("one: {:?}", report.anomalies) };
+            assert_eq!((failures.kind, failures.from, failures.to), (Kind::Failures, Hour(at(9)), Hour(at(10))));
+            assert_eq!((failures.found, failures.expected), (1.0, 0.0), "{what:?}");
+            assert!(failures.in_words().contains("all channels: 100 % of the 60 arrivals failed or were refused"));
+            assert_eq!(report.as_json()["anomalies"][0]["kind"], "failures");
+        }
+    }
+
+    #[test]
+    fn unusual_hours_in_a_row_are_one_anomaly_with_their_sums() {
+        let mut history = usual(8, 20);
+        // Yesterday from 8 to 18, but for one hour.
+        for hour in (at(8)..at(18)).filter(|hour| *hour != at(12)) {
+            history.push(entry(hour - 24, "C1", 0, hour - at(0)));
+        }
+        let report = report(&history, now(), 2);
+        let told: Vec<_> = report.anomalies.iter().map(|one| (one.kind, one.from.0 + 24, one.to.0 + 24)).collect();
+        assert_eq!(told, [(Kind::Duplicates, at(8), at(12)), (Kind::Duplicates, at(13), at(18))]);
+        // 22 arrivals per hour, 2 of them duplicates, and 8 to 11 more.
+        let burst = &report.anomalies[0];
+        assert_eq!((burst.arrived, burst.weeks.len()), (4 * 22 + 8 + 9 + 10 + 11, 7));
+        assert!((burst.found - 46.0 / 126.0).abs() < 1e-9 && (burst.expected - 2.0 / 22.0).abs() < 1e-9, "{burst:?}");
+        assert_eq!(
+            burst.in_words(),
+            "2026-11-15T08:00Z to 2026-11-15T12:00Z, all channels: 37 % of the 126 arrivals were duplicates; in the same hours of the 7 weeks before it was 9 % (9 %, 9 %, 9 %, 9 %, 9 %, 9 %, 9 %)"
+        );
+        assert_eq!(report.as_json()["anomalies"][0]["arrived"], 126);
+    }
+
+    #[test]
+    fn of_many_failures_that_last_longer_than_a_week_the_first_week_is_compared() {
+        let mut history = hourly("C1", 0..60, 20);
+        for entry in history.iter_mut().filter(|entry| entry.hour.0 >= at(10) - 10 * 24) {
+            entry.tally = Tally::default();
+            entry.tally.add(What::Failed, 60);
+        }
+        for days in [1, 30] {
+            let report = report(&history, now(), days);
+            let [failures] = &report.anomalies[..] else { panic!("{days} days: {:?}", report.anomalies) };
+            assert_eq!((failures.from.0, failures.to.0), (at(10) - 10 * 24, at(10)));
+            assert_eq!((failures.found, failures.expected, failures.arrived), (1.0, 0.0, 168 * 60));
+            assert!(failures.in_words().ends_with(", counted for its first 7 days"));
+        }
+    }
+
+    #[test]
+    fn failures_of_every_week_and_a_few_first_ones_are_nothing_unusual() {
+        let failing = |every_week: u64, now_failing: u64| {
+            let mut history = usual(8, 20);
+            for entry in &mut history {
+                entry.tally.add(What::Failed, if entry.hour == Hour(at(9)) { now_failing } else { every_week });
+            }
+            report(&history, now(), 1).anomalies.len()
+        };
+        assert_eq!((failing(0, 2), failing(20, 20), failing(0, 20)), (0, 0, 1));
     }
 
     #[test]
@@ -517,8 +660,7 @@ mod tests {
 
     #[test]
     fn a_longer_report_names_what_a_shorter_one_names() {
-        let mut history = usual(5, 20);
-        history.push(entry(at(9), "C1", 0, 22));
+        let history = usual_weeks_and_a_burst(5);
         for days in 1..=MAX_DAYS {
             let report = report(&history, now(), days);
             let [many] = &report.anomalies[..] else { panic!("{days} days: {:?}", report.anomalies) };
@@ -530,7 +672,7 @@ mod tests {
     }
 
     /// Each hour from so many days ago until so many days ago.
-    fn hourly(channel: &str, days: std::ops::Range<u64>, handled: u64) -> Vec<Entry> {
+    fn hourly(channel: &str, days: Range<u64>, handled: u64) -> Vec<Entry> {
         let to = Hour::of(now()).0;
         (to - days.end * 24..to - days.start * 24).map(|hour| entry(hour, channel, handled, 0)).collect()
     }
@@ -601,8 +743,16 @@ mod tests {
         );
         let both = words(&usual(4, 20), now(), 30);
         let [usual, earlier] = &both[..] else { panic!("two sentences: {both:?}") };
-        assert_eq!(usual, "from 2026-11-09T10:00Z on, nothing is far from the same hours of the weeks before");
-        assert!(earlier.starts_with("earlier hours are not judged: fewer than 3 weeks are known before them"));
+        assert_eq!(
+            usual,
+            "from 2026-11-09T10:00Z on, there was no silence, and no unusual share of duplicates or failures, compared with the same hours of the weeks before"
+        );
+        let not_judged = "hours before 2026-11-09T10:00Z are not judged: fewer than 3 weeks are known before them";
+        assert!(earlier.starts_with(not_judged), "{earlier}");
+        // Beside an anomaly, no other sentence names the hour.
+        let history = usual_weeks_and_a_burst(4);
+        let [earlier] = &words(&history, now(), 30)[..] else { panic!("one sentence") };
+        assert!(earlier.starts_with(not_judged), "{earlier}");
     }
 
     #[test]

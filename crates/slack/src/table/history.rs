@@ -133,6 +133,16 @@ impl Tally {
         self.sum(&[What::Handled, What::Found, What::SameContent]).saturating_add(self.duplicates())
     }
 
+    /// Attempts that failed, and deliveries that could not be accepted.
+    pub fn failures(&self) -> u64 {
+        self.sum(&[What::Failed, What::Refused])
+    }
+
+    /// Everything that is counted: each failure as an arrival of its own.
+    pub fn arrived_or_failed(&self) -> u64 {
+        self.sum(&What::ALL)
+    }
+
     fn sum(&self, of: &[What]) -> u64 {
         of.iter().fold(0, |sum: u64, what| sum.saturating_add(self.get(*what)))
     }
@@ -326,6 +336,18 @@ pub async fn read(client: &Client, table: &str, from: Hour) -> Result<Vec<Entry>
     let mut entries: Vec<Entry> = items.map_err(classify)?.iter().filter_map(entry).collect();
     entries.sort_by(|one, other| (one.hour, &one.channel).cmp(&(other.hour, &other.channel)));
     Ok(entries)
+}
+
+/// Has the table the key of processed events? Only one item is read, and no permission but that of [`read`] is needed.
+pub async fn is_kept_in(client: &Client, table: &str) -> Result<bool, store::Error> {
+    // A scan cannot begin at a key of another form.
+    let key = AttributeValue::S(HISTORY_PREFIX.to_owned());
+    let scan = client.scan().table_name(table).limit(1).exclusive_start_key(PARTITION_KEY, key);
+    match scan.send().await.map_err(classify) {
+        Ok(_) => Ok(true),
+        Err(store::Error::Request(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn entry(item: &Item) -> Option<Entry> {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, io};
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use ichido::{Clock, SystemClock};
 use serde::{Deserialize, Serialize};
@@ -63,7 +64,7 @@ Exit code 1 if a dry run finds problems, 2 if an import was refused because of t
 #[derive(Debug, Args)]
 pub struct Place {
     /// The table, if it is not the environment's own
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub table: Option<String>,
 }
 

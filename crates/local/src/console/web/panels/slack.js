@@ -42,7 +42,7 @@ export function mount(root, kit) {
     history.replaceChildren(...[...report.byDay].reverse().map((counted) => el('tr', {},
       el('th', { scope: 'row', class: 'whole' }, counted.day), el('td', { class: 'number' }, String(counted.handled)), el('td', {}, causes(counted.duplicates)),
       COUNTED.map(([name]) => el('td', { class: 'number' }, String(counted[name]))))));
-    unusual.replaceChildren(...report.anomalies.map(({ why }) => el('li', {}, el('span', { class: 'badge bad' }, 'unusual'), ` ${why}`)));
+    unusual.replaceChildren(...report.anomalies.map(({ kind, why }) => el('li', {}, el('span', { class: 'badge bad' }, `unusual: ${kind}`), ` ${why}`)));
   }
 
   const table = el('tbody', { id: 'slack-events' });
