@@ -1,4 +1,5 @@
-//! What a server on loopback needs: a check that a request is meant for this machine and comes from no foreign page, and its end.
+//! What a server on loopback needs: a check that a request is meant for this machine and comes from no foreign page, a check of the
+//! address of a service that it uses, and its end.
 //!
 //! A foreign web page that is open in the same browser can send requests to loopback, and a foreign DNS name can point to
 //! loopback. So the `Host` header must be a loopback address, and so must the `Origin` header, if there is one. A picture or a script
@@ -32,6 +33,27 @@ pub fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), String> {
         return Err("the request comes from a page of another site".to_owned());
     }
     Ok(())
+}
+
+/// The address of a service, as it is given on a command line. The AWS SDK panics on what this refuses.
+///
+/// # Errors
+/// What it must be, for the end of a sentence.
+pub fn endpoint(text: &str) -> Result<String, String> {
+    let address = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let names_a_host =
+        address.is_some_and(|address| address.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '['));
+    if names_a_host && text.parse::<Uri>().is_ok_and(|uri| uri.host().is_some_and(|host| !host.is_empty())) {
+        Ok(text.to_owned())
+    } else {
+        Err("it must begin with http:// or https:// and name a host".to_owned())
+    }
+}
+
+/// Whether an [`endpoint`] is on this machine.
+#[must_use]
+pub fn is_this_machine(endpoint: &str) -> bool {
+    endpoint.parse::<Uri>().is_ok_and(|uri| uri.authority().is_some_and(|authority| is_loopback(authority.as_str())))
 }
 
 /// Ends with Ctrl-C, or when the process is told to end. Listens for signals from the call on, not only while somebody waits.
@@ -109,6 +131,33 @@ mod tests {
             "localhost ",
         ] {
             assert!(!is_loopback(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_that_the_sdk_cannot_use_is_refused() {
+        for good in ["http://127.0.0.1:8787", "https://dynamodb.eu-west-1.amazonaws.com", "http://[::1]:8787/base"] {
+            assert_eq!(endpoint(good).as_deref(), Ok(good));
+        }
+        for bad in ["", " ", "banana", "127.0.0.1:8787", "http://", "http:///x", "http://a b", "ftp://127.0.0.1"] {
+            assert!(endpoint(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn only_an_endpoint_on_loopback_is_on_this_machine() {
+        for here in ["http://127.0.0.1:8000", "http://localhost:8000/", "https://[::1]:8000", "http://LOCALHOST"] {
+            assert!(is_this_machine(here), "{here}");
+        }
+        for elsewhere in [
+            "https://dynamodb.eu-west-1.amazonaws.com",
+            "http://127.0.0.1.example.com",
+            "http://localhost:80@evil.example",
+            "http://192.168.0.1:8000",
+            "http://0.0.0.0:8000",
+            "banana",
+        ] {
+            assert!(!is_this_machine(elsewhere), "{elsewhere}");
         }
     }
 
