@@ -27,6 +27,10 @@ pub(crate) enum Error {
     Build(#[from] appsync::Error),
     #[error(transparent)]
     Store(#[from] dynamodb::Error),
+    #[error(
+        "--dynamodb {url} is not on this machine: every program on this machine could do with its tables what your credentials may; if you want that, add --allow-remote"
+    )]
+    Remote { url: String },
     #[error("--lambda: {0}")]
     Lambda(#[from] reqwest::Error),
 }
@@ -54,6 +58,11 @@ enum Store {
 
 impl Loader {
     pub(crate) fn new(options: Serve, log: Log) -> Result<Self, Error> {
+        if let Some(url) =
+            options.dynamodb.as_ref().filter(|url| !options.allow_remote && !loopback::is_this_machine(url))
+        {
+            return Err(Error::Remote { url: url.clone() });
+        }
         let store = match (&options.dynamodb, &options.data) {
             (Some(url), _) => Store::At { client: at(url) },
             (None, Some(file)) => embedded(Engine::open(file)?),

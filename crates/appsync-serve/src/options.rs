@@ -41,6 +41,10 @@ pub(crate) struct Serve {
     /// A DynamoDB to use. By default one is embedded, with the tables of the template
     #[arg(long, value_name = "URL", conflicts_with = "data", value_parser = loopback::endpoint)]
     pub(crate) dynamodb: Option<String>,
+    /// Also use a DynamoDB that is not on this machine. Every program of every user on this machine can then do with the template's
+    /// tables what the resolvers can do with your credentials
+    #[arg(long, requires = "dynamodb")]
+    pub(crate) allow_remote: bool,
     /// The file in which the embedded DynamoDB keeps its tables. By default they are in memory
     #[arg(long, value_name = "FILE")]
     pub(crate) data: Option<PathBuf>,

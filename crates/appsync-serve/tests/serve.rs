@@ -283,6 +283,14 @@ fn a_mistake_at_the_start_is_one_sentence_that_names_the_file() {
     };
     let (code, said) = run(&["--template", "missing.yaml"]);
     assert_eq!((code, said.contains("could not read missing.yaml")), (Some(1), true), "{said}");
+    let remote = ["--template", "template.yaml", "--dynamodb", "https://dynamodb.eu-west-1.amazonaws.com"];
+    let (code, said) = run(&remote);
+    assert_eq!((code, said.contains("--allow-remote")), (Some(1), true), "{said}");
+    // Allowed, it gets as far as the next mistake.
+    let (code, said) = run(&[&remote[..], &["--allow-remote"]].concat());
+    assert_eq!((code, said.contains("Stage")), (Some(1), true), "{said}");
+    let (code, said) = run(&["--template", "template.yaml", "--dynamodb", "banana"]);
+    assert_eq!((code, said.contains("--dynamodb")), (Some(2), true), "{said}");
     let (code, said) = run(&["--template", "template.yaml", "--schema", "schema.graphql"]);
     assert_eq!((code, said.contains("Stage")), (Some(1), true), "{said}");
     let given = ["--template", "template.yaml", "--schema", "schema.graphql", "--parameter", "Stage=test"];
