@@ -15,9 +15,13 @@ use http::{HeaderMap, Uri};
 /// Why it is refused, for the end of a sentence.
 pub fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), String> {
     let text = |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-    let host = uri.authority().map(|authority| authority.as_str().to_owned()).or_else(|| text("host"));
-    let host = host.ok_or_else(|| "the request has no Host header".to_owned())?;
-    if !is_loopback(&host) {
+    // HTTP/2 names the host in the address, and a request may have the header as well: what reads either must read this machine.
+    let in_address = uri.authority().map(|authority| authority.as_str().to_owned());
+    let mut hosts = in_address.into_iter().chain(text("host")).peekable();
+    if hosts.peek().is_none() {
+        return Err("the request has no Host header".to_owned());
+    }
+    if let Some(host) = hosts.find(|host| !is_loopback(host)) {
         return Err(format!("the host {host:?} is not this machine"));
     }
     if let Some(origin) = text("origin") {
@@ -26,10 +30,10 @@ pub fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), String> {
             return Err(format!("the origin {origin:?} is not this machine"));
         }
     }
-    // A person may follow a link to this machine: the other page sees nothing of the answer.
-    let is_followed =
+    // A navigation is answered, whether a person followed a link or the page began it: the other page cannot read the answer.
+    let is_navigation =
         text("sec-fetch-mode").as_deref() == Some("navigate") && text("sec-fetch-dest").as_deref() == Some("document");
-    if text("sec-fetch-site").as_deref() == Some("cross-site") && !is_followed {
+    if text("sec-fetch-site").as_deref() == Some("cross-site") && !is_navigation {
         return Err("the request comes from a page of another site".to_owned());
     }
     Ok(())
@@ -188,6 +192,13 @@ mod tests {
         }
         assert!(check(&[("host", "rebound.example:8787")]).is_err());
         assert!(check(&[]).is_err());
+        let both = |address: &str, host: &'static str| {
+            let headers = HeaderMap::from_iter([(http::header::HOST, http::HeaderValue::from_static(host))]);
+            super::check(&address.parse().expect("an address"), &headers)
+        };
+        assert!(both("https://127.0.0.1:8787/", "127.0.0.1:8787").is_ok());
+        assert!(both("https://127.0.0.1:8787/", "rebound.example").is_err(), "HTTP/2 can have both");
+        assert!(both("https://rebound.example/", "127.0.0.1:8787").is_err());
         let fetched = |site: &str, mode: &str, dest: &str| {
             let host = ("host", "127.0.0.1:8787");
             check(&[host, ("sec-fetch-site", site), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)])
@@ -199,6 +210,6 @@ mod tests {
             }
         }
         assert!(check(&[("host", "127.0.0.1:8787"), ("sec-fetch-site", "cross-site")]).is_err());
-        assert!(fetched("cross-site", "navigate", "document").is_ok(), "a person follows a link");
+        assert!(fetched("cross-site", "navigate", "document").is_ok(), "a navigation");
     }
 }
