@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use appsync::{Api, LambdaError};
 use aws_sdk_dynamodb::Client;
@@ -15,6 +16,7 @@ use template::Template;
 use crate::lambda::Functions;
 use crate::log::Log;
 use crate::options::Serve;
+use crate::watch::Seen;
 
 /// Why there is no API. Each message is for the person who started the program.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +29,10 @@ pub(crate) enum Error {
     Build(#[from] appsync::Error),
     #[error(transparent)]
     Store(#[from] dynamodb::Error),
+    #[error(
+        "--dynamodb {url} is not on this machine: every program on this machine could do with its tables what your credentials may; if you want that, add --allow-remote"
+    )]
+    Remote { url: String },
     #[error("--lambda: {0}")]
     Lambda(#[from] reqwest::Error),
 }
@@ -54,6 +60,11 @@ enum Store {
 
 impl Loader {
     pub(crate) fn new(options: Serve, log: Log) -> Result<Self, Error> {
+        if let Some(url) =
+            options.dynamodb.as_ref().filter(|url| !options.allow_remote && !loopback::is_this_machine(url))
+        {
+            return Err(Error::Remote { url: url.clone() });
+        }
         let store = match (&options.dynamodb, &options.data) {
             (Some(url), _) => Store::At { client: at(url) },
             (None, Some(file)) => embedded(Engine::open(file)?),
@@ -63,8 +74,20 @@ impl Loader {
         Ok(Self { options, store, functions, log })
     }
 
-    /// Reads all files and builds the API.
-    pub(crate) fn load(&self) -> Result<Loaded, Error> {
+    /// Reads all files and builds the API. Also returns what each file looked like, and which were looked for in vain.
+    pub(crate) fn load(&self) -> (Result<Loaded, Error>, Seen) {
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let loaded = self.load_and_see(&seen);
+        let seen = std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner));
+        (loaded, seen)
+    }
+
+    fn load_and_see(&self, seen: &Arc<Mutex<Seen>>) -> Result<Loaded, Error> {
+        let look = |path: &Path| seen.lock().unwrap_or_else(PoisonError::into_inner).look(path);
+        let read = |path: &Path| {
+            look(path);
+            std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })
+        };
         let path = &self.options.template;
         let yaml = read(path)?;
         let schema = self.options.schema.as_deref().map(read).transpose()?;
@@ -79,10 +102,11 @@ impl Loader {
         };
         let mut functions: BTreeSet<String> = BTreeSet::new();
         let api = loop {
-            let log = self.log.clone();
+            let (log, seen) = (self.log.clone(), Arc::clone(seen));
             let mut builder = Api::builder()
                 .template(yaml.as_str(), &given)
                 .code_dir(self.options.code_dir())
+                .looking(move |place| seen.lock().unwrap_or_else(PoisonError::into_inner).look(place))
                 .dynamodb(client.clone())
                 .log(move |line| log.of_api(line))
                 .api_keys([self.options.api_key.as_str()]);
@@ -115,10 +139,6 @@ impl Loader {
     pub(crate) fn options(&self) -> &Serve {
         &self.options
     }
-}
-
-fn read(path: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })
 }
 
 fn embedded(engine: Engine) -> Store {

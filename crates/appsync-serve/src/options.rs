@@ -39,13 +39,17 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "KEY", default_value = "da2-local")]
     pub(crate) api_key: String,
     /// A DynamoDB to use. By default one is embedded, with the tables of the template
-    #[arg(long, value_name = "URL", conflicts_with = "data")]
+    #[arg(long, value_name = "URL", conflicts_with = "data", value_parser = loopback::endpoint)]
     pub(crate) dynamodb: Option<String>,
+    /// Also use a DynamoDB that is not on this machine. Every program of every user on this machine can then do with the template's
+    /// tables what the resolvers can do with your credentials
+    #[arg(long, requires = "dynamodb")]
+    pub(crate) allow_remote: bool,
     /// The file in which the embedded DynamoDB keeps its tables. By default they are in memory
     #[arg(long, value_name = "FILE")]
     pub(crate) data: Option<PathBuf>,
     /// The Lambda Invoke API that has the template's functions, for example that of `cargo lambda watch`
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = loopback::endpoint)]
     pub(crate) lambda: Option<String>,
 }
 
@@ -94,5 +98,12 @@ mod tests {
         let error = parse(&["--template", "t.yaml", "--parameter", "Environment"]).unwrap_err().to_string();
         assert!(error.contains("NAME=VALUE"), "{error}");
         assert!(parse(&["--template", "t.yaml", "--dynamodb", "http://127.0.0.1:1", "--data", "x.db"]).is_err());
+        for option in ["--dynamodb", "--lambda"] {
+            for text in ["banana", "", "http://", "ftp://127.0.0.1"] {
+                let error = parse(&["--template", "t.yaml", option, text]).unwrap_err().to_string();
+                assert!(error.contains(option) && error.contains("http:// or https://"), "{option} {text}: {error}");
+            }
+            assert!(parse(&["--template", "t.yaml", option, "http://127.0.0.1:8000"]).is_ok());
+        }
     }
 }

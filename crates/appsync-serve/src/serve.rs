@@ -68,15 +68,13 @@ impl Current {
 /// Serves until a signal comes.
 pub(crate) async fn serve(options: Serve) -> Result<(), Error> {
     let (log, port, api_key) = (Log::to_stdout(), options.port, options.api_key.clone());
-    // Before the files are read: what changes meanwhile is read again.
-    let seen = Seen::now(&options);
-    let files = seen.files();
     let loader = Loader::new(options, log.clone())?;
-    let loaded = loader.load()?;
+    let (loaded, seen) = loader.load();
+    let loaded = loaded?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let listener = TcpListener::bind(address).await.map_err(|source| Error::Port { port, source })?;
     let address = listener.local_addr().map_err(Error::Serve)?;
-    let announcement = announcement(address, &loader, &loaded, files);
+    let announcement = announcement(address, &loader, &loaded, seen.files());
     let current = Current::new(loaded.api);
     let config = page::Config { api_key, port: address.port() };
     let router = Router::new()
@@ -89,7 +87,7 @@ pub(crate) async fn serve(options: Serve) -> Result<(), Error> {
     // From here on a signal ends the program cleanly.
     let stopped = loopback::stopped();
     log.say(&announcement);
-    tokio::spawn(reload(loader, current, seen, log));
+    tokio::spawn(reload(Arc::new(loader), current, seen, log));
     let service = router.into_make_service_with_connect_info::<SocketAddr>();
     let serving = axum::serve(listener, service);
     tokio::select! {
@@ -122,20 +120,31 @@ fn announcement(address: SocketAddr, loader: &Loader, loaded: &Loaded, files: us
 }
 
 /// Loads the files again whenever one of them has changed. A change that does not work leaves the API as it was.
-async fn reload(loader: Loader, current: Current, mut seen: Seen, log: Log) {
+async fn reload(loader: Arc<Loader>, current: Current, mut seen: Seen, log: Log) {
     loop {
         tokio::time::sleep(watch::EVERY).await;
-        let now = Seen::now(loader.options());
-        if now == seen {
-            continue;
-        }
+        let loader = Arc::clone(&loader);
+        let looked = tokio::task::spawn_blocking(move || {
+            let now = seen.again();
+            if now == seen {
+                return (seen, None);
+            }
+            match loader.load() {
+                (Ok(loaded), read) => (read, Some(Ok(loaded))),
+                // It may have failed before it came to the other files.
+                (Err(error), read) => (now.and(read), Some(Err(error))),
+            }
+        });
+        // Fails only if it panicked, which has said why.
+        let Ok((now, loaded)) = looked.await else { return };
         seen = now;
-        match loader.load() {
-            Ok(loaded) => {
+        match loaded {
+            None => {}
+            Some(Ok(loaded)) => {
                 current.replace(loaded.api);
                 log.say("reloaded: a file has changed");
             }
-            Err(error) => log.say(&shown_whole(&format!("not reloaded, the API is as it was: {error}"))),
+            Some(Err(error)) => log.say(&shown_whole(&format!("not reloaded, the API is as it was: {error}"))),
         }
     }
 }

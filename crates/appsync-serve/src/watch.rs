@@ -1,66 +1,90 @@
 //! Notices that a file has changed.
 //!
 //! Files are looked at twice per second: that works on every file system, also in containers and on network drives, where notifications
-//! of the operating system get lost.
+//! of the operating system get lost. Only the places that the last build looked at can change what it built, so only these are looked
+//! at, however large the directory is.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::options::Serve;
-
 /// How often files are looked at.
 pub(crate) const EVERY: Duration = Duration::from_millis(500);
-/// How deep below the directory of the resolvers files are looked at, and how many of them.
-const MAX_DEPTH: usize = 6;
-const MAX_FILES: usize = 2_000;
 
-/// What the files looked like: when each was written, and how long it is.
+/// What a file looked like: when it was written, and how long it is. `None`: there was none.
+type File = Option<(Option<SystemTime>, u64)>;
+
+/// The places that were looked at, and what was there.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen(BTreeMap<PathBuf, (Option<SystemTime>, u64)>);
+pub(crate) struct Seen(BTreeMap<PathBuf, File>);
 
 impl Seen {
-    /// Looks at the schema, the template and the resolver files.
-    pub(crate) fn now(options: &Serve) -> Self {
-        let mut seen = Self::default();
-        for file in options.schema.iter().chain([&options.template]) {
-            seen.look(file);
+    /// Looks at a place that is about to be read. The first look counts: what changes after it is another file.
+    pub(crate) fn look(&mut self, path: &Path) {
+        if !self.0.contains_key(path) {
+            self.0.insert(path.to_owned(), file(path));
         }
-        seen.look_below(&options.code_dir(), 0);
-        seen
     }
 
+    /// Looks at the same places again.
+    pub(crate) fn again(&self) -> Self {
+        Self(self.0.keys().map(|path| (path.clone(), file(path))).collect())
+    }
+
+    /// Adds what another build saw.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
+    /// How many files there were.
     pub(crate) fn files(&self) -> usize {
-        self.0.len()
-    }
-
-    fn look(&mut self, file: &Path) {
-        // A file that is gone is also a change. Editors replace files, so it may be back soon.
-        if let Ok(metadata) = std::fs::metadata(file) {
-            self.0.insert(file.to_owned(), (metadata.modified().ok(), metadata.len()));
-        }
-    }
-
-    fn look_below(&mut self, directory: &Path, depth: usize) {
-        let Ok(entries) = std::fs::read_dir(directory) else { return };
-        for entry in entries.flatten() {
-            let (path, name) = (entry.path(), entry.file_name());
-            let name = name.to_string_lossy();
-            if name.starts_with('.') || name == "node_modules" || self.0.len() >= MAX_FILES {
-                continue;
-            }
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() && depth < MAX_DEPTH => self.look_below(&path, depth + 1),
-                Ok(_) if is_source(&path) => self.look(&path),
-                _ => {}
-            }
-        }
+        self.0.values().flatten().count()
     }
 }
 
-/// What a template can name as code.
-fn is_source(path: &Path) -> bool {
-    path.extension()
-        .and_then(|extension| extension.to_str())
-        .is_some_and(|extension| matches!(extension, "js" | "graphql"))
+fn file(path: &Path) -> File {
+    let metadata = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    Some((metadata.modified().ok(), metadata.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_written_goes_or_comes_is_seen_and_a_directory_is_not_a_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let (one, two) = (directory.path().join("one"), directory.path().join("two"));
+        std::fs::write(&one, "1").unwrap();
+        let mut seen = Seen::default();
+        seen.look(&one);
+        seen.look(&two);
+        assert_eq!((seen.files(), seen.again() == seen), (1, true));
+        std::fs::create_dir(&two).unwrap();
+        assert!(seen.again() == seen);
+        std::fs::write(&one, "11").unwrap();
+        assert!(seen.again() != seen);
+        seen.look(&one);
+        assert!(seen.again() != seen, "the first look counts");
+        let seen = seen.again();
+        std::fs::remove_file(&one).unwrap();
+        assert!(seen.again() != seen);
+        let seen = seen.again();
+        std::fs::remove_dir(&two).unwrap();
+        std::fs::write(&two, "").unwrap();
+        assert!(seen.again() != seen);
+    }
+
+    #[test]
+    fn a_build_that_failed_early_forgets_no_place() {
+        let directory = tempfile::tempdir().unwrap();
+        let (one, two) = (directory.path().join("one"), directory.path().join("two"));
+        let (mut before, mut failed) = (Seen::default(), Seen::default());
+        before.look(&one);
+        failed.look(&two);
+        let both = before.and(failed);
+        std::fs::write(&one, "").unwrap();
+        assert!(both.again() != both);
+    }
 }

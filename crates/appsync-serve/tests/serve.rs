@@ -208,6 +208,33 @@ async fn a_change_is_served_and_a_mistake_leaves_everything_as_it_was() {
 }
 
 #[tokio::test]
+async fn whatever_the_template_names_is_watched_also_where_it_was_looked_for_and_not_found() {
+    let directory = library();
+    let path = |name: &str| directory.path().join(name);
+    std::fs::write(path("template.yaml"), TEMPLATE.replace("greeting.js", "greeting.resolver")).expect("a file");
+    std::fs::rename(path("greeting.js"), path("greeting.resolver")).expect("a file");
+    // Nothing names these.
+    std::fs::write(path("unused.js"), "").expect("a file");
+    std::fs::write(path("unused.graphql"), "").expect("a file");
+    let program = Program::start(directory.path(), &[]);
+    assert!(program.announcement.contains("watching    5 files"), "{}", program.announcement);
+    std::fs::write(path("greeting.resolver"), greeting("good morning")).expect("a file");
+    program.wait_for("reloaded: ");
+    assert_eq!(program.ask("{ greeting }").await["data"]["greeting"], "good morning");
+    // The template names `code/greeting.resolver`, so that file comes first.
+    std::fs::create_dir(path("code")).expect("a directory");
+    std::fs::write(path("code/greeting.resolver"), greeting("good evening")).expect("a file");
+    program.wait_for("reloaded: ");
+    assert_eq!(program.ask("{ greeting }").await["data"]["greeting"], "good evening");
+    // An editor may take a file away for a moment.
+    std::fs::remove_file(path("shelf.js")).expect("a file");
+    assert!(program.wait_for("not reloaded").contains("shelf.js"));
+    std::fs::write(path("shelf.js"), format!("export function request() {{ return {{}} }}\n{RESPONSE}"))
+        .expect("a file");
+    program.wait_for("reloaded: ");
+}
+
+#[tokio::test]
 async fn another_dynamodb_is_used_where_one_is_named() {
     let directory = library();
     // It has the wrong answers, but it is asked.
@@ -283,6 +310,14 @@ fn a_mistake_at_the_start_is_one_sentence_that_names_the_file() {
     };
     let (code, said) = run(&["--template", "missing.yaml"]);
     assert_eq!((code, said.contains("could not read missing.yaml")), (Some(1), true), "{said}");
+    let remote = ["--template", "template.yaml", "--dynamodb", "https://dynamodb.eu-west-1.amazonaws.com"];
+    let (code, said) = run(&remote);
+    assert_eq!((code, said.contains("--allow-remote")), (Some(1), true), "{said}");
+    // Allowed, it gets as far as the next mistake.
+    let (code, said) = run(&[&remote[..], &["--allow-remote"]].concat());
+    assert_eq!((code, said.contains("Stage")), (Some(1), true), "{said}");
+    let (code, said) = run(&["--template", "template.yaml", "--dynamodb", "banana"]);
+    assert_eq!((code, said.contains("--dynamodb")), (Some(2), true), "{said}");
     let (code, said) = run(&["--template", "template.yaml", "--schema", "schema.graphql"]);
     assert_eq!((code, said.contains("Stage")), (Some(1), true), "{said}");
     let given = ["--template", "template.yaml", "--schema", "schema.graphql", "--parameter", "Stage=test"];

@@ -108,7 +108,7 @@ impl Api {
             return self.inner.engine.call(script, function, mode, &whole.to_string());
         }
         let no_file = || engine::Error::NoFile { file: file.to_owned() };
-        let (name, path) = self.inner.code_dir.find(file).ok_or_else(no_file)?;
+        let (name, path) = self.inner.code_dir.find(file, &|_| {}).ok_or_else(no_file)?;
         let text = std::fs::read_to_string(path).map_err(|_| no_file())?;
         let mut engine = Engine::new(Arc::clone(&self.inner.host), self.inner.limits.clone());
         let script = engine.add(&name, &text)?;

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -590,9 +590,37 @@ async fn a_run_whose_index_lags_delivers_what_it_has_just_recorded() {
 
 #[tokio::test]
 async fn no_token_is_in_what_a_run_says() {
-    let world = World::new(Source::Github).await;
-    world.show_with(FeedAnswer { status: 500, headers: vec![], body: b"token=NOTREAL".to_vec() });
-    let error = world.run().await.unwrap_err();
-    let said = format!("{error} {error:?} {:?}", world.subscriber());
-    assert!(!said.contains("NOTREAL") && !said.contains("token="), "{said}");
+    telemetry::init_scoped(telemetry::Level::DEBUG);
+    let lines = Arc::new(Mutex::new(Vec::<String>::new()));
+    let sink = {
+        let lines = Arc::clone(&lines);
+        Arc::new(move |line: &str| lines.lock().unwrap().push(line.to_owned()))
+    };
+    let runs = async {
+        let mut said = String::new();
+        let world = World::new(Source::Github).await;
+        // A feed that repeats its own address, in an error and in its entries.
+        world.show_with(FeedAnswer { status: 500, headers: vec![], body: b"token=NOTREAL".to_vec() });
+        let error = world.run().await.unwrap_err();
+        said += &format!("{error} {error:?} {:?}", world.subscriber());
+        world.show("token=NOTREAL");
+        let error = world.run().await.unwrap_err();
+        said += &format!("{error} {error:?}");
+        world.show(atom(&[1]).replace("compare/1", "compare/1?token=NOTREAL"));
+        said += &format!("{:?}", world.run().await);
+        // Destinations that refuse the entry.
+        world.mastodon_fails(|| Fault::Refuse(401));
+        world.pushover_fails(|| Fault::Refuse(400));
+        world.show(atom(&[2, 1]));
+        said += &format!("{:?}", world.run().await);
+        said
+    };
+    let trace = telemetry::trace::Trace::of_request("request-1");
+    let invocation = telemetry::Invocation { function: "github".into(), request_id: "request-1".into(), trace };
+    let said = telemetry::scoped(sink, telemetry::invocation(invocation, runs)).await;
+    let lines = lines.lock().unwrap().join("\n");
+    assert!(lines.lines().count() > 3, "{lines}");
+    for secret in ["NOTREAL", "token=", "Bearer"] {
+        assert!(!said.contains(secret) && !lines.contains(secret), "{secret} is in what a run says: {said}\n{lines}");
+    }
 }

@@ -48,6 +48,18 @@ async fn an_entry_goes_to_every_destination_once_and_the_webhook_gets_all_of_it(
 }
 
 #[tokio::test]
+async fn slack_shows_a_feeds_markup_as_text_and_a_webhook_gets_it_as_it_is() {
+    let world = World { listed: vec!["slack", "webhook"], ..World::new(Source::Listed).await };
+    let hostile = "<!channel> <@U0000001> <!subteam^S1> <https://evil.example|Sign in> & more";
+    let escaped = hostile.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    world.show(atom(&[1]).replace("masutaka pushed 1", &format!("<![CDATA[{escaped}]]>")));
+    world.run().await.unwrap();
+    let link = "https://github.com/masutaka/repo/compare/1";
+    assert_eq!(world.messages(), [format!("{escaped} {link}")]);
+    assert_eq!(world.hooked(), [format!("{hostile} {link}")]);
+}
+
+#[tokio::test]
 async fn two_feeds_of_one_table_with_the_same_ids_never_touch_each_other() {
     let blog = World { listed: vec!["mastodon"], ..World::new(Source::Listed).await };
     let news = World { entry: json!({"name": "news", "text": "[N] {title}"}), ..blog.clone() };

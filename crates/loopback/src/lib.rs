@@ -1,4 +1,5 @@
-//! What a server on loopback needs: a check that a request is meant for this machine and comes from no foreign page, and its end.
+//! What a server on loopback needs: a check that a request is meant for this machine and comes from no foreign page, a check of the
+//! address of a service that it uses, and its end.
 //!
 //! A foreign web page that is open in the same browser can send requests to loopback, and a foreign DNS name can point to
 //! loopback. So the `Host` header must be a loopback address, and so must the `Origin` header, if there is one. A picture or a script
@@ -14,9 +15,13 @@ use http::{HeaderMap, Uri};
 /// Why it is refused, for the end of a sentence.
 pub fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), String> {
     let text = |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-    let host = uri.authority().map(|authority| authority.as_str().to_owned()).or_else(|| text("host"));
-    let host = host.ok_or_else(|| "the request has no Host header".to_owned())?;
-    if !is_loopback(&host) {
+    // HTTP/2 names the host in the address, and a request may have the header as well: what reads either must read this machine.
+    let in_address = uri.authority().map(|authority| authority.as_str().to_owned());
+    let mut hosts = in_address.into_iter().chain(text("host")).peekable();
+    if hosts.peek().is_none() {
+        return Err("the request has no Host header".to_owned());
+    }
+    if let Some(host) = hosts.find(|host| !is_loopback(host)) {
         return Err(format!("the host {host:?} is not this machine"));
     }
     if let Some(origin) = text("origin") {
@@ -25,13 +30,34 @@ pub fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), String> {
             return Err(format!("the origin {origin:?} is not this machine"));
         }
     }
-    // A person may follow a link to this machine: the other page sees nothing of the answer.
-    let is_followed =
+    // A navigation is answered, whether a person followed a link or the page began it: the other page cannot read the answer.
+    let is_navigation =
         text("sec-fetch-mode").as_deref() == Some("navigate") && text("sec-fetch-dest").as_deref() == Some("document");
-    if text("sec-fetch-site").as_deref() == Some("cross-site") && !is_followed {
+    if text("sec-fetch-site").as_deref() == Some("cross-site") && !is_navigation {
         return Err("the request comes from a page of another site".to_owned());
     }
     Ok(())
+}
+
+/// The address of a service, as it is given on a command line. The AWS SDK panics on what this refuses.
+///
+/// # Errors
+/// What it must be, for the end of a sentence.
+pub fn endpoint(text: &str) -> Result<String, String> {
+    let address = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let names_a_host =
+        address.is_some_and(|address| address.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '['));
+    if names_a_host && text.parse::<Uri>().is_ok_and(|uri| uri.host().is_some_and(|host| !host.is_empty())) {
+        Ok(text.to_owned())
+    } else {
+        Err("it must begin with http:// or https:// and name a host".to_owned())
+    }
+}
+
+/// Whether an [`endpoint`] is on this machine.
+#[must_use]
+pub fn is_this_machine(endpoint: &str) -> bool {
+    endpoint.parse::<Uri>().is_ok_and(|uri| uri.authority().is_some_and(|authority| is_loopback(authority.as_str())))
 }
 
 /// Ends with Ctrl-C, or when the process is told to end. Listens for signals from the call on, not only while somebody waits.
@@ -113,6 +139,33 @@ mod tests {
     }
 
     #[test]
+    fn an_endpoint_that_the_sdk_cannot_use_is_refused() {
+        for good in ["http://127.0.0.1:8787", "https://dynamodb.eu-west-1.amazonaws.com", "http://[::1]:8787/base"] {
+            assert_eq!(endpoint(good).as_deref(), Ok(good));
+        }
+        for bad in ["", " ", "banana", "127.0.0.1:8787", "http://", "http:///x", "http://a b", "ftp://127.0.0.1"] {
+            assert!(endpoint(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn only_an_endpoint_on_loopback_is_on_this_machine() {
+        for here in ["http://127.0.0.1:8000", "http://localhost:8000/", "https://[::1]:8000", "http://LOCALHOST"] {
+            assert!(is_this_machine(here), "{here}");
+        }
+        for elsewhere in [
+            "https://dynamodb.eu-west-1.amazonaws.com",
+            "http://127.0.0.1.example.com",
+            "http://localhost:80@evil.example",
+            "http://192.168.0.1:8000",
+            "http://0.0.0.0:8000",
+            "banana",
+        ] {
+            assert!(!is_this_machine(elsewhere), "{elsewhere}");
+        }
+    }
+
+    #[test]
     fn a_foreign_page_is_refused_and_a_tool_without_an_origin_is_not() {
         let check = |pairs: &[(&'static str, &str)]| {
             let headers: HeaderMap = pairs
@@ -139,6 +192,13 @@ mod tests {
         }
         assert!(check(&[("host", "rebound.example:8787")]).is_err());
         assert!(check(&[]).is_err());
+        let both = |address: &str, host: &'static str| {
+            let headers = HeaderMap::from_iter([(http::header::HOST, http::HeaderValue::from_static(host))]);
+            super::check(&address.parse().expect("an address"), &headers)
+        };
+        assert!(both("https://127.0.0.1:8787/", "127.0.0.1:8787").is_ok());
+        assert!(both("https://127.0.0.1:8787/", "rebound.example").is_err(), "HTTP/2 can have both");
+        assert!(both("https://rebound.example/", "127.0.0.1:8787").is_err());
         let fetched = |site: &str, mode: &str, dest: &str| {
             let host = ("host", "127.0.0.1:8787");
             check(&[host, ("sec-fetch-site", site), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)])
@@ -150,6 +210,6 @@ mod tests {
             }
         }
         assert!(check(&[("host", "127.0.0.1:8787"), ("sec-fetch-site", "cross-site")]).is_err());
-        assert!(fetched("cross-site", "navigate", "document").is_ok(), "a person follows a link");
+        assert!(fetched("cross-site", "navigate", "document").is_ok(), "a navigation");
     }
 }

@@ -480,6 +480,32 @@ async fn without_a_good_token_nothing_is_done() {
 }
 
 #[tokio::test]
+async fn a_body_that_is_too_large_is_refused_on_every_route_before_anybody_looks_for_a_token() {
+    let world = world().await;
+    let document = document();
+    world.db.reset_calls();
+    for (template, operations) in document["paths"].as_object().unwrap() {
+        for method in operations.as_object().unwrap().keys().map(|method| method.to_uppercase()) {
+            for length in [MAX_BODY_BYTES, MAX_BODY_BYTES + 1] {
+                let mut request = request(&method, &template.replace("{did}", "did:key:alice"), "");
+                request.body = vec![b' '; length];
+                let response = world.api.handle(&request, None).await;
+                conforms(&document, &method, template, &response);
+                let is_public = template == "/tokens/openapi.json";
+                match (is_public, length > MAX_BODY_BYTES) {
+                    (true, _) => assert_eq!(response.status, 200),
+                    (false, true) => {
+                        assert_eq!(code(&response), expected(Code::PayloadTooLarge), "{method} {template}")
+                    }
+                    (false, false) => assert_eq!(code(&response), expected(Code::Unauthorized), "{method} {template}"),
+                }
+            }
+        }
+    }
+    assert_eq!(world.db.calls().total(), 0);
+}
+
+#[tokio::test]
 async fn pages_are_asked_for_with_valid_parameters_only() {
     let world = world().await;
     world.open(&["alice", "bob"]).await;

@@ -4,7 +4,7 @@ mod code;
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::FutureExt as _;
@@ -78,12 +78,16 @@ pub enum Error {
     NoCode(String),
 }
 
+/// Is told where a build looks for a file.
+type Looking = Arc<dyn Fn(&Path) + Send + Sync>;
+
 /// Builds an [`Api`].
 #[derive(Default)]
 pub struct Builder {
     schema: Option<String>,
     template: Option<(String, Vec<(String, String)>)>,
     code_dir: CodeDir,
+    looking: Option<Looking>,
     dynamodb: Option<aws_sdk_dynamodb::Client>,
     lambdas: HashMap<String, Lambda>,
     keys: Vec<ApiKey>,
@@ -121,6 +125,14 @@ impl Builder {
     #[must_use]
     pub fn code_dir(mut self, path: impl Into<PathBuf>) -> Self {
         self.code_dir = CodeDir::at(path.into());
+        self
+    }
+
+    /// Is told each place in the code directory before it is looked at, whether there is a file or not. Another build gives another
+    /// API only if one of these files has changed, is gone or is new.
+    #[must_use]
+    pub fn looking(mut self, looking: impl Fn(&Path) + Send + Sync + 'static) -> Self {
+        self.looking = Some(Arc::new(looking));
         self
     }
 
@@ -204,7 +216,7 @@ impl Builder {
         };
         let sdl = match (&self.schema, &wiring.schema) {
             (Some(sdl), _) => sdl.clone(),
-            (None, Some(code)) => self.code_dir.read(code)?.1,
+            (None, Some(code)) => self.read(code)?.1,
             (None, None) => return Err(Error::NoSchema),
         };
         let schema = Schema::read(&sdl)?;
@@ -284,8 +296,16 @@ impl Builder {
         Ok(Step { source, script })
     }
 
+    fn read(&self, code: &Code) -> Result<(Option<String>, String), Error> {
+        self.code_dir.read(code, &|place| {
+            if let Some(looking) = &self.looking {
+                looking(place);
+            }
+        })
+    }
+
     fn script(&self, code: &Code, name: &str, engine: &mut Engine) -> Result<ScriptId, Error> {
-        let (path, text) = self.code_dir.read(code)?;
+        let (path, text) = self.read(code)?;
         let id = engine.add(&path.unwrap_or_else(|| name.to_owned()), &text)?;
         engine.script(id).needs_handlers().map_err(engine::Error::from)?;
         Ok(id)

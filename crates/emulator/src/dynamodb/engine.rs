@@ -2,9 +2,7 @@
 //!
 //! It behaves like the HTTP server of dynoxide, except for the error messages about malformed JSON, which no SDK sends.
 
-#[cfg(unix)]
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use dynoxide::{Database, DynoxideError};
@@ -22,6 +20,14 @@ pub enum Error {
     /// The file cannot be used, or SQLite is out of memory.
     #[error("the embedded DynamoDB could not open its database: {0}")]
     Open(DynoxideError),
+    /// The file, or one that SQLite keeps beside it, cannot be made readable by this user only.
+    #[error("{} cannot be used as a database that only you can read: {why}", path.display())]
+    NotPrivate {
+        /// The file.
+        path: PathBuf,
+        /// For the end of a sentence.
+        why: String,
+    },
     /// DynamoDB answered with an error.
     #[error("DynamoDB refused {operation}: {answer}")]
     Refused {
@@ -57,21 +63,11 @@ impl Engine {
     /// Opens the database in this file, which only its owner can read from then on. If it does not exist, it is created.
     ///
     /// # Errors
-    /// When the file cannot be used.
+    /// When the file cannot be used, is a link, or belongs to another user: its owner could read the tables.
     pub fn open(file: &Path) -> Result<Self, Error> {
-        // SQLite would give everybody the right to read. Its other files (`-wal`, `-shm`) get the rights of this one. If the file cannot
-        // be made, opening it fails too, and says why.
+        // SQLite would give everybody the right to read. Its other files (`-wal`, `-shm`) get the rights of this one.
         #[cfg(unix)]
-        {
-            let mut options = std::fs::OpenOptions::new();
-            let _ = options.append(true).create(true).mode(0o600).open(file);
-            // A file that was there before, for example by an earlier version, keeps its rights until they are taken away.
-            for other in ["", "-wal", "-shm"] {
-                let mut name = file.as_os_str().to_owned();
-                name.push(other);
-                let _ = std::fs::set_permissions(name, std::fs::Permissions::from_mode(0o600));
-            }
-        }
+        private::prepare(file)?;
         Database::new(&file.to_string_lossy()).map(Self::new).map_err(Error::Open)
     }
 
@@ -157,6 +153,69 @@ impl Dispatch for Engine {
     }
 }
 
+/// The files of a database before SQLite opens them.
+#[cfg(unix)]
+mod private {
+    use std::fs::{File, Permissions};
+    use std::io::ErrorKind;
+    use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+    use std::path::{Path, PathBuf};
+
+    use rustix::fs::OFlags;
+
+    use super::Error;
+
+    /// Makes the file, unless it is there, and takes from others the right to read it and its companions.
+    pub(super) fn prepare(file: &Path) -> Result<(), Error> {
+        make(file, true)?;
+        for other in ["-wal", "-shm", "-journal"] {
+            let mut name = file.as_os_str().to_owned();
+            name.push(other);
+            make(&PathBuf::from(name), false)?;
+        }
+        Ok(())
+    }
+
+    fn make(path: &Path, create: bool) -> Result<(), Error> {
+        let not_private = |why: String| Error::NotPrivate { path: path.to_owned(), why };
+        let mut options = File::options();
+        // A link is not followed: it may lead to a file that has other readers. A FIFO does not make the open wait.
+        options.append(true).create(create).mode(0o600);
+        options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
+        let file = match options.open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound && !create => return Ok(()),
+            Err(_) if path.is_symlink() => {
+                return Err(not_private("it is a link; name the file that it leads to".to_owned()));
+            }
+            Err(error) => return Err(not_private(error.to_string())),
+        };
+        let found = file.metadata().map_err(|error| not_private(error.to_string()))?;
+        if !found.is_file() {
+            return Err(not_private("it is not a file".to_owned()));
+        }
+        refuse_foreign(found.uid(), rustix::process::geteuid().as_raw()).map_err(not_private)?;
+        // The rights of the file that is open, whatever has its name by now. A file that was there before, for example by an
+        // earlier version, keeps its rights until they are taken away.
+        file.set_permissions(Permissions::from_mode(0o600)).map_err(|error| not_private(error.to_string()))?;
+        let mode = file.metadata().map_err(|error| not_private(error.to_string()))?.permissions().mode() & 0o777;
+        if mode == 0o600 {
+            Ok(())
+        } else {
+            // Some file systems have no rights that could be changed.
+            Err(not_private(format!("its rights stay {mode:o} instead of 600; keep it on another file system")))
+        }
+    }
+
+    /// Whoever owns a file can give himself the right to read it.
+    pub(super) fn refuse_foreign(owner: u32, user: u32) -> Result<(), String> {
+        if owner == user {
+            return Ok(());
+        }
+        Err(format!("it belongs to another user (uid {owner}), who could read what is kept in it; name another file"))
+    }
+}
+
 fn operate(db: &Database, operation: &str, body: &[u8]) -> Result<Vec<u8>, DynoxideError> {
     match operation {
         "CreateTable" => with(body, |request| db.create_table(request)),
@@ -220,7 +279,29 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
+    fn a_database_is_kept_neither_behind_a_link_nor_in_what_belongs_to_somebody_else() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().expect("a directory");
+        let elsewhere = directory.path().join("elsewhere");
+        std::fs::write(&elsewhere, "").expect("a file");
+        std::fs::set_permissions(&elsewhere, std::fs::Permissions::from_mode(0o644)).expect("rights");
+        for (link, opened) in [("link", "link"), ("data-wal", "data")] {
+            std::os::unix::fs::symlink(&elsewhere, directory.path().join(link)).expect("a link");
+            let refused = Engine::open(&directory.path().join(opened)).expect_err("a link").to_string();
+            assert!(refused.contains(link) && refused.contains("it is a link"), "{refused}");
+        }
+        let mode = std::fs::metadata(&elsewhere).expect("rights").permissions().mode() & 0o777;
+        assert_eq!(mode, 0o644, "what a link leads to is left alone");
+        // A test runs as one user, who cannot give a file away.
+        assert_eq!(private::refuse_foreign(1_000, 1_000), Ok(()));
+        let refused = private::refuse_foreign(1_001, 1_000).expect_err("another user's file");
+        assert!(refused.contains("belongs to another user (uid 1001)"), "{refused}");
+    }
+
+    #[cfg(unix)]
+    #[test]
     fn a_file_that_everybody_could_read_is_its_owners_alone_once_it_is_opened() {
+        use std::os::unix::fs::PermissionsExt as _;
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("data");
         std::fs::write(&file, "").expect("a file");
@@ -261,7 +342,8 @@ mod tests {
     #[test]
     fn a_directory_is_not_a_database() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(matches!(Engine::open(directory.path()), Err(Error::Open(_))));
+        let refused = Engine::open(directory.path()).expect_err("a directory").to_string();
+        assert!(refused.contains("cannot") && !refused.contains('\n'), "{refused}");
     }
 
     #[test]

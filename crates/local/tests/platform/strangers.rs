@@ -1,4 +1,4 @@
-//! Foreign requests change nothing, on every port.
+//! Foreign requests are refused, on every port.
 
 use reqwest::StatusCode;
 use serde_json::json;
@@ -8,20 +8,37 @@ use crate::support::process::Local;
 
 #[tokio::test]
 async fn a_foreign_host_or_origin_is_refused_everywhere() {
-    let local = Local::start();
-    for base in [&local.url, &local.dynamodb_url] {
-        for (header, value) in [
-            ("host", "rebound.example"),
-            ("host", "[::1].evil.example"),
-            ("origin", "https://example.com"),
-            ("origin", "null"),
-            ("origin", "http://localhost:80@evil.example"),
-            ("origin", "http://[::1].evil.example"),
-        ] {
+    let directory = tempfile::tempdir().expect("a directory");
+    let local = Local::keeping(directory.path(), &[]);
+    let certificate = std::fs::read(directory.path().join("cert.pem")).expect("the certificate");
+    let certificate = reqwest::Certificate::from_pem(&certificate).expect("a certificate");
+    let client = http_client::builder().no_proxy().tls_certs_only([certificate]).build().expect("a client");
+    let mut foreign = Vec::new();
+    for (header, value) in [
+        ("host", "rebound.example"),
+        ("host", "[::1].evil.example"),
+        ("origin", "https://example.com"),
+        ("origin", "null"),
+        ("origin", "http://localhost:80@evil.example"),
+        ("origin", "http://[::1].evil.example"),
+    ] {
+        foreign.push((vec![(header, value)], "not this machine"));
+    }
+    // A picture, and a frame.
+    for (mode, dest) in [("no-cors", "image"), ("navigate", "iframe")] {
+        let said = vec![("sec-fetch-site", "cross-site"), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
+        foreign.push((said, "a page of another site"));
+    }
+    for base in [&local.url, &local.dynamodb_url, &local.tls_url] {
+        for (headers, why) in &foreign {
             for path in ["/", "/healthz", "/_local/config", "/echo/x", "/standins/slack/api/auth.test"] {
-                let (status, body) = answer(http().post(format!("{base}{path}")).header(header, value)).await;
-                assert_eq!(status, StatusCode::FORBIDDEN, "{header}: {value} at {base}{path}");
-                assert!(body["message"].as_str().is_some_and(|message| message.contains("not this machine")), "{body}");
+                let mut request = client.get(format!("{base}{path}"));
+                for (header, value) in headers {
+                    request = request.header(*header, *value);
+                }
+                let (status, body) = answer(request).await;
+                assert_eq!(status, StatusCode::FORBIDDEN, "{headers:?} at {base}{path}");
+                assert!(body["message"].as_str().is_some_and(|message| message.contains(why)), "{body}");
             }
         }
     }
