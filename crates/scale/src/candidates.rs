@@ -58,7 +58,7 @@ fn held(app: App, load: u32, seed: u64) -> Plan {
 pub static ALL: [Candidate; 10] = [
     Candidate {
         name: "hour-at-once",
-        what: "the 30,000 events that Slack sends in an hour come at 1,024 per second, all at a hundredth of the size: 300 events, a hundredth of the route's limit",
+        what: "the 30,000 events that Slack sends in an hour come at 1,024 per second, all at a hundredth of the size: 300 events, a hundredth of the route's limit and of what a workspace takes in a minute",
         app: App::Slack,
         run: |seed| hour_of_slack(1_024, 1.0, seed),
     },
@@ -81,7 +81,7 @@ pub static ALL: [Candidate; 10] = [
     },
     Candidate {
         name: "outage-of-the-store",
-        what: "DynamoDB is down for a minute, while 32 uploads at the same moment of each second are admitted by the memory of as many instances, which reconcile later",
+        what: "DynamoDB is down for a minute, while 32 uploads at the same moment, every four seconds, are admitted by the memory of as many instances, which reconcile later",
         app: App::Slack,
         run: |seed| {
             play(App::Slack, &once(32, seed), &|_| {}, |world, plan| Box::pin(slack::store_is_down(world, plan)))
@@ -106,9 +106,9 @@ pub static ALL: [Candidate; 10] = [
     },
     Candidate {
         name: "herd",
-        what: "Mastodon was down for two hours; 100 feeds have 20 owed entries each when it is back",
+        what: "Mastodon was down for two hours; 40 feeds have 20 owed entries each when it is back, and an account posts 300 in three hours",
         app: App::Feeds,
-        run: |seed| play(App::Feeds, &once(100, seed), &|_| {}, |world, plan| Box::pin(feeds::herd(world, plan))),
+        run: |seed| play(App::Feeds, &once(40, seed), &|_| {}, |world, plan| Box::pin(feeds::herd(world, plan))),
     },
     Candidate {
         name: "hot-recipient",

@@ -6,7 +6,7 @@
 //! asynchronous invocation, a client its request with the same idempotency key. When nothing is left to do, the effects are counted
 //! where they end: in the ledger, in Slack's threads, on Mastodon, in BigQuery, in the stream of a group.
 //!
-//! [`search`] doubles the load until a limit is met. Then it repeats that load in waves, one per minute, for as long as an alarm needs.
+//! [`search`] doubles the load until a limit is met. Then it repeats that load in waves ([`App::waves`]), for as long as an alarm needs.
 //! [`candidates`] are further runs: what one would suspect, measured.
 //!
 //! Time is tokio's paused clock, so an hour takes as long as its work. One seed decides everything that happens by chance, but for ids
@@ -114,7 +114,7 @@ impl Progress for () {
     fn ran(&mut self, _: &Measured) {}
 }
 
-/// Doubles the load, from `load` on, until a limit is met or the application's last load is reached. If a limit was met, repeats that
+/// Doubles the load, from `load` (at least one) on, until a limit is met or the application's last load is reached. If a limit was met, repeats that
 /// load in waves. Returns the last run.
 ///
 /// # Errors
@@ -126,6 +126,7 @@ pub fn search(
     change: &dyn Fn(&Limits),
     progress: &mut dyn Progress,
 ) -> Result<Measured, Error> {
+    load = load.max(1);
     loop {
         let once = measure(app, &Plan { load, waves: app::ONE_WAVE, seed }, change)?;
         progress.ran(&once);

@@ -38,7 +38,7 @@ struct Arguments {
     /// Only this application: slack, feeds, tokens, sessync or mesh; can be repeated
     #[arg(long, value_name = "NAME")]
     app: Vec<App>,
-    /// Run only this load, once, and search for nothing; alarms that need the load for minutes do not ring
+    /// Run only this load, once: no search, no candidates; alarms that need the load for minutes do not ring
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_LOAD))]
     load: Option<u32>,
     /// Leave the candidates out
@@ -72,8 +72,7 @@ pub fn main() -> ExitCode {
     for app in apps {
         if let Err(error) = results.measure(app, &arguments) {
             // What was measured stays, and the other applications are still asked.
-            tell(&format!("scale: {}", telemetry::causes(&error)));
-            results.failed = true;
+            results.failed(&error);
         }
     }
     results.close(&arguments)
@@ -100,7 +99,13 @@ impl Results {
         self.found.push(measured);
         if !arguments.no_candidates && arguments.load.is_none() {
             for candidate in candidates::of(app) {
-                let ran = candidate.run(arguments.seed)?;
+                let ran = match candidate.run(arguments.seed) {
+                    Ok(ran) => ran,
+                    Err(error) => {
+                        self.failed(&error);
+                        continue;
+                    }
+                };
                 watch.ran(&ran);
                 self.show(arguments, &candidate_block(candidate, &ran));
                 self.others.push((candidate, ran));
@@ -108,6 +113,11 @@ impl Results {
         }
         self.show(arguments, "\n");
         Ok(())
+    }
+
+    fn failed(&mut self, error: &Error) {
+        tell(&format!("scale: {}", telemetry::causes(error)));
+        self.failed = true;
     }
 
     fn show(&mut self, arguments: &Arguments, text: &str) {
@@ -138,7 +148,7 @@ impl Results {
         let is_exact = self.found.iter().chain(self.others.iter().map(|(_, ran)| ran)).all(Measured::is_exact);
         if !is_exact {
             tell(
-                "scale: something was lost or doubled; the blocks above say where. Run it again with the same --seed to see it again",
+                "scale: something was lost or doubled; the result says where. Run it again with the same --seed to see it again",
             );
         }
         ended(is_exact && !self.failed)
@@ -180,7 +190,7 @@ fn rest(measured: &Measured) -> String {
     if !others.is_empty() {
         let _ = writeln!(text, "  refused     {}", others.join(", "));
     }
-    let crate::Outcome { wanted, lost, doubled, seen, slowest } = &measured.outcome;
+    let crate::Outcome { wanted, lost, dead, owed, doubled, seen, slowest } = &measured.outcome;
     let seen: Vec<String> = seen.iter().map(|(what, count)| format!("{what}: {count}")).collect();
     let _ = writeln!(text, "  users see   {}; the slowest is served after {}", seen.join(", "), seconds(*slowest));
     let alarms: Vec<String> =
@@ -189,7 +199,7 @@ fn rest(measured: &Measured) -> String {
     let _ = writeln!(text, "  alarms      {alarms}");
     let _ = writeln!(
         text,
-        "  effects     {wanted} wanted, {lost} lost, {doubled} doubled, in {} of simulated time with {} cold starts",
+        "  effects     {wanted} wanted, {lost} lost, {doubled} doubled, {dead} dead letters, {owed} still owed, in {} of simulated time with {} cold starts",
         seconds(measured.lasted),
         measured.cold_starts
     );
@@ -197,7 +207,9 @@ fn rest(measured: &Measured) -> String {
 }
 
 fn as_json(measured: &Measured) -> Value {
-    let crate::Outcome { wanted, lost, doubled, seen, slowest } = &measured.outcome;
+    let crate::Outcome { wanted, lost, dead, owed, doubled, seen, slowest } = &measured.outcome;
+    let alarms = measured.alarms.iter();
+    let alarms = alarms.map(|(name, after)| json!({"alarm": name, "afterMs": ichido::whole_millis(*after)}));
     json!({
         "app": measured.app.name(), "load": measured.load, "unit": measured.app.unit(),
         "first": measured.first.as_ref().map(|first| json!({
@@ -205,8 +217,8 @@ fn as_json(measured: &Measured) -> Value {
             "raisedBy": first.limit.raised_by, "price": first.limit.price,
         })),
         "refusals": measured.refusals.iter().map(|one| json!({"limit": one.limit.name, "count": one.count})).collect::<Vec<_>>(),
-        "alarms": measured.alarms.keys().collect::<Vec<_>>(),
-        "wanted": wanted, "lost": lost, "doubled": doubled, "seen": seen, "slowestMs": ichido::whole_millis(*slowest),
+        "alarms": alarms.collect::<Vec<_>>(),
+        "wanted": wanted, "lost": lost, "doubled": doubled, "deadLetters": dead, "owed": owed, "seen": seen, "slowestMs": ichido::whole_millis(*slowest),
     })
 }
 

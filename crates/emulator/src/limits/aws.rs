@@ -145,11 +145,12 @@ pub const LAMBDA_CONCURRENCY: Limit = Limit {
     price: FREE,
     answer: no(429, "TooManyRequestsException", "Rate Exceeded."),
 };
-/// A function that shares nothing but its reserved part, `reservedConcurrency` in infra/environments.ts. None is reserved by default.
+/// A function that has a part of the account's concurrency to itself, and no more than that. By default none has. Whoever plays Lambda sets
+/// what `reservedConcurrency` in infra/environments.ts gives a function.
 pub const LAMBDA_RESERVED: Limit = Limit {
     name: "lambda-reserved-concurrency",
     what: "invocations of one function at the same time",
-    bound: Bound::AtOnce(1_000),
+    bound: Bound::AtOnce(u64::MAX),
     source: "AWS Lambda Developer Guide, Configuring reserved concurrency for a function: none by default",
     raised_by: "reservedConcurrency in infra/environments.ts",
     price: "a setting, free of charge; the account's pool is smaller by as much",
@@ -230,7 +231,7 @@ pub const SSM_PARAMETERS: Limit = Limit {
     bound: rate(40, 40),
     source: "AWS General Reference, AWS Systems Manager endpoints and quotas, Parameter Store, Max throughput: default 40",
     raised_by: "the setting high-throughput-enabled of Parameter Store: up to thousands per second",
-    price: "$0.05 per 10,000 reads, every read from then on (AWS's price page; not in the cost model)",
+    price: "$0.05 per 10,000 parameters that are read, every read from then on (AWS's price page; not in the cost model)",
     answer: no(400, "ThrottlingException", "Rate exceeded"),
 };
 
@@ -304,12 +305,13 @@ pub const APPSYNC_MESSAGE: Limit = Limit {
     answer: no(413, "PayloadTooLarge", "Payload size is too large"),
 };
 
-/// The whole account. Lambda sends a function's lines in batches, at least one per invocation that ends.
+/// The whole account. Assumed: that Lambda's own deliveries count, and that an invocation needs one. No document says so. So this is never
+/// the first limit.
 pub const LOGS_PUT: Limit = Limit {
     name: "logs-put",
     what: "batches of log lines per second per account and region",
     bound: rate(5_000, 5_000),
-    source: "Amazon CloudWatch Logs User Guide, CloudWatch Logs quotas, PutLogEvents",
+    source: "Amazon CloudWatch Logs User Guide, CloudWatch Logs quotas, PutLogEvents; assumed: it counts what Lambda delivers, one batch per invocation",
     raised_by: "Service Quotas",
     price: FREE,
     answer: no(400, "ThrottlingException", "Rate exceeded"),

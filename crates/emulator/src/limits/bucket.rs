@@ -2,6 +2,9 @@
 
 use ichido::Timestamp;
 
+/// What adding up fractions may be wrong by, as a share of the burst.
+const ROUNDING: f64 = 1e-9;
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bucket {
     tokens: f64,
@@ -16,7 +19,7 @@ impl Bucket {
     pub(super) fn has(&mut self, amount: f64, per_second: f64, burst: f64, now: Timestamp) -> bool {
         self.fill(per_second, burst, now);
         // A request that is larger than the bucket passes when the bucket is full. Otherwise it never would.
-        self.tokens + f64::EPSILON >= amount.min(burst)
+        self.tokens + ROUNDING * burst >= amount.min(burst)
     }
 
     /// May overdraw the bucket.

@@ -1,14 +1,17 @@
 //! A DynamoDB that is held to its limits.
 //!
 //! [`Throttled`] stands between the faults and the engine, and is itself a [`Dispatch`]. A call takes its units from the partition of each
-//! item, from the table and from the partitions of the indexes that the item is in. If any of them is short, it is refused in DynamoDB's
-//! words and not performed. A call takes time ([`Latency`]), and a transaction has its items to itself for that time.
+//! item, from the table, from the indexes that the item is in and from their partitions. If any of them is short, it is refused in
+//! DynamoDB's words and not performed. A call takes time ([`Latency`]), also if it is refused, and a transaction has its items to itself
+//! for that time.
 //!
 //! Units are counted as DynamoDB documents them: one per KB written, one per 4 KB read consistently, half of it otherwise, twice as much in
-//! a transaction. What differs:
-//! - An update is counted by what its request carries, at least one unit. DynamoDB counts the whole item.
+//! a transaction. A write is counted by the larger of the stored item and the new one, also if its condition fails. What differs:
+//! - An update is counted by the stored item or by what its request carries, whichever is larger. DynamoDB counts the item before or
+//!   after it.
 //! - An update takes no units of an index. A put does.
-//! - A read is refused if its key has no unit left, and pays for the size of its answer afterwards.
+//! - A read is refused if its key has no unit left, and pays for the size of its answer afterwards. DynamoDB counts what it read, before
+//!   a filter or a projection makes the answer smaller.
 //! - A batch is refused as a whole. DynamoDB returns the part that it did not process.
 //! - A transactional read meets a running transaction. DynamoDB also cancels it for a single write that runs at the same time.
 
@@ -99,26 +102,41 @@ impl Dispatch for Throttled {
 /// What a call does to one item, or to all items of one partition.
 #[derive(Debug, Clone, PartialEq)]
 struct Access {
-    table: String,
+    /// The table, or the index that is read: `table/index`. Each has units of its own.
+    place: String,
     /// The value of the partition key; `None` for a scan.
     partition: Option<String>,
     /// The whole key; `None` for a query or a scan.
     item: Option<String>,
-    /// Units of the table, and of each index with its partition.
+    /// Units of the place.
     units: f64,
-    indexes: Vec<(String, f64)>,
+    /// The indexes that are written to.
+    indexes: Vec<InIndex>,
     is_write: bool,
+    /// The key of what is written.
+    key: Value,
     bytes: usize,
+}
+
+/// What a write does to one index.
+#[derive(Debug, Clone, PartialEq)]
+struct InIndex {
+    /// `table/index`
+    place: String,
+    partition: String,
+    units: f64,
 }
 
 impl Inner {
     async fn call(&self, call: Call) -> Answer {
         let request: Value = serde_json::from_slice(&call.body).unwrap_or_default();
-        let accesses = self.accesses(&call.operation, &request);
+        let mut accesses = self.accesses(&call.operation, &request);
         let is_transaction = call.operation.starts_with("Transact");
         if let Err(answer) = self.check_sizes(&accesses, is_transaction) {
             return answer;
         }
+        self.meter_stored(&mut accesses, if is_transaction { 2.0 } else { 1.0 }).await;
+        let latency = self.latency(&accesses, is_transaction);
         let mut held = Vec::new();
         let mut reasons = vec![None; accesses.len()];
         for (access, reason) in accesses.iter().zip(&mut reasons) {
@@ -138,9 +156,10 @@ impl Inner {
             reasons = self.take(&accesses);
         }
         if let Some(limit) = reasons.iter().flatten().next() {
+            drop(held);
+            self.clock.sleep(latency).await;
             return if is_transaction { canceled(&reasons) } else { refusal(limit) };
         }
-        let latency = self.latency(&accesses, is_transaction);
         self.clock.sleep(latency / 2).await;
         let answer = self.engine.dispatch(call).await;
         self.charge_reads(&accesses, &answer);
@@ -150,8 +169,8 @@ impl Inner {
     }
 
     fn check_sizes(&self, accesses: &[Access], is_transaction: bool) -> Result<(), Answer> {
-        let table = accesses.first().map_or("", |access| access.table.as_str());
-        let check = |limit, size| self.limits.fits(limit, table, size).map_err(|exceeded| refusal(exceeded.limit));
+        let place = accesses.first().map_or("", |access| access.place.as_str());
+        let check = |limit, size| self.limits.fits(limit, place, size).map_err(|exceeded| refusal(exceeded.limit));
         for access in accesses {
             check(&aws::DYNAMODB_ITEM_SIZE, access.bytes)?;
         }
@@ -162,18 +181,20 @@ impl Inner {
         Ok(())
     }
 
+    /// Counts each write by the stored item, if that is larger than the new one. It costs as much if the condition fails.
+    async fn meter_stored(&self, accesses: &mut [Access], factor: f64) {
+        for access in accesses.iter_mut().filter(|access| access.is_write) {
+            let get = json!({"TableName": access.place, "Key": access.key, "ConsistentRead": true});
+            let call = Call { operation: "GetItem".to_owned(), body: Bytes::from(get.to_string()) };
+            let answer: Value = serde_json::from_slice(&self.engine.dispatch(call).await.body).unwrap_or_default();
+            let stored = answer["Item"].as_object().map_or(0, item_size);
+            access.units = access.units.max(write_units(stored) * factor);
+        }
+    }
+
     /// Takes the units of all accesses, or says which of them are refused, and by which limit.
     fn take(&self, accesses: &[Access]) -> Vec<Option<&'static Limit>> {
-        let mut wanted: BTreeMap<(&'static str, String), (&'static Limit, f64)> = BTreeMap::new();
-        let mut want = |limit: &'static Limit, of: String, units: f64| {
-            wanted.entry((limit.name, of)).or_insert((limit, 0.0)).1 += units;
-        };
-        for access in accesses {
-            for (limit, of, units) in access.takes() {
-                want(limit, of, units);
-            }
-        }
-        let wanted: Vec<_> = wanted.into_iter().map(|((_, of), (limit, units))| (limit, of, units)).collect();
+        let wanted: Vec<_> = accesses.iter().flat_map(Access::takes).collect();
         let Err(short) = self.limits.take_all(&wanted) else { return vec![None; accesses.len()] };
         let by = |access: &Access| {
             let takes = access.takes();
@@ -275,18 +296,20 @@ impl Inner {
         let item = put.or_else(|| action["Key"].as_object())?;
         let carried = action["ExpressionAttributeValues"].as_object().filter(|_| put.is_none());
         let bytes = item_size(item) + carried.map_or(0, item_size);
-        let units = bytes.div_ceil(WRITE_UNIT).max(1) as f64;
+        let units = write_units(bytes);
         let in_index = |(index, attribute): (&String, &String)| {
             let value = put?.get(attribute)?;
-            Some((format!("{table}/{index} {}", text(value)), units))
+            let place = format!("{table}/{index}");
+            Some(InIndex { partition: format!("{place} {}", text(value)), place, units })
         };
         Some(Access {
-            table: table.to_owned(),
+            place: table.to_owned(),
             partition: Some(keys.partition_of(table, item)?),
             item: Some(keys.item_of(table, item)?),
             units: units * factor,
             indexes: keys.indexes.iter().filter_map(in_index).collect(),
             is_write: true,
+            key: keys.key_of(item),
             bytes,
         })
     }
@@ -296,12 +319,13 @@ impl Inner {
         let keys = self.tables.get(table)?;
         let key = action["Key"].as_object()?;
         Some(Access {
-            table: table.to_owned(),
+            place: table.to_owned(),
             partition: Some(keys.partition_of(table, key)?),
             item: Some(keys.item_of(table, key)?),
             units,
             indexes: Vec::new(),
             is_write: false,
+            key: Value::Null,
             bytes: 0,
         })
     }
@@ -316,12 +340,13 @@ impl Inner {
         };
         let value = asked_for(request, attribute);
         Some(Access {
-            table: table.to_owned(),
             partition: value.map(|value| format!("{place} {}", text(value))),
+            place,
             item: None,
             units,
             indexes: Vec::new(),
             is_write: false,
+            key: Value::Null,
             bytes: 0,
         })
     }
@@ -336,12 +361,17 @@ impl Access {
             (&aws::DYNAMODB_PARTITION_READS, &aws::DYNAMODB_TABLE_READS)
         };
         let kind = if self.is_write { "writes" } else { "reads" };
-        let mut takes: Vec<(&'static Limit, String, f64)> = vec![
-            (of_table, self.table.clone(), self.units),
-            (&aws::DYNAMODB_TABLE_QUOTA, format!("{} {kind}", self.table), self.units),
-        ];
+        let of_place = |place: &str, units: f64| {
+            let quota: &'static Limit = &aws::DYNAMODB_TABLE_QUOTA;
+            [(of_table, place.to_owned(), units), (quota, format!("{place} {kind}"), units)]
+        };
+        let mut takes: Vec<(&'static Limit, String, f64)> = Vec::new();
         takes.extend(self.partition.iter().map(|partition| (of_partition, partition.clone(), self.units)));
-        takes.extend(self.indexes.iter().map(|(partition, units)| (of_partition, partition.clone(), *units)));
+        takes.extend(of_place(&self.place, self.units));
+        for index in &self.indexes {
+            takes.push((of_partition, index.partition.clone(), index.units));
+            takes.extend(of_place(&index.place, index.units));
+        }
         takes
     }
 }
@@ -363,6 +393,11 @@ impl Keys {
         }
     }
 
+    fn key_of(&self, item: &Map<String, Value>) -> Value {
+        let names = std::iter::once(&self.partition).chain(&self.sort);
+        names.filter_map(|name| Some((name.clone(), item.get(name)?.clone()))).collect::<Map<_, _>>().into()
+    }
+
     fn partition_of(&self, table: &str, item: &Map<String, Value>) -> Option<String> {
         Some(format!("{table} {}", text(item.get(&self.partition)?)))
     }
@@ -371,6 +406,10 @@ impl Keys {
         let sort = self.sort.as_ref().and_then(|sort| item.get(sort)).map(text).unwrap_or_default();
         Some(format!("{} {sort}", self.partition_of(table, item)?))
     }
+}
+
+fn write_units(bytes: usize) -> f64 {
+    bytes.div_ceil(WRITE_UNIT).max(1) as f64
 }
 
 fn unit(is_consistent: bool) -> f64 {
@@ -548,6 +587,73 @@ mod tests {
             assert_eq!(status, expected, "{n}: its own partition is free, that of the index is not");
         }
         assert_eq!(store.limits.first().expect("a refusal").of, "things/owners everybody's");
+    }
+
+    #[tokio::test]
+    async fn a_write_pays_for_the_item_that_was_there_also_if_its_condition_fails() {
+        let small = |condition: Option<&str>| json!({"TableName": "things", "Item": item("a", "1", 1), "ConditionExpression": condition});
+        let key = json!({"pk": {"S": "a"}, "sk": {"S": "1"}});
+        let update = json!({
+            "TableName": "things", "Key": key, "UpdateExpression": "SET seen = :s",
+            "ExpressionAttributeValues": {":s": {"N": "1"}},
+        });
+        let delete = json!({"TableName": "things", "Key": key});
+        let refused = small(Some("attribute_not_exists(pk)"));
+        let mut plain = small(None);
+        plain.as_object_mut().expect("an object").remove("ConditionExpression");
+        for (operation, request, expected) in [
+            ("PutItem", refused, 400),
+            ("PutItem", plain, 200),
+            ("UpdateItem", update, 200),
+            ("DeleteItem", delete, 200),
+        ] {
+            let store = Store::new();
+            assert_eq!(store.put("a", "1", 3_000).await.0, 200);
+            store.lower(&aws::DYNAMODB_PARTITION_WRITES, 4.0);
+            let (status, answer) = store.call(operation, request).await;
+            assert_eq!(status, expected, "{operation}: {answer}");
+            assert!(!answer.to_string().contains("ThroughputExceeded"), "{operation} has three units: {answer}");
+            assert_eq!(store.put("a", "2", 1_500).await.0, 400, "{operation} took three of four units");
+            assert_eq!(store.put("a", "2", 1).await.0, 200, "{operation} left one");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_index_has_a_table_level_of_its_own() {
+        let owned = |pk: &str, owner: &str| {
+            let mut item = item(pk, "1", 1);
+            item["owner"] = json!({"S": owner});
+            json!({"TableName": "things", "Item": item})
+        };
+        let store = Store::new();
+        store.limits.set_for(&aws::DYNAMODB_TABLE_WRITES, "things/owners", Bound::Rate { per_second: 2.0, burst: 2.0 });
+        for (n, expected) in [("a", 200), ("b", 200), ("c", 400)] {
+            assert_eq!(store.call("PutItem", owned(n, n)).await.0, expected, "{n}");
+        }
+        assert_eq!(store.limits.first().expect("a refusal").of, "things/owners");
+        assert_eq!(store.put("d", "1", 1).await.0, 200, "it is not in the index");
+
+        let store = Store::new();
+        store.lower(&aws::DYNAMODB_TABLE_READS, 1.0);
+        let of_index = json!({
+            "TableName": "things", "IndexName": "owners", "KeyConditionExpression": "#o = :o",
+            "ExpressionAttributeNames": {"#o": "owner"}, "ExpressionAttributeValues": {":o": {"S": "a"}},
+        });
+        assert_eq!(store.call("Query", of_index.clone()).await.0, 200);
+        assert_eq!(store.call("Query", of_index.clone()).await.0, 200);
+        assert_eq!(store.call("Query", of_index).await.0, 400, "half a unit each");
+        let get = json!({"TableName": "things", "Key": {"pk": {"S": "a"}, "sk": {"S": "1"}}, "ConsistentRead": true});
+        assert_eq!(store.call("GetItem", get).await.0, 200, "the table has its own units");
+    }
+
+    #[tokio::test]
+    async fn a_refused_call_takes_its_time() {
+        let store = Store::new();
+        store.lower(&aws::DYNAMODB_PARTITION_WRITES, 1.0);
+        assert_eq!(store.put("a", "1", 1).await.0, 200);
+        let begun = store.clock.now_ms();
+        assert_eq!(store.put("a", "1", 1).await.0, 400);
+        assert!(store.clock.now_ms() > begun);
     }
 
     #[tokio::test]

@@ -37,12 +37,20 @@ pub struct Limit {
     pub answer: Answer,
 }
 
+impl Limit {
+    /// Whether a document says that it refuses what it is asked for here.
+    #[must_use]
+    pub fn is_quota(&self) -> bool {
+        self.bound != Bound::Alone && self.name != aws::LOGS_PUT.name
+    }
+}
+
 /// How much is allowed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bound {
     /// A bucket of tokens: `burst` at once, and `per_second` after that.
     Rate { per_second: f64, burst: f64 },
-    /// So many at the same time.
+    /// So many at the same time; `u64::MAX` is no limit.
     AtOnce(u64),
     /// So much in one request: bytes, or a number of parts.
     Size(u64),
@@ -54,6 +62,7 @@ impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rate { per_second, burst } => write!(f, "{per_second}, {burst} at once"),
+            Self::AtOnce(u64::MAX) => f.write_str("none unless it is set"),
             Self::AtOnce(most) | Self::Size(most) => write!(f, "{most}"),
             Self::Alone => f.write_str("one at a time"),
         }
@@ -160,25 +169,23 @@ impl Limits {
         self.take_all(&[(limit, of.to_owned(), amount)]).map_err(|mut short| short.swap_remove(0))
     }
 
-    /// Takes all of these or none of them.
+    /// The same for somebody who waits for its turn and asks again and again: a refusal is not counted.
+    #[must_use]
+    pub fn has_taken(&self, limit: &'static Limit, of: &str, amount: f64) -> bool {
+        let now = self.clock.now();
+        self.lock().take_or_tell(&[(limit, of.to_owned(), amount)], now).is_empty()
+    }
+
+    /// Takes all of these or none of them. What is wanted of the same limit and thing is added up.
     ///
     /// # Errors
     /// Each limit that was short. Each of them is counted.
     pub fn take_all(&self, wanted: &[(&'static Limit, String, f64)]) -> Result<(), Vec<Exceeded>> {
         let now = self.clock.now();
-        let mut state = self.lock();
-        let short: Vec<Exceeded> = wanted
-            .iter()
-            .filter(|(limit, of, amount)| !state.has(limit, of, *amount, now))
-            .map(|(limit, of, _)| Exceeded { limit, of: of.clone() })
-            .collect();
+        let short = self.lock().take_or_tell(wanted, now);
         if short.is_empty() {
-            for (limit, of, amount) in wanted {
-                state.spend(limit, of, *amount, now);
-            }
             return Ok(());
         }
-        drop(state);
         for exceeded in &short {
             self.refuse(exceeded, now);
         }
@@ -245,10 +252,10 @@ impl Limits {
         self.lock().refusals.clone()
     }
 
-    /// The quota that was exceeded first. Transactions that met each other are no quota.
+    /// The quota that was exceeded first. Transactions that met each other are no quota, and what is only assumed is none either.
     #[must_use]
     pub fn first(&self) -> Option<Refusals> {
-        self.lock().refusals.iter().find(|refusals| refusals.limit.bound != Bound::Alone).cloned()
+        self.lock().refusals.iter().find(|refusals| refusals.limit.is_quota()).cloned()
     }
 
     pub(crate) fn refuse(&self, exceeded: &Exceeded, now: Timestamp) {
@@ -278,6 +285,26 @@ impl State {
     fn bound(&self, limit: &Limit, of: &str) -> Option<Bound> {
         let of_one = self.bounds.get(&(limit.name, Some(of.to_owned())));
         of_one.or_else(|| self.bounds.get(&(limit.name, None))).copied().unwrap_or(Some(limit.bound))
+    }
+
+    /// Takes all of these, or nothing. Then it tells which limits are short.
+    fn take_or_tell(&mut self, wanted: &[(&'static Limit, String, f64)], now: Timestamp) -> Vec<Exceeded> {
+        let mut sums: Vec<(&'static Limit, &str, f64)> = Vec::with_capacity(wanted.len());
+        for (limit, of, amount) in wanted {
+            match sums.iter_mut().find(|(known, whose, _)| known.name == limit.name && whose == of) {
+                Some((.., sum)) => *sum += amount,
+                None => sums.push((limit, of, *amount)),
+            }
+        }
+        let is_short = |(limit, of, amount): &&(&'static Limit, &str, f64)| !self.has(limit, of, *amount, now);
+        let short: Vec<_> =
+            sums.iter().filter(is_short).map(|(limit, of, _)| Exceeded { limit, of: (*of).to_owned() }).collect();
+        if short.is_empty() {
+            for (limit, of, amount) in sums {
+                self.spend(limit, of, amount, now);
+            }
+        }
+        short
     }
 
     fn has(&mut self, limit: &Limit, of: &str, amount: f64, now: Timestamp) -> bool {
@@ -376,6 +403,8 @@ mod tests {
                     refused
                 }
                 Bound::AtOnce(most) => {
+                    let most = if most == u64::MAX { 3 } else { most };
+                    limits.set(limit, Bound::AtOnce(most));
                     let mut permits: Vec<Permit> =
                         (0..most).map(|_| limits.enter(limit, "one").expect("free")).collect();
                     let refused = limits.enter(limit, "one").map(drop);
@@ -399,7 +428,7 @@ mod tests {
             assert_eq!((refused.limit.name, refused.of.as_str()), (limit.name, "one"));
             let counted = limits.refusals();
             assert_eq!(counted.len(), 1, "{}", limit.name);
-            assert_eq!(limits.first().is_some(), limit.bound != Bound::Alone, "{}", limit.name);
+            assert_eq!(limits.first().is_some(), limit.is_quota(), "{}", limit.name);
         }
     }
 
@@ -414,6 +443,41 @@ mod tests {
         limits.take(&aws::DYNAMODB_PARTITION_WRITES, "a", 10.0).expect("nothing was taken");
         assert_eq!(limits.refusals()[0].count, 2);
         assert_eq!(limits.refusals()[0].of, "b");
+    }
+
+    #[test]
+    fn what_is_wanted_twice_of_one_thing_is_added_up() {
+        let limits = Limits::new(ManualClock::held());
+        limits.set(&aws::DYNAMODB_PARTITION_WRITES, Bound::Rate { per_second: 10.0, burst: 10.0 });
+        let of = |key: &str, units| (&aws::DYNAMODB_PARTITION_WRITES, key.to_owned(), units);
+        limits.take_all(&[of("a", 1.0)]).expect("there are ten");
+        let short = limits.take_all(&[of("a", 5.0), of("a", 5.0)]).expect_err("nine are left");
+        assert_eq!(short.len(), 1, "one limit is short");
+        limits.take_all(&[of("a", 5.0), of("a", 4.0)]).expect("nine are left");
+    }
+
+    #[test]
+    fn fractions_add_up_to_the_whole_burst() {
+        let limits = Limits::new(ManualClock::held());
+        limits.set(&aws::DYNAMODB_PARTITION_READS, Bound::Rate { per_second: 3_000.0, burst: 3_000.0 });
+        for n in 0..30_000 {
+            let taken = limits.take(&aws::DYNAMODB_PARTITION_READS, "a", 0.1);
+            taken.unwrap_or_else(|refused| panic!("the {n}th tenth: {refused}"));
+        }
+        assert!(limits.take(&aws::DYNAMODB_PARTITION_READS, "a", 0.1).is_err());
+    }
+
+    #[test]
+    fn whoever_waits_for_its_turn_is_counted_once() {
+        let clock = ManualClock::held();
+        let limits = Limits::new(clock.clone());
+        limits.set(&aws::SCHEDULER_INVOCATIONS, Bound::Rate { per_second: 1.0, burst: 1.0 });
+        limits.take(&aws::SCHEDULER_INVOCATIONS, "a", 1.0).expect("the first");
+        assert!(limits.take(&aws::SCHEDULER_INVOCATIONS, "a", 1.0).is_err());
+        assert!(!limits.has_taken(&aws::SCHEDULER_INVOCATIONS, "a", 1.0));
+        clock.advance(Duration::from_secs(1));
+        assert!(limits.has_taken(&aws::SCHEDULER_INVOCATIONS, "a", 1.0));
+        assert_eq!(limits.refusals()[0].count, 1);
     }
 
     #[test]

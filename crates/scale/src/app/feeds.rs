@@ -11,10 +11,10 @@ use feeds::function::{listed, notifier};
 use feeds::outside::destination;
 use feeds::outside::sender::{Sender, StandIn};
 use function::BoxFuture;
-use ichido::Clock;
+use ichido::{Clock, Timestamp};
 use serde_json::{Value, json};
 
-use super::{App, Outcome, Plan, Users};
+use super::{App, Left, Outcome, Plan, Users};
 use crate::clock::Simulated;
 use crate::world::assumed;
 use crate::world::lambda::ACCOUNT;
@@ -33,6 +33,11 @@ const PERIOD: Duration = Duration::from_secs(300);
 /// Mastodon's documentation, Rate limits: 300 requests per account within five minutes.
 const MASTODON_REQUESTS: u32 = 300;
 const MASTODON_WINDOW: Duration = Duration::from_secs(300);
+/// Mastodon's source, app/lib/rate_limiter.rb: an account makes 300 statuses in three hours. A status that is there already does not count.
+const MASTODON_STATUSES: u32 = 300;
+const MASTODON_STATUSES_WINDOW: Duration = Duration::from_secs(3 * 3_600);
+/// Mastodon's documentation of `GET /api/v1/accounts/:id/statuses`: the most statuses of a page.
+const MASTODON_PAGE: usize = 40;
 /// Mastodon's documentation of `POST /api/v1/statuses`: idempotency keys are stored for up to one hour.
 const MASTODON_KEYS: Duration = Duration::from_secs(3_600);
 /// How long it may take until nothing is owed any more: runs after the last new entry.
@@ -99,20 +104,38 @@ async fn feed(
         }
         run().await;
     }
-    let mut left = MORE_RUNS;
-    while left > 0 && internet.posted() < wanted.len() {
+    let mut runs = MORE_RUNS;
+    while runs > 0 && internet.posted() < wanted.len() {
         run().await;
-        left -= if internet.is_down() { 0 } else { 1 };
+        runs -= if internet.is_down() { 0 } else { 1 };
     }
     let there = internet.posts(&users);
-    Ok(Outcome::compare(wanted.iter().map(String::as_str), &there, &users))
+    let left = left(world)?;
+    Ok(Outcome::compare(wanted.iter().map(String::as_str), &there, &left, &users))
+}
+
+/// The entries that the table still has as owed or as dead letters, by their titles.
+fn left(world: &World) -> Result<Left, Error> {
+    let mut left = Left::default();
+    for item in world.items(&world.table("FeedsStateTable")?)? {
+        let title = item["entry_data"]["M"]["title"]["S"].as_str().unwrap_or_default().to_owned();
+        match item["state"]["S"].as_str() {
+            Some("dead") => left.dead.insert(title),
+            Some("owed") => left.owed.insert(title),
+            _ => continue,
+        };
+    }
+    Ok(left)
 }
 
 /// EventBridge Scheduler starts all schedules whose time has come. It tries again what it could not start.
 async fn fire(world: &World, users: &Users, feeds: u32) {
     for feed in 0..feeds {
-        while world.limits().take(&aws::SCHEDULER_INVOCATIONS, ACCOUNT, 1.0).is_err() {
-            tokio::time::sleep(Duration::from_millis(100)).await;
+        let limit = &aws::SCHEDULER_INVOCATIONS;
+        if world.limits().take(limit, ACCOUNT, 1.0).is_err() {
+            while !world.limits().has_taken(limit, ACCOUNT, 1.0) {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
         }
         let event = json!({"feed": {
             "name": name(feed), "url": format!("https://{FEED_HOST}/{feed}"), "period": "5 minutes",
@@ -152,8 +175,12 @@ struct State {
     down_until: Duration,
     /// The present window of Mastodon's rate limit, and the requests in it.
     window: (u64, u32),
-    /// How often Mastodon answered 429.
-    refused: u64,
+    /// The present window of its limit on statuses, and those in it.
+    statuses: (u64, u32),
+    /// The requests that Mastodon answered.
+    answered: u64,
+    /// How often Mastodon answered 429, because of requests and because of statuses.
+    refused: (u64, u64),
 }
 
 impl Internet {
@@ -196,8 +223,13 @@ impl Internet {
             users.waited(at.saturating_sub(published));
             users.saw("post");
         }
-        for _ in 0..state.refused {
-            users.saw("Mastodon's own limit answered 429");
+        let counts = [
+            (state.answered, "request to Mastodon"),
+            (state.refused.0, "Mastodon's limit on requests answered 429"),
+            (state.refused.1, "Mastodon's limit on statuses answered 429"),
+        ];
+        for (count, what) in counts {
+            (0..count).for_each(|_| users.saw(what));
         }
         posts
     }
@@ -229,13 +261,11 @@ impl Internet {
         if self.is_down() {
             return answer(503, &json!({"error": "down"}));
         }
-        if let Err(seconds) = self.count_request() {
-            let mut refused = answer(429, &json!({"error": "Too many requests"}));
-            refused.headers_mut().insert("retry-after", seconds.into());
-            return refused;
+        if let Err(reset) = self.count_request() {
+            return too_many(reset);
         }
         if path.ends_with("/statuses") && request.method() == reqwest::Method::POST {
-            return answer(200, &self.post(&request));
+            return self.post(&request).map_or_else(too_many, |status| answer(200, &status));
         }
         if path.ends_with("verify_credentials") {
             return answer(200, &json!({"id": "7"}));
@@ -246,8 +276,8 @@ impl Internet {
         answer(200, &json!({"configuration": {"statuses": {"max_characters": 500}}}))
     }
 
-    /// Counts a request to Mastodon. `Err`: there were too many; in so many seconds it takes more.
-    fn count_request(&self) -> Result<(), u64> {
+    /// Counts a request to Mastodon. `Err`: there were too many; then it takes more.
+    fn count_request(&self) -> Result<(), Timestamp> {
         let now = self.clock.elapsed();
         let window = now.as_secs() / MASTODON_WINDOW.as_secs();
         let mut state = telemetry::lock(&self.state);
@@ -256,14 +286,21 @@ impl Internet {
         }
         state.window.1 += 1;
         if state.window.1 <= MASTODON_REQUESTS {
+            state.answered += 1;
             return Ok(());
         }
-        state.refused += 1;
-        Err((window + 1) * MASTODON_WINDOW.as_secs() - now.as_secs())
+        state.refused.0 += 1;
+        Err(self.at(MASTODON_WINDOW * (window as u32 + 1)))
     }
 
-    /// `POST /api/v1/statuses`: an idempotency key has one status, for as long as Mastodon remembers it.
-    fn post(&self, request: &reqwest::Request) -> Value {
+    /// A time of the run, as others see it.
+    fn at(&self, elapsed: Duration) -> Timestamp {
+        self.clock.now().saturating_sub(self.clock.elapsed()) + elapsed
+    }
+
+    /// `POST /api/v1/statuses`: an idempotency key has one status, for as long as Mastodon remembers it. `Err`: the account has made too many;
+    /// then it may make more.
+    fn post(&self, request: &reqwest::Request) -> Result<Value, Timestamp> {
         let body = request.body().and_then(reqwest::Body::as_bytes).unwrap_or_default();
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let key = request.headers().get("idempotency-key").and_then(|key| key.to_str().ok()).unwrap_or_default();
@@ -273,24 +310,32 @@ impl Internet {
         let number = match known {
             Some((number, _)) => *number,
             None => {
+                let window = now.as_secs() / MASTODON_STATUSES_WINDOW.as_secs();
+                if state.statuses.0 != window {
+                    state.statuses = (window, 0);
+                }
+                if state.statuses.1 >= MASTODON_STATUSES {
+                    state.refused.1 += 1;
+                    return Err(self.at(MASTODON_STATUSES_WINDOW * (window as u32 + 1)));
+                }
+                state.statuses.1 += 1;
                 state.posts.push((body["status"].as_str().unwrap_or_default().to_owned(), now));
                 let number = state.posts.len() - 1;
                 state.keys.insert(key.to_owned(), (number, now));
                 number
             }
         };
-        json!({"id": number.to_string()})
+        Ok(json!({"id": number.to_string()}))
     }
 
-    /// The statuses, newest first, in one page.
+    /// A page of the statuses, newest first.
     fn statuses(&self, request: &reqwest::Request) -> Value {
-        if request.url().query().is_some_and(|query| query.contains("max_id")) {
-            return json!([]);
-        }
-        let began = self.clock.now().saturating_sub(self.clock.elapsed());
+        let before = request.url().query_pairs().find(|(name, _)| name == "max_id");
+        let before = before.and_then(|(_, id)| id.parse().ok()).unwrap_or(usize::MAX);
         let state = telemetry::lock(&self.state);
-        let shown = state.posts.iter().enumerate().rev().map(|(number, (text, at))| {
-            json!({"id": number.to_string(), "created_at": (began + *at).to_string(), "content": format!("<p>{text}</p>")})
+        let older = state.posts.iter().enumerate().take(before).rev().take(MASTODON_PAGE);
+        let shown = older.map(|(number, (text, at))| {
+            json!({"id": number.to_string(), "created_at": self.at(*at).to_string(), "content": format!("<p>{text}</p>")})
         });
         shown.collect()
     }
@@ -301,6 +346,15 @@ impl StandIn for Internet {
         let internet = self.clone();
         Box::pin(async move { Ok(internet.serve(request).await.into()) })
     }
+}
+
+/// Mastodon names the time when it takes more. It has no `Retry-After`.
+fn too_many(reset: Timestamp) -> http::Response<String> {
+    let mut refused = answer(429, &json!({"error": "Too many requests"}));
+    if let Ok(reset) = reset.to_string().parse() {
+        refused.headers_mut().insert("x-ratelimit-reset", reset);
+    }
+    refused
 }
 
 fn answer(status: u16, body: &Value) -> http::Response<String> {

@@ -12,8 +12,9 @@ use ichido::Clock as _;
 use mesh::settings::Settings;
 use serde_json::{Value, json};
 
-use super::{App, Backoff, Outcome, Plan, Users, all};
+use super::{App, Backoff, Left, Outcome, Plan, Users, all};
 use crate::world::assumed;
+use crate::world::lambda::ACCOUNT;
 use crate::{Error, World};
 
 pub const UNIT: &str = "messages per second in one group";
@@ -107,7 +108,7 @@ impl Mesh {
         let (clock, limits) = (self.world.clock(), self.world.limits());
         let began = clock.elapsed();
         clock.sleep(assumed::APPSYNC).await;
-        if limits.take(&aws::APPSYNC_REQUESTS, API_ID, 1.0).is_err() {
+        if limits.take(&aws::APPSYNC_REQUESTS, ACCOUNT, 1.0).is_err() {
             self.world.metrics().graphql(API_ID, 429, clock.elapsed().saturating_sub(began));
             return Err("429".to_owned());
         }
@@ -242,7 +243,7 @@ async fn reports(world: &World, plan: &Plan, groups: usize, nodes: usize) -> Res
             *there.entry(id.to_owned()).or_default() += 1;
         }
     }
-    Ok(Outcome::compare(wanted.iter().map(String::as_str), &there, &users))
+    Ok(Outcome::compare(wanted.iter().map(String::as_str), &there, &Left::default(), &users))
 }
 
 /// One report, until it is accepted.

@@ -9,7 +9,7 @@ pub mod sessync;
 pub mod slack;
 pub mod tokens;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -167,8 +167,12 @@ impl Plan {
 pub struct Outcome {
     /// How many effects were wanted.
     pub wanted: u64,
-    /// How many of them did not happen, and are not known as dead letters either.
+    /// How many of them did not happen, and nothing knows of them any more.
     pub lost: u64,
+    /// How many of them did not happen and are dead letters: an alarm rings, and an operator can send them again.
+    pub dead: u64,
+    /// How many of them did not happen when the run ended, and would be tried again.
+    pub owed: u64,
     /// How many happened more than once, or were not wanted at all.
     pub doubled: u64,
     /// What the users saw, and how often.
@@ -183,6 +187,7 @@ impl Outcome {
     pub fn compare<'a>(
         wanted: impl IntoIterator<Item = &'a str>,
         there: &BTreeMap<String, u64>,
+        left: &Left,
         users: &Users,
     ) -> Self {
         let mut outcome = Outcome { seen: users.seen(), slowest: users.slowest(), ..Outcome::default() };
@@ -190,6 +195,8 @@ impl Outcome {
         for key in wanted {
             outcome.wanted += 1;
             match unwanted.remove(key).unwrap_or_default() {
+                0 if left.dead.contains(key) => outcome.dead += 1,
+                0 if left.owed.contains(key) => outcome.owed += 1,
                 0 => outcome.lost += 1,
                 1 => {}
                 _ => outcome.doubled += 1,
@@ -198,6 +205,14 @@ impl Outcome {
         outcome.doubled += unwanted.values().sum::<u64>();
         outcome
     }
+}
+
+/// What has not happened, but is not lost either.
+#[derive(Debug, Clone, Default)]
+pub struct Left {
+    /// Dead letters.
+    pub dead: BTreeSet<String>,
+    pub owed: BTreeSet<String>,
 }
 
 /// What the users see. Clones are the same.
@@ -278,12 +293,21 @@ mod tests {
     fn an_effect_that_nobody_wanted_counts_as_doubled() {
         let there = |found: &[(&str, u64)]| found.iter().map(|(key, count)| ((*key).to_owned(), *count)).collect();
         let compare = |found: BTreeMap<String, u64>| {
-            let outcome = Outcome::compare(["a", "b"], &found, &Users::default());
+            let outcome = Outcome::compare(["a", "b"], &found, &Left::default(), &Users::default());
             (outcome.wanted, outcome.lost, outcome.doubled)
         };
         assert_eq!(compare(there(&[("a", 1), ("b", 1)])), (2, 0, 0));
         assert_eq!(compare(there(&[("a", 1)])), (2, 1, 0));
         assert_eq!(compare(there(&[("a", 3), ("b", 1)])), (2, 0, 1));
         assert_eq!(compare(there(&[("a", 1), ("b", 1), ("c", 2)])), (2, 0, 2));
+    }
+
+    #[test]
+    fn what_is_dead_or_owed_is_neither_done_nor_lost() {
+        let there = BTreeMap::from([("a".to_owned(), 1)]);
+        let set = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
+        let left = Left { dead: set(&["a", "b"]), owed: set(&["c"]) };
+        let outcome = Outcome::compare(["a", "b", "c", "d"], &there, &left, &Users::default());
+        assert_eq!((outcome.wanted, outcome.dead, outcome.owed, outcome.lost), (4, 1, 1, 1));
     }
 }

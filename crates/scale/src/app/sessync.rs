@@ -19,7 +19,7 @@ use sessync::source::files::{self, Scope};
 use sessync::upload::batch::Origin;
 use sessync::upload::{Options, Patience, Upload};
 
-use super::{App, Backoff, Outcome, Plan, Users, all};
+use super::{App, Backoff, Left, Outcome, Plan, Users, all};
 use crate::clock::Simulated;
 use crate::world::assumed;
 use crate::{Error, World};
@@ -65,7 +65,7 @@ pub(crate) async fn surge(world: &World, plan: &Plan) -> Result<Outcome, Error> 
         *there.entry(uuid.to_owned()).or_default() += 1;
     }
     let wanted: Vec<String> = machines.iter().flat_map(|machine| machine.uuids()).collect();
-    Ok(Outcome::compare(wanted.iter().map(String::as_str), &there, &users))
+    Ok(Outcome::compare(wanted.iter().map(String::as_str), &there, &Left::default(), &users))
 }
 
 /// One developer's machine.

@@ -1,6 +1,6 @@
 //! Slack's file events: Slack delivers each upload of one workspace, repeats what is not acknowledged, and takes the replies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use slack::table::history::History;
 use slack::table::limits::Limits;
 use slack_api::{Content, Look, Message, Page, Post, Slack};
 
-use super::{Outcome, Plan, Users, all};
+use super::{Left, Outcome, Plan, Users, all};
 use crate::clock::Simulated;
 use crate::world::assumed;
 use crate::{Error, World};
@@ -42,6 +42,8 @@ const SLACK_WAITS: Duration = Duration::from_secs(3);
 /// Slack's documentation of rate limits: `chat.postMessage` takes about one message per second and channel, with short bursts.
 const POSTS_PER_SECOND: f64 = 1.0;
 const POSTS_AT_ONCE: f64 = 5.0;
+/// Over what [`assumed::SLACK_POSTS_PER_MINUTE`] is counted.
+const MINUTE: Duration = Duration::from_secs(60);
 /// Slack's documentation of `app_rate_limited`: an app gets at most so many events of one workspace in an hour.
 const SLACK_PER_HOUR: u32 = 30_000;
 /// A run with that many events would take a minute. A hundredth of everything shows the same.
@@ -123,7 +125,7 @@ pub(crate) async fn surge(world: &World, plan: &Plan) -> Result<Outcome, Error> 
     uploads(world, &Workspace::new(world.clock()), plan.arrivals(), CHANNELS).await
 }
 
-/// All uploads of the load's ten seconds come in the first one.
+/// All uploads come within one second: as many as the load says.
 pub(crate) async fn at_once(world: &World, plan: &Plan) -> Result<Outcome, Error> {
     let arrivals = (0..plan.load).map(|n| Duration::from_secs_f64(f64::from(n) / f64::from(plan.load))).collect();
     uploads(world, &Workspace::new(world.clock()), arrivals, CHANNELS).await
@@ -137,7 +139,8 @@ pub(crate) async fn slack_is_down(world: &World, plan: &Plan) -> Result<Outcome,
     uploads(world, &workspace, steady(plan.load, DOWN * 2), 20).await
 }
 
-/// DynamoDB is down for a minute, while uploads go on coming, each second all at the same moment: so each needs an instance of its own.
+/// DynamoDB is down for a minute, while uploads go on coming, every four seconds all at the same moment: so each needs an instance of its
+/// own, and Slack takes all replies.
 pub(crate) async fn store_is_down(world: &World, plan: &Plan) -> Result<Outcome, Error> {
     const DOWN: Duration = Duration::from_secs(60);
     let faults = world.store().faults().clone();
@@ -147,18 +150,19 @@ pub(crate) async fn store_is_down(world: &World, plan: &Plan) -> Result<Outcome,
         tokio::time::sleep(DOWN).await;
         faults.heal();
     });
-    let outcome = uploads(world, &Workspace::new(world.clock()), bunches(plan.load, DOWN * 2), CHANNELS).await;
+    let outcome = uploads(world, &Workspace::new(world.clock()), bunches(plan.load, DOWN * 2, 4), CHANNELS).await;
     outage.abort();
     outcome
 }
 
-/// Everything that Slack sends to one app of one workspace in an hour comes as fast as the load, at a hundredth of its size. The route's
-/// limit has to be a hundredth, too.
+/// Everything that Slack sends to one app of one workspace in an hour comes as fast as the load, at a hundredth of its size. What Slack
+/// takes in a minute is a hundredth. The route's limit has to be a hundredth, too.
 pub(crate) async fn hour_at_once(world: &World, plan: &Plan) -> Result<Outcome, Error> {
     let apart = SMALLER / f64::from(plan.load);
     let many = f64::from(SLACK_PER_HOUR) / SMALLER;
     let arrivals = (0..many as u32).map(|n| Duration::from_secs_f64(f64::from(n) * apart)).collect();
-    uploads(world, &Workspace::new(world.clock()), arrivals, CHANNELS).await
+    let per_minute = (f64::from(assumed::SLACK_POSTS_PER_MINUTE) / SMALLER) as u32;
+    uploads(world, &Workspace::taking(world.clock(), per_minute), arrivals, CHANNELS).await
 }
 
 /// So many per second, for so long.
@@ -168,9 +172,9 @@ fn steady(load: u32, time: Duration) -> Vec<Duration> {
     (0..many).map(|n| Duration::from_secs_f64(n as f64 * apart)).collect()
 }
 
-/// So many at the same moment, each second, for so long.
-fn bunches(load: u32, time: Duration) -> Vec<Duration> {
-    (0..time.as_secs()).flat_map(|second| (0..load).map(move |_| Duration::from_secs(second))).collect()
+/// So many at the same moment, every so many seconds, for so long.
+fn bunches(load: u32, time: Duration, every: usize) -> Vec<Duration> {
+    (0..time.as_secs()).step_by(every).flat_map(|second| (0..load).map(move |_| Duration::from_secs(second))).collect()
 }
 
 /// Delivers an upload at each of these moments, waits until nothing is left to do, and counts the replies.
@@ -184,23 +188,23 @@ async fn uploads(
     let users = Users::default();
     let wanted: Vec<String> = (0..arrivals.len()).map(file).collect();
     all(world.clock(), arrivals, |number| {
-        let (world, users) = (world.clone(), users.clone());
-        async move { deliver(&world, &users, number, channels).await }
+        let (world, users, workspace) = (world.clone(), users.clone(), workspace.clone());
+        async move {
+            workspace.uploaded(number);
+            deliver(&world, &users, number, channels).await;
+        }
     })
     .await;
     let until = world.clock().elapsed() + DRAIN;
     while world.lambda().pending() > 0 && world.clock().elapsed() < until {
         tokio::time::sleep(Duration::from_secs(5)).await;
     }
-    let mut there = workspace.replies(&users);
-    // A dead letter is not lost: an operator is told, and can send it again.
-    for dead in world.lambda().dead_letters(FILES) {
-        for file in dead["files"].as_array().into_iter().flatten().filter_map(|file| file["id"].as_str()) {
-            users.saw("dead letter");
-            there.entry(file.to_owned()).or_insert(1);
-        }
-    }
-    Ok(Outcome::compare(wanted.iter().map(String::as_str), &there, &users))
+    let there = workspace.replies(&users);
+    let letters = world.lambda().dead_letters(FILES);
+    let files = letters.iter().flat_map(|letter| letter["files"].as_array().into_iter().flatten());
+    let dead: BTreeSet<String> = files.filter_map(|file| file["id"].as_str()).map(str::to_owned).collect();
+    let left = Left { dead, owed: BTreeSet::new() };
+    Ok(Outcome::compare(wanted.iter().map(String::as_str), &there, &left, &users))
 }
 
 /// What Slack does with one event: it repeats it until it is acknowledged, or gives it up.
@@ -260,10 +264,12 @@ fn signed(envelope: &Value, at: u64, retry: usize) -> Request {
     Request { method, path, headers, body, route_key: ROUTE.to_owned(), ..Request::default() }
 }
 
-/// One workspace: it takes replies, no faster than Slack allows per channel. Clones are the same.
+/// One workspace: it takes replies, no faster than Slack allows per channel and in the whole workspace. Clones are the same.
 #[derive(Debug, Clone)]
 struct Workspace {
     clock: Simulated,
+    /// How many messages it takes in a minute.
+    per_minute: u32,
     state: Arc<Mutex<State>>,
 }
 
@@ -273,13 +279,29 @@ struct State {
     posts: Vec<(String, Duration, Post)>,
     /// What each channel still takes, and as of when.
     tokens: BTreeMap<String, (f64, Duration)>,
+    /// The present minute of the workspace, and the messages in it.
+    minute: (u64, u32),
+    /// How often the workspace had taken enough for its minute.
+    refused: u64,
+    /// When each file was uploaded.
+    uploaded: BTreeMap<String, Duration>,
     /// While it is set, Slack answers nothing.
     down_until: Duration,
 }
 
 impl Workspace {
     fn new(clock: Simulated) -> Self {
-        Self { clock, state: Arc::default() }
+        Self::taking(clock, assumed::SLACK_POSTS_PER_MINUTE)
+    }
+
+    /// One that takes so many messages in a minute.
+    fn taking(clock: Simulated, per_minute: u32) -> Self {
+        Self { clock, per_minute, state: Arc::default() }
+    }
+
+    /// Somebody uploads this file now.
+    fn uploaded(&self, number: usize) {
+        telemetry::lock(&self.state).uploaded.insert(file(number), self.clock.elapsed());
     }
 
     /// Slack does not answer calls for so long.
@@ -290,15 +312,16 @@ impl Workspace {
     /// How often each file was replied to.
     fn replies(&self, users: &Users) -> BTreeMap<String, u64> {
         let mut replies = BTreeMap::new();
-        for (_, at, post) in &telemetry::lock(&self.state).posts {
+        let state = telemetry::lock(&self.state);
+        for (_, at, post) in &state.posts {
             let file = post.metadata.event_payload["file"].as_str().unwrap_or_default();
             *replies.entry(file.to_owned()).or_default() += 1;
-            // The message's timestamp says when the file was uploaded.
-            let uploaded =
-                post.thread_ts.split('.').next().and_then(|secs| secs.parse::<u64>().ok()).unwrap_or_default();
-            let now = self.clock.now().saturating_sub(self.clock.elapsed()) + *at;
-            users.waited(now.since(ichido::Timestamp::from_secs(uploaded)));
+            let uploaded = state.uploaded.get(file).copied().unwrap_or_default();
+            users.waited(at.saturating_sub(uploaded));
             users.saw("reply");
+        }
+        for _ in 0..state.refused {
+            users.saw("the workspace's own limit answered 429");
         }
         replies
     }
@@ -309,6 +332,14 @@ impl Workspace {
         if now < state.down_until {
             return Err(slack_api::Error::Unreachable("connection refused".to_owned()));
         }
+        let minute = now.as_secs() / MINUTE.as_secs();
+        if state.minute.0 != minute {
+            state.minute = (minute, 0);
+        }
+        if state.minute.1 >= self.per_minute {
+            state.refused += 1;
+            return Err(slack_api::Error::RateLimited { after: MINUTE * (minute as u32 + 1) - now });
+        }
         let (tokens, at) = state.tokens.get(&post.channel).copied().unwrap_or((POSTS_AT_ONCE, now));
         let tokens = (tokens + now.saturating_sub(at).as_secs_f64() * POSTS_PER_SECOND).min(POSTS_AT_ONCE);
         let enough = tokens >= 1.0;
@@ -316,6 +347,7 @@ impl Workspace {
         if !enough {
             return Err(slack_api::Error::RateLimited { after: Duration::from_secs(1) });
         }
+        state.minute.1 += 1;
         let ts = format!("1900000000.{:06}", state.posts.len());
         state.posts.push((ts.clone(), now, post.clone()));
         Ok(ts)

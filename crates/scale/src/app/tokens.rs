@@ -17,7 +17,7 @@ use tokens::identity::keys::Keys;
 use tokens::ledger::{Ledger, Random};
 use tokens::settings::Settings;
 
-use super::{App, Backoff, Outcome, Plan, Users, all};
+use super::{App, Backoff, Left, Outcome, Plan, Users, all};
 use crate::{Error, World};
 
 pub const UNIT: &str = "transfers per second";
@@ -110,7 +110,7 @@ async fn transfers(
         }
     }
     let keys: Vec<String> = (0..pairs.len()).map(key).collect();
-    let mut outcome = Outcome::compare(keys.iter().map(String::as_str), &there, &users);
+    let mut outcome = Outcome::compare(keys.iter().map(String::as_str), &there, &Left::default(), &users);
     let report = tokens::verify::verify(&world.unlimited().dynamodb(), &table).await;
     let report = report.map_err(App::Tokens.failed("the ledger cannot be verified"))?;
     if !report.is_clean() {

@@ -22,6 +22,9 @@ pub const GATEWAY: Duration = Duration::from_millis(10);
 pub const APPSYNC: Duration = Duration::from_millis(10);
 /// infra/cost/usage.json: `slack-files` takes 400 ms, most of it Slack's.
 pub const SLACK: Duration = Duration::from_millis(300);
+/// Slack's documentation of `chat.postMessage` says that a workspace takes several hundred messages per minute from an app, beside one per
+/// second and channel. This is a guess at that number.
+pub const SLACK_POSTS_PER_MINUTE: u32 = 600;
 /// infra/cost/usage.json: a notifier takes 700 ms, most of it the destination's.
 pub const MASTODON: Duration = Duration::from_millis(500);
 /// infra/cost/usage.json: a subscriber takes 500 ms, most of it the feed's.

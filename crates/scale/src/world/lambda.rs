@@ -28,6 +28,10 @@ const LONGEST_REQUEUE: Duration = Duration::from_secs(300);
 /// An instance that nobody invokes ends after some minutes. No document says after how many.
 const IDLE_FOR: Duration = Duration::from_secs(600);
 
+/// AWS Lambda Developer Guide, Understanding the Lambda execution environment lifecycle: the Init phase is limited to ten seconds. If it
+/// fails or takes longer, it is tried again within the time of the first invocation.
+const INIT: Duration = Duration::from_secs(10);
+
 /// Starts an instance.
 pub type Build = Arc<dyn Fn() -> BoxFuture<'static, Result<Handler, function::Error>> + Send + Sync>;
 
@@ -171,46 +175,75 @@ impl Lambda {
         }
         let number = self.0.requests.fetch_add(1, Ordering::Relaxed);
         let id = format!("00000000-0000-4000-8000-{number:012}");
-        let began = self.0.clock.elapsed();
-        let (lambda, running, request) = (self.clone(), function.clone(), id.clone());
-        // On AWS the function goes on when its caller is gone. So it has a task of its own.
-        let ran = tokio::spawn(telemetry::scoped(self.0.sink.clone(), async move {
+        let (lambda, running) = (self.clone(), function.clone());
+        // On AWS the function goes on when its caller is gone, and is counted. So it has a task of its own.
+        let ran = tokio::spawn(async move {
             let _until_it_ends = (account, reserved);
-            tokio::time::timeout(running.declared.timeout, lambda.run(&running, warm, payload, request)).await
-        }));
-        let outcome = match ran.await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(failure("Sandbox.Timedout", format!("RequestId: {id} Error: Task timed out"))),
-            Err(_) => Err(failure("Runtime.ExitError", format!("RequestId: {id} Error: Runtime exited"))),
-        };
-        let took = self.0.clock.elapsed().saturating_sub(began);
-        self.0.metrics.invocation(name, took, outcome.is_err());
-        // Lambda drops the lines that CloudWatch does not take; nothing else happens.
-        let _ = limits.take(&aws::LOGS_PUT, ACCOUNT, 1.0);
-        outcome
+            lambda.run(running, warm, payload, id).await
+        });
+        ran.await.unwrap_or_else(|_| Err(exited("Runtime exited")))
     }
 
+    /// Runs an execution to its end, and records what CloudWatch learns of it.
     async fn run(
         &self,
-        function: &Arc<Function>,
+        function: Arc<Function>,
         warm: Option<Handler>,
         payload: Value,
         id: String,
     ) -> Result<Value, Failure> {
         let handler = match warm {
+            Some(handler) => Some(handler),
+            None => self.start(&function).await,
+        };
+        let began = self.0.clock.elapsed();
+        let (lambda, running, request) = (self.clone(), function.clone(), id.clone());
+        // A handler that panics ends its own task, not the one that records it.
+        let ran = tokio::spawn(telemetry::scoped(self.0.sink.clone(), async move {
+            let limit = running.declared.timeout;
+            tokio::time::timeout(limit, lambda.handle(&running, handler, payload, request)).await
+        }));
+        let outcome = match ran.await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(failure("Sandbox.Timedout", format!("RequestId: {id} Error: Task timed out"))),
+            Err(_) => Err(exited(&format!("RequestId: {id} Error: Runtime exited"))),
+        };
+        let took = self.0.clock.elapsed().saturating_sub(began);
+        self.0.metrics.invocation(&function.declared.name, took, outcome.is_err());
+        // Lambda drops the lines that CloudWatch does not take; nothing else happens.
+        let _ = self.0.limits.take(&aws::LOGS_PUT, ACCOUNT, 1.0);
+        outcome
+    }
+
+    /// Starts an instance. Its time is no part of the invocation's. `None`: it failed, and the invocation tries again.
+    async fn start(&self, function: &Function) -> Option<Handler> {
+        self.0.cold_starts.fetch_add(1, Ordering::Relaxed);
+        self.0.clock.sleep(assumed::COLD_START).await;
+        let building = tokio::spawn(telemetry::scoped(self.0.sink.clone(), (function.build)()));
+        let abort = building.abort_handle();
+        let built = tokio::time::timeout(INIT, building).await;
+        abort.abort();
+        built.ok()?.ok()?.ok()
+    }
+
+    /// The invocation itself.
+    async fn handle(
+        &self,
+        function: &Arc<Function>,
+        handler: Option<Handler>,
+        payload: Value,
+        id: String,
+    ) -> Result<Value, Failure> {
+        let deadline = (self.0.clock.now() + function.declared.timeout).as_millis();
+        let handler = match handler {
             Some(handler) => handler,
-            None => {
-                self.0.cold_starts.fetch_add(1, Ordering::Relaxed);
-                self.0.clock.sleep(assumed::COLD_START).await;
-                let built = (function.build)().await;
-                built.map_err(|error| failure("Runtime.ExitError", error.to_string()))?
-            }
+            None => (function.build)().await.map_err(|error| exited(&error.to_string()))?,
         };
         let name = function.declared.name.clone();
         let trace = Trace::of_request(&id);
         let mut context = Context::default();
         context.request_id.clone_from(&id);
-        context.deadline = (self.0.clock.now() + function.declared.timeout).as_millis();
+        context.deadline = deadline;
         let event = LambdaEvent::new(payload, context);
         let work = telemetry::invocation(Invocation { function: name, request_id: id, trace }, handler(event));
         let outcome = work.await.map_err(|error| failure(error.kind(), error.to_string()));
@@ -275,6 +308,10 @@ impl Function {
     fn rest(&self, now: Duration, handler: Handler) {
         telemetry::lock(&self.idle).push((now, handler));
     }
+}
+
+fn exited(message: &str) -> Failure {
+    failure("Runtime.ExitError", message.to_owned())
 }
 
 fn failure(kind: &str, message: String) -> Failure {

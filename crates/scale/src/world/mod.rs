@@ -74,6 +74,8 @@ struct Inner {
     tables: Vec<Table>,
     lambda: Lambda,
     services: wire::Services,
+    /// How long API Gateway waits for the function of a route.
+    patience: BTreeMap<String, Duration>,
     filters: MetricFilters,
     alarms: Alarms,
     /// The alarms that rang, and when each began.
@@ -119,6 +121,8 @@ impl World {
         let lambda = Lambda::new(clock, limits.clone(), metrics.clone(), sink(clock, metrics.clone()));
         let services =
             wire::Services { clock, limits: limits.clone(), lambda: lambda.clone(), parameters: Parameters::default() };
+        let routes = template.routes()?.into_iter();
+        let patience = routes.map(|route| (route.key, route.timeout)).collect();
         let mut alarms = template.alarms()?;
         alarms.extend(shared.alarms()?);
         Ok(Self(Arc::new(Inner {
@@ -133,6 +137,7 @@ impl World {
             tables,
             lambda,
             services,
+            patience,
             rang: Mutex::default(),
             is_over: AtomicBool::new(false),
         })))
@@ -239,26 +244,34 @@ impl World {
     }
 
     /// A request through API Gateway. `route` is the key of the route, which the function serves.
+    ///
+    /// API Gateway goes on and counts the request when its caller is gone.
     pub async fn request(&self, route: &str, function: &str, request: &Request) -> Response {
-        let began = self.0.clock.elapsed();
-        let response = self.through_gateway(route, function, request).await;
-        let took = self.0.clock.elapsed().saturating_sub(began);
-        self.0.metrics.request(gateway::API_ID, response.status, took);
-        response
+        let (world, route, function) = (self.clone(), route.to_owned(), function.to_owned());
+        let event = request.to_event();
+        let answered = tokio::spawn(async move {
+            let began = world.0.clock.elapsed();
+            let response = world.through_gateway(&route, &function, event).await;
+            let took = world.0.clock.elapsed().saturating_sub(began);
+            world.0.metrics.request(gateway::API_ID, response.status, took);
+            response
+        });
+        answered.await.unwrap_or_else(|_| said(500, "Internal Server Error"))
     }
 
-    async fn through_gateway(&self, route: &str, function: &str, request: &Request) -> Response {
+    async fn through_gateway(&self, route: &str, function: &str, event: Value) -> Response {
         self.0.clock.sleep(assumed::GATEWAY).await;
-        let limits = &self.0.limits;
-        let taken = limits
-            .take(&aws::HTTP_API_ACCOUNT, ACCOUNT, 1.0)
-            .and_then(|()| limits.take(&aws::HTTP_API_ROUTE, route, 1.0));
-        if let Err(exceeded) = taken {
-            return said(exceeded.answer().status, exceeded.answer().message);
+        let one = |limit, of: &str| (limit, of.to_owned(), 1.0);
+        let wanted = [one(&aws::HTTP_API_ACCOUNT, ACCOUNT), one(&aws::HTTP_API_ROUTE, route)];
+        if let Err(short) = self.0.limits.take_all(&wanted) {
+            let answer = short.first().map_or(aws::HTTP_API_ROUTE.answer, Exceeded::answer);
+            return said(answer.status, answer.message);
         }
-        match self.0.lambda.invoke(function, request.to_event()).await {
-            Ok(answer) => Response::from_value(&answer).unwrap_or_else(|_| said(500, "Internal Server Error")),
-            Err(_) => said(500, "Internal Server Error"),
+        let patience = self.0.patience.get(route).copied().unwrap_or(Duration::MAX);
+        match tokio::time::timeout(patience, self.0.lambda.invoke(function, event)).await {
+            Ok(Ok(answer)) => Response::from_value(&answer).unwrap_or_else(|_| said(500, "Internal Server Error")),
+            Ok(Err(_)) => said(500, "Internal Server Error"),
+            Err(_) => said(503, "Service Unavailable"),
         }
     }
 
@@ -356,4 +369,83 @@ fn sink(clock: Simulated, metrics: Arc<Metrics>) -> Sink {
 /// An answer of API Gateway itself.
 fn said(status: u16, message: &str) -> Response {
     Response::json(status, &json!({ "message": message }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+    use crate::App;
+    use crate::app::slack::{EVENTS, ROUTE};
+
+    fn world() -> World {
+        let (template, parameters) = App::Slack.template();
+        World::new(template, &parameters, 1).expect("a world")
+    }
+
+    /// Adds slack-events, whose instances start after `start` and answer after `work`: 200, or with an error.
+    fn add(world: &World, start: Duration, work: Duration, fails: bool) -> Arc<AtomicUsize> {
+        let built = Arc::new(AtomicUsize::new(0));
+        let count = built.clone();
+        let build: Build = Arc::new(move || {
+            let count = count.clone();
+            Box::pin(async move {
+                tokio::time::sleep(start).await;
+                count.fetch_add(1, Ordering::Relaxed);
+                Ok(function::handler(move |_| async move {
+                    tokio::time::sleep(work).await;
+                    if fails {
+                        Err(function::Error::failed("Test", "on purpose"))
+                    } else {
+                        Ok(json!({"statusCode": 200}))
+                    }
+                }))
+            })
+        });
+        world.function(EVENTS, |_| build).expect("a function");
+        built
+    }
+
+    /// How much a metric has in all.
+    fn sum(world: &World, namespace: &str, name: &str, dimension: (&str, &str)) -> f64 {
+        let dimensions = BTreeMap::from([(dimension.0.to_owned(), dimension.1.to_owned())]);
+        let id = Id { namespace: namespace.to_owned(), name: name.to_owned(), dimensions };
+        let minutes = world.metrics().minutes(&id, 0, u64::MAX);
+        minutes.iter().map(|minute| minute.sum).sum()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_invocation_whose_caller_left_is_counted() {
+        let world = world();
+        add(&world, Duration::ZERO, Duration::from_millis(2_500), true);
+        let asked = Request::default();
+        let left = tokio::time::timeout(Duration::from_secs(1), world.request(ROUTE, EVENTS, &asked)).await;
+        assert!(left.is_err(), "the caller waits for a second only");
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(sum(&world, "AWS/Lambda", "Errors", ("FunctionName", EVENTS)), 1.0);
+        assert_eq!(sum(&world, "AWS/ApiGateway", "5xx", ("ApiId", gateway::API_ID)), 1.0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_has_its_own_time_and_the_instance_stays_although_the_caller_left() {
+        let world = world();
+        let built = add(&world, Duration::from_secs(8), Duration::from_millis(10), false);
+        let first = world.request(ROUTE, EVENTS, &Request::default()).await;
+        assert_eq!(first.status, 503, "API Gateway waits for 3.5 seconds");
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let second = world.request(ROUTE, EVENTS, &Request::default()).await;
+        assert_eq!((second.status, built.load(Ordering::Relaxed)), (200, 1), "the same instance");
+        assert_eq!(sum(&world, "AWS/Lambda", "Errors", ("FunctionName", EVENTS)), 0.0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_that_takes_too_long_is_tried_again_within_the_invocation() {
+        let world = world();
+        let built = add(&world, Duration::from_secs(11), Duration::ZERO, false);
+        let failure = world.lambda().invoke(EVENTS, json!({})).await.expect_err("three seconds are not enough");
+        assert_eq!((failure.kind.as_str(), built.load(Ordering::Relaxed)), ("Sandbox.Timedout", 0));
+        let took = world.clock().elapsed();
+        assert_eq!(took, assumed::COLD_START + Duration::from_secs(13), "ten seconds, and the function's three");
+    }
 }
