@@ -27,7 +27,7 @@ interface Volume { writes: number; indexWrites?: number; reads: number; gigabyte
 interface PerFeed { perRun: { calls: number; reads: number }; perEntry: { calls: number; writes: number; indexWrites: number; kilobytes: number } }
 
 export interface Usage {
-  /** `traced`: the share of the invocations that begin a trace; 0 if another function's trace includes them. */
+  /** `traced`: the share of the invocations that may begin a trace, before sampling; 0 if another function's trace includes them. */
   functions: Record<string, { invocations: number | 'schedule' | 'entries'; milliseconds: number; traced?: number }>;
   tables: Record<string, Volume | PerFeed>;
   /** `entries`: how many new ones a further feed has. */
@@ -51,8 +51,10 @@ interface Resource { Type: string; Properties?: any }
 
 const DAYS = 30;
 const HOURS = 24 * DAYS;
-/** For an API without a sampling rule of its own. X-Ray records `ReservoirSize` requests per second and `FixedRate` of the others. */
-const DEFAULT_SAMPLING = { ReservoirSize: 1, FixedRate: 0.05 };
+/** X-Ray records `ReservoirSize` requests per second and `FixedRate` of the others. */
+interface Sampling { ReservoirSize: number; FixedRate: number }
+/** For an API without a sampling rule of its own, and for every function: Lambda takes no rules (its developer guide, services-xray). */
+const DEFAULT_SAMPLING: Sampling = { ReservoirSize: 1, FixedRate: 0.05 };
 /** The dashboard shows three hours. */
 const DASHBOARD_HOURS = 3;
 /** For functions and tables that the usage file does not list. */
@@ -137,7 +139,7 @@ export function cost({ resources, applications, usage, prices, free, suffix }: R
         const gigabytes = (count * observed.logKilobytesPerInvocation) / 1e6;
         logged += gigabytes;
         log(id, gigabytes, resources[String(p.LoggingConfig?.LogGroup?.Ref)]);
-        if (p.TracingConfig?.Mode === 'Active') add(id, 'observability', 'traces', 'trace', count * (traced ?? 1));
+        if (p.TracingConfig?.Mode === 'Active') add(id, 'observability', 'traces', 'trace', sampled(count * (traced ?? 1), HOURS, DEFAULT_SAMPLING));
         // A metric is paid for in the hours in which it is sent.
         for (const [metric, { functions, hours }] of Object.entries(observed.metrics)) {
           if (functions.includes(name)) add(id, 'observability', `metric ${metric}, ${hours} of ${HOURS} h`, 'metric', hours / HOURS);
@@ -165,11 +167,7 @@ export function cost({ resources, applications, usage, prices, free, suffix }: R
         add(id, 'service', 'messages to subscribers', 'appsyncUpdate', usage.mesh.updates);
         add(id, 'service', 'connection minutes', 'appsyncConnectionMinute', usage.mesh.connectionMinutes);
         if (p.LogConfig) log(id, (usage.mesh.operations * usage.mesh.logKilobytesPerOperation) / 1e6, logOfApi(id, resources));
-        if (p.XrayEnabled === true) {
-          const { ReservoirSize, FixedRate } = samplingOf(id, resources);
-          const always = Math.min(usage.mesh.operations, ReservoirSize * usage.mesh.lessonHours * 3600);
-          add(id, 'observability', 'traces', 'trace', always + (usage.mesh.operations - always) * FixedRate);
-        }
+        if (p.XrayEnabled === true) add(id, 'observability', 'traces', 'trace', sampled(usage.mesh.operations, usage.mesh.lessonHours, samplingOf(id, resources)));
         break;
       case 'AWS::WAFv2::WebACL':
         add(id, 'protection', 'web ACL', 'wafAcl', 1);
@@ -219,8 +217,14 @@ function logOfApi(api: string, resources: Record<string, Resource>): Resource | 
   return Object.values(resources).find((r) => r.Type === 'AWS::Logs::LogGroup' && JSON.stringify(r.Properties.LogGroupName).includes(JSON.stringify({ 'Fn::GetAtt': [api, 'ApiId'] })));
 }
 
-/** How many requests of an API X-Ray records. */
-function samplingOf(api: string, resources: Record<string, Resource>): { ReservoirSize: number; FixedRate: number } {
+/** How many of so many requests X-Ray records at most: if they come in so many hours, evenly. */
+function sampled(requests: number, hours: number, { ReservoirSize, FixedRate }: Sampling): number {
+  const always = Math.min(requests, ReservoirSize * hours * 3600);
+  return always + (requests - always) * FixedRate;
+}
+
+/** The rule by which X-Ray records requests of an API. */
+function samplingOf(api: string, resources: Record<string, Resource>): Sampling {
   const rules = Object.values(resources).filter((r) => r.Type === 'AWS::XRay::SamplingRule').map((r) => r.Properties.SamplingRule);
   return rules.find((rule) => rule.ResourceARN?.['Fn::GetAtt']?.[0] === api) ?? DEFAULT_SAMPLING;
 }

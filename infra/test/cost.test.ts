@@ -89,6 +89,20 @@ test('traces of the API are counted by its sampling rule, and without one by the
   assert.deepEqual(traces({ ...without, MeshApi: { ...without.MeshApi, Properties: { ...without.MeshApi!.Properties, XrayEnabled: false } } }), []);
 });
 
+test('traces of a function are counted by the sampling of Lambda: one per second, and 5 % of the others', () => {
+  const { resources } = synthesize('prod');
+  const traces = (invocations: number, traced: number) => {
+    const functions = { ...usage.functions, 'tokens-api': { ...usage.functions['tokens-api']!, invocations, traced } };
+    return cost({ resources, applications, usage: { ...usage, functions }, prices: pricesOf('ap-northeast-1'), free: false, suffix: '' })
+      .filter((l) => l.resource === 'TokensApiFunction' && l.unit === 'trace').map((l) => l.quantity);
+  };
+  const seconds = 30 * 24 * 3600;
+  assert.deepEqual(traces(30_000, 1), [30_000], 'fewer than one per second are all recorded');
+  assert.deepEqual(traces(30_000_000, 1), [seconds + (30_000_000 - seconds) * 0.05]);
+  assert.deepEqual(traces(30_000_000, 0.5), [seconds + (15_000_000 - seconds) * 0.05], 'half of them are in traces of other functions');
+  assert.deepEqual(traces(30_000_000, 0), []);
+});
+
 test('the access log of the HTTP API is counted', () => {
   const written = month(false).filter((l) => l.resource === 'HttpApiStage' && l.unit === 'logGb');
   assert.deepEqual(written.map((l) => [l.part, l.quantity.toFixed(3)]), [['observability', '0.018']]);

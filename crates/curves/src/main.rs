@@ -17,19 +17,19 @@ mod store;
 mod subject;
 
 use std::fs;
-use std::io::{Write as _, stderr};
+use std::io::{ErrorKind, Write as _, stderr, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum as _};
 
 use crate::prices::Prices;
-use crate::report::Report;
+use crate::report::{Report, Run};
 use crate::subject::{Sizes, Subject};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Measures what one unit of work costs at four sizes of what is around it, and prints the slopes
+/// Measures what one unit of work costs at four sizes of what is around it, and prints the slopes. Fails if a curve grows faster than its work
 #[derive(Debug, Parser)]
 #[command(name = "curves")]
 struct Arguments {
@@ -39,7 +39,7 @@ struct Arguments {
     /// How large the sizes are: `full` takes about ten minutes, `small` less than one, `tiny` shows only that everything works
     #[arg(long, value_enum, default_value = "full")]
     sizes: Sizes,
-    /// Write the figures to this file too, for scripts/charts
+    /// Write the figures to this file too, for scripts/charts. Subjects of the file that are not measured stay as they are
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -60,18 +60,46 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<()> {
     let prices = Prices::read(&workspace().join("infra/cost/prices.json"))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut report = Report::begin(arguments.sizes);
+    if let Some(path) = &arguments.json {
+        written_before(path)?;
+    }
+    let mut too_fast = Vec::new();
     let wanted = if arguments.subject.is_empty() { Subject::value_variants() } else { &arguments.subject };
-    for subject in wanted {
-        let measured = runtime.block_on(subject.measure(arguments.sizes, &prices));
-        report.add(measured.map_err(|error| format!("{subject}: {error}"))?)?;
-        // After each subject, so that what was measured is there although a later one fails.
+    for &subject in wanted {
+        let run = Run::begin(arguments.sizes);
+        let curves = runtime.block_on(subject.measure(arguments.sizes, &prices));
+        let curves = curves.map_err(|error| format!("{subject}: {error}"))?;
+        for curve in &curves {
+            report::print(&mut stdout(), curve)?;
+        }
+        too_fast.extend(report::too_fast(&curves, arguments.sizes));
+        // After each subject, so that what was measured is there although a later one fails. The file is read again, because
+        // another run may have measured other subjects in the meantime.
         if let Some(path) = &arguments.json {
+            let mut report = written_before(path)?;
+            report.replace(subject, &run, &curves)?;
             fs::write(path, report.json()?)
                 .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
         }
     }
-    Ok(())
+    match too_fast.as_slice() {
+        [] => Ok(()),
+        curves => Err(format!(
+            "what grows faster than its work has to be mended, or expected with a reason (`Expected` in crates/curves/src/subject):\n  {}",
+            curves.join("\n  "),
+        )
+        .into()),
+    }
+}
+
+/// What earlier runs wrote to this file.
+fn written_before(path: &Path) -> Result<Report> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Report::of(&text)
+            .map_err(|error| format!("{} is not what this program writes: {error}", path.display()))?),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Report::empty()),
+        Err(error) => Err(format!("{} cannot be read: {error}", path.display()).into()),
+    }
 }
 
 /// Says on standard error what is being done.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region, StalledStreamProtectionConfig};
 use bytes::Bytes;
+use dynoxide::types::{item_size, write_capacity_units};
 use dynoxide::{Database, ImportOptions};
 use emulator::Outside;
 use emulator::dynamodb::faults::{Answer, Call, Dispatch, Faults, Faulty};
@@ -14,7 +15,6 @@ use emulator::dynamodb::{Engine, http_client};
 use futures::future::BoxFuture;
 use ichido::SystemClock;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use template::{Table, Template};
 use testkit::usage::Thread;
@@ -167,14 +167,15 @@ impl Dispatch for OnThread {
 fn serve(engine: &Engine, requests: &mpsc::Receiver<Request>, counted: &Mutex<Asked>) {
     for (call, sender) in requests {
         let answer = engine.perform(&call.operation, &charged(&call.body));
+        // What it costs is found out after the answer, so that it takes none of the caller's time. Whoever asks how much was
+        // asked waits for it.
         let mut asked = telemetry::lock(counted);
+        let _ = sender.send(answer.clone());
         asked.calls += 1;
-        match units(&call, &answer) {
+        match units(engine, &call, &answer) {
             Units::Read(units) => asked.reads += units,
             Units::Write(units) => asked.writes += units,
         }
-        drop(asked);
-        let _ = sender.send(answer);
     }
 }
 
@@ -191,8 +192,8 @@ enum Units {
     Write(f64),
 }
 
-/// What DynamoDB charges for a call. It says so, except of refused writes: those cost as much as if they wrote small items.
-fn units(call: &Call, answer: &Answer) -> Units {
+/// What DynamoDB charges for a call. It says so, except of refused writes.
+fn units(engine: &Engine, call: &Call, answer: &Answer) -> Units {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Charged {
@@ -209,18 +210,10 @@ fn units(call: &Call, answer: &Answer) -> Units {
     struct Capacity {
         capacity_units: f64,
     }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "PascalCase")]
-    struct Transaction {
-        transact_items: Vec<IgnoredAny>,
-    }
     let units = match serde_json::from_slice(&answer.body) {
         Ok(Charged { consumed_capacity: OneOrMany::One(capacity) }) => capacity.capacity_units,
         Ok(Charged { consumed_capacity: OneOrMany::Many(all) }) => all.iter().map(|one| one.capacity_units).sum(),
-        Err(_) => match serde_json::from_slice::<Transaction>(&call.body) {
-            Ok(transaction) => 2.0 * transaction.transact_items.len() as f64,
-            Err(_) => 1.0,
-        },
+        Err(_) => refused(engine, call),
     };
     match call.operation.as_str() {
         "GetItem" | "BatchGetItem" | "TransactGetItems" | "Query" | "Scan" => Units::Read(units),
@@ -228,9 +221,55 @@ fn units(call: &Call, answer: &Answer) -> Units {
     }
 }
 
+/// What a refused write costs. DynamoDB charges for the larger of the stored item and the one that was to be written; of an
+/// update, only the stored one is known. In a transaction, each item costs twice as much.
+fn refused(engine: &Engine, call: &Call) -> f64 {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Transaction {
+        transact_items: Vec<BTreeMap<String, Write>>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Write {
+        table_name: String,
+        /// The item of a put.
+        item: Option<Value>,
+        /// The key of everything else.
+        key: Option<Value>,
+    }
+    let one = |Write { table_name, item, key }: &Write| {
+        let key = key.clone().or_else(|| key_of(engine, table_name, item.as_ref()?));
+        let stored = key.and_then(|key| {
+            engine.call("GetItem", &json!({"TableName": table_name, "Key": key})).ok()?.get("Item").cloned()
+        });
+        let larger = stored.as_ref().into_iter().chain(item).map(size).max();
+        write_capacity_units(larger.unwrap_or_default())
+    };
+    match serde_json::from_slice(&call.body) {
+        Ok(Transaction { transact_items }) => {
+            2.0 * transact_items.iter().flat_map(BTreeMap::values).map(one).sum::<f64>()
+        }
+        Err(_) => serde_json::from_slice(&call.body).map_or(1.0, |write| one(&write)),
+    }
+}
+
+/// The key of an item of a table.
+fn key_of(engine: &Engine, table: &str, item: &Value) -> Option<Value> {
+    let described = engine.call("DescribeTable", &json!({"TableName": table})).ok()?;
+    let names = described["Table"]["KeySchema"].as_array()?.iter().filter_map(|key| key["AttributeName"].as_str());
+    Some(names.map(|name| (name.to_owned(), item[name].clone())).collect())
+}
+
+/// The bytes of an item, as DynamoDB counts them.
+fn size(item: &Value) -> usize {
+    serde_json::from_value(item.clone()).map_or(0, |item| item_size(&item))
+}
+
 #[cfg(test)]
 mod tests {
-    use aws_sdk_dynamodb::types::AttributeValue;
+    use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
+    use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Put, TransactWriteItem};
 
     use super::*;
 
@@ -243,11 +282,49 @@ mod tests {
         let put = || client.put_item().table_name("things").item("id", text("a"));
         put().item("text", text(&"x".repeat(1_500))).send().await.unwrap();
         assert_eq!(store.asked(), Asked { calls: 1, reads: 0.0, writes: 2.0 });
-        put().condition_expression("attribute_not_exists(id)").send().await.unwrap_err();
-        assert_eq!(store.asked(), Asked { calls: 2, reads: 0.0, writes: 3.0 });
         client.get_item().table_name("things").key("id", text("a")).consistent_read(true).send().await.unwrap();
         client.scan().table_name("things").send().await.unwrap();
-        assert_eq!(store.asked(), Asked { calls: 4, reads: 1.5, writes: 3.0 });
+        assert_eq!(store.asked(), Asked { calls: 3, reads: 1.5, writes: 2.0 });
+    }
+
+    #[tokio::test]
+    async fn a_refused_write_costs_as_much_as_the_larger_of_the_stored_item_and_its_own() {
+        let store = Store::empty().unwrap();
+        store.create_table("things", "id").unwrap();
+        let client = store.client();
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        let put = |id: &str, bytes: usize| {
+            let put = client.put_item().table_name("things").item("id", text(id));
+            put.item("text", text(&"x".repeat(bytes)))
+        };
+        put("small", 1).send().await.unwrap();
+        put("large", 1_500).send().await.unwrap();
+        let refused = async |put: PutItemFluentBuilder| {
+            let before = store.asked();
+            put.condition_expression("attribute_not_exists(id)").send().await.unwrap_err();
+            store.asked().since(before)
+        };
+        let writes = |writes: f64| Asked { calls: 1, reads: 0.0, writes };
+        assert_eq!(refused(put("small", 2)).await, writes(1.0));
+        assert_eq!(refused(put("large", 2)).await, writes(2.0), "the stored item is larger");
+        assert_eq!(refused(put("small", 2_500)).await, writes(3.0), "its own item is larger");
+
+        let before = store.asked();
+        let update = client.update_item().table_name("things").key("id", text("large")).update_expression("SET n = :n");
+        let update = update.expression_attribute_values(":n", text("1")).condition_expression("attribute_exists(n)");
+        update.send().await.unwrap_err();
+        assert_eq!(store.asked().since(before), writes(2.0));
+
+        let before = store.asked();
+        let check = ConditionCheck::builder().table_name("things").key("id", text("large"));
+        let check = check.condition_expression("attribute_not_exists(id)").build().unwrap();
+        let new = Put::builder().table_name("things").item("id", text("new")).build().unwrap();
+        let items = [
+            TransactWriteItem::builder().condition_check(check).build(),
+            TransactWriteItem::builder().put(new).build(),
+        ];
+        client.transact_write_items().set_transact_items(Some(items.into())).send().await.unwrap_err();
+        assert_eq!(store.asked().since(before), writes(6.0), "two items, of two units and one, each charged twice");
     }
 
     #[test]

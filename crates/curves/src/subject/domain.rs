@@ -14,7 +14,8 @@ pub(super) async fn measure(sizes: Sizes, prices: &Prices) -> Result<Vec<Curve>>
     let units = sizes.of(9, 9, 27);
     let mesh = Mesh::new()?;
     let bench = Bench::on(prices, &mesh.store);
-    let mut curve = curve("domain", "createGroup", "groups in the domain", "group", Expected::Linear);
+    let expected = Expected::linear("creating a group reads the groups of its domain, at most 100");
+    let mut curve = curve("domain", "createGroup", "groups in the domain", "group", expected);
     for size in sizes.of([1, 2, 3, 4], [1, 4, 16, 64], [1, 4, 20, 99]) {
         progress(format_args!("domain: {size} groups"));
         // Each measured group is the first one beyond the size, in a domain of its own.

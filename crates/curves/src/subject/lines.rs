@@ -23,16 +23,23 @@ use crate::{Result, child, progress};
 const LINES_PER_FILE: u64 = 10_000;
 /// Free space that is wanted per line, so that a run does not fill the disk: the log, the journal, and as much again for others.
 const FREE_BYTES: u64 = 1_000;
-/// Short runs are repeated until they have taken so long: the CPU of a process is counted in steps of 10 ms.
-const LONG_ENOUGH: Duration = Duration::from_millis(400);
+/// Short runs are repeated until they have taken so much CPU: that of a process is counted in steps of 10 ms.
+const ENOUGH: Duration = Duration::from_millis(200);
+/// Where the CPU of a process is not counted, runs are repeated for so long.
+const LONG_ENOUGH: Duration = Duration::from_secs(10);
 
 pub(super) fn measure(sizes: Sizes, prices: &Prices) -> Result<Vec<Curve>> {
     let of = "lines";
     let mut curves = [
         curve("lines", "scan (status)", of, "line", Expected::Flat),
         curve("lines", "upload", of, "line", Expected::Flat),
-        // It looks at each file, and at none of the lines.
-        curve("lines", "run with nothing new", of, "run", Expected::Linear),
+        curve(
+            "lines",
+            "run with nothing new",
+            of,
+            "run",
+            Expected::linear("it looks at each file, and at none of the lines"),
+        ),
     ];
     let bench = Bench::of(prices);
     let sink = serve()?;
@@ -40,11 +47,21 @@ pub(super) fn measure(sizes: Sizes, prices: &Prices) -> Result<Vec<Curve>> {
         progress(format_args!("lines: writing {size}"));
         let home = Home::with(size, &sink)?;
         progress(format_args!("lines: {size}"));
-        curves[0].points.push(point(&bench, size, size, &home.repeat(&["status"])?)?);
-        curves[1].points.push(point(&bench, size, size, &[home.run(&[])?])?);
+        curves[0].points.push(point(&bench, size, size, &repeat(|| home.run(&["status"]))?)?);
+        // A home is uploaded once, so every further upload needs a fresh one.
+        let (mut fresh, mut home) = (Some(home), None);
+        let uploads = repeat(|| {
+            let home = home.insert(match fresh.take() {
+                Some(home) => home,
+                None => Home::with(size, &sink)?,
+            });
+            home.run(&[])
+        })?;
+        curves[1].points.push(point(&bench, size, size, &uploads)?);
+        let home = home.ok_or("nothing was uploaded")?;
         // The first run after an upload reads the files again that had just changed.
         home.run(&[])?;
-        curves[2].points.push(point(&bench, size, 1, &home.repeat(&[])?)?);
+        curves[2].points.push(point(&bench, size, 1, &repeat(|| home.run(&[]))?)?);
     }
     Ok(curves.into())
 }
@@ -52,6 +69,17 @@ pub(super) fn measure(sizes: Sizes, prices: &Prices) -> Result<Vec<Curve>> {
 struct Ran {
     used: Used,
     peak: u64,
+}
+
+/// Repeats a run until all of them have taken enough CPU to be counted.
+fn repeat(mut run: impl FnMut() -> Result<Ran>) -> Result<Vec<Ran>> {
+    let (started, mut cpu, mut runs) = (Instant::now(), Duration::ZERO, Vec::new());
+    while cpu < ENOUGH && (runs.is_empty() || started.elapsed() < LONG_ENOUGH) {
+        let ran = run()?;
+        cpu += ran.used.cpu;
+        runs.push(ran);
+    }
+    Ok(runs)
 }
 
 fn point(bench: &Bench<'_>, size: u64, units: u64, runs: &[Ran]) -> Result<Point> {
@@ -93,16 +121,6 @@ impl Home {
         let name = sessync::source::files::names(&project).into_iter().next().ok_or("the project has no name")?;
         write_logs(&directory.path().join(".claude/projects").join(name), &project, lines)?;
         Ok(Self { directory, project, sink: sink.to_owned() })
-    }
-
-    /// Runs sessync until that has taken long enough.
-    fn repeat(&self, arguments: &[&str]) -> Result<Vec<Ran>> {
-        let started = Instant::now();
-        let mut runs = Vec::new();
-        while runs.is_empty() || started.elapsed() < LONG_ENOUGH {
-            runs.push(self.run(arguments)?);
-        }
-        Ok(runs)
     }
 
     /// Runs sessync and watches its memory.

@@ -19,7 +19,7 @@ pub(super) async fn measure(sizes: Sizes, prices: &Prices) -> Result<Vec<Curve>>
     let mut curves = [
         curve("members", "report to all", of, "delivery", Expected::Flat),
         curve("members", "listGroupStatuses", of, "member", Expected::Flat),
-        curve("members", "join and leave", of, "node", Expected::Linear),
+        curve("members", "join and leave", of, "node", Expected::linear("joining reads the members, at most 100")),
     ];
     for (number, size) in sizes.of([2, 3, 4, 5], [2, 5, 15, 50], [2, 10, 30, 100]).into_iter().enumerate() {
         progress(format_args!("members: {size}"));

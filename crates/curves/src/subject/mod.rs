@@ -98,6 +98,11 @@ impl Sizes {
         }
     }
 
+    /// Whether slopes say anything at these sizes.
+    pub(crate) fn can_be_judged(self) -> bool {
+        self != Self::Tiny
+    }
+
     /// Four sizes up to this one, a decade apart.
     fn decades(self, small: u64, full: u64) -> [u64; 4] {
         let decades = |largest: u64| [largest / 1_000, largest / 100, largest / 10, largest];
