@@ -151,6 +151,86 @@ async fn a_doubt_outlives_a_definite_failure() {
     assert_eq!(world.posts(), [post_of(1)]);
 }
 
+/// What Mastodon does with the calls of a run, one after another. Then it answers.
+fn faults_in_turn(world: &World, faults: impl IntoIterator<Item = Fault>) {
+    let faults = Mutex::new(faults.into_iter().collect::<Vec<_>>().into_iter());
+    world.mastodon_fails(move || faults.lock().unwrap().next().unwrap_or(Fault::None));
+}
+
+fn searches(world: &World) -> usize {
+    world.destinations.lock().unwrap().searches
+}
+
+#[tokio::test]
+async fn after_an_outage_the_statuses_are_read_once_for_all_that_is_in_doubt() {
+    let world = World::new(Source::Github).await;
+    world.mastodon_fails(|| Fault::LoseAnswer);
+    world.show(atom(&[1, 2, 3, 4, 5]));
+    assert_eq!(world.run().await.unwrap().owed, 5);
+    world.mastodon_fails(|| Fault::None);
+    world.advance(2 * HOUR);
+    assert_eq!(world.run().await.unwrap().owed, 0);
+    assert_once(world.posts(), (1..=5).map(post_of));
+    assert_eq!(searches(&world), 1);
+}
+
+/// Two entries are in doubt for two hours, and were not posted. An instance reads the statuses and posts the first one. Ten minutes later,
+/// another instance posts the second one, and does not hear of it. Returns the first instance.
+async fn an_instance_whose_list_lacks_what_was_posted_since(
+    world: &mut World,
+) -> feeds::function::subscriber::Subscriber {
+    world.parallel = 1;
+    world.mastodon_fails(|| Fault::Refuse(503));
+    world.show(atom(&[1, 2]));
+    world.run().await.unwrap();
+    world.advance(2 * HOUR);
+    let instance = world.subscriber();
+    faults_in_turn(world, [Fault::None, Fault::None, Fault::Refuse(503)]);
+    let run = instance.run(ichido::Clock::now(&world.clock) + 2 * MINUTE).await.unwrap();
+    assert_eq!((run.owed, world.posts()), (1, vec![post_of(1)]));
+    world.advance(10 * MINUTE);
+    world.mastodon_fails(|| Fault::LoseAnswer);
+    assert_eq!(world.run().await.unwrap().owed, 1);
+    assert_eq!((world.posts(), searches(world)), (vec![post_of(1), post_of(2)], 3));
+    world.advance(10 * MINUTE);
+    instance
+}
+
+#[tokio::test]
+async fn what_was_posted_after_the_statuses_were_read_is_recognised_by_its_key() {
+    let mut world = World::new(Source::Github).await;
+    let instance = an_instance_whose_list_lacks_what_was_posted_since(&mut world).await;
+    world.mastodon_fails(|| Fault::None);
+    let run = instance.run(ichido::Clock::now(&world.clock) + 2 * MINUTE).await.unwrap();
+    assert_eq!((run.owed, searches(&world)), (0, 3), "the list is not read again");
+    assert_eq!(world.posts(), [post_of(1), post_of(2)]);
+}
+
+#[tokio::test]
+async fn a_doubt_outlives_a_refusal_after_a_search_in_an_older_list() {
+    let mut world = World::new(Source::Github).await;
+    let instance = an_instance_whose_list_lacks_what_was_posted_since(&mut world).await;
+    world.mastodon_fails(|| Fault::Refuse(429));
+    let run = instance.run(ichido::Clock::now(&world.clock) + 2 * MINUTE).await.unwrap();
+    assert_eq!(run.owed, 1);
+    // Now Mastodon has forgotten the key.
+    world.mastodon_fails(|| Fault::None);
+    world.advance(2 * HOUR);
+    assert_eq!(world.run().await.unwrap().owed, 0);
+    assert_eq!(world.posts(), [post_of(1), post_of(2)]);
+}
+
+#[tokio::test]
+async fn a_list_of_statuses_is_read_again_after_forty_minutes() {
+    let mut world = World::new(Source::Github).await;
+    let instance = an_instance_whose_list_lacks_what_was_posted_since(&mut world).await;
+    world.mastodon_fails(|| Fault::None);
+    world.advance(HOUR);
+    let run = instance.run(ichido::Clock::now(&world.clock) + 2 * MINUTE).await.unwrap();
+    assert_eq!((run.owed, searches(&world)), (0, 4));
+    assert_eq!(world.posts(), [post_of(1), post_of(2)]);
+}
+
 #[tokio::test]
 async fn an_unanswered_push_is_repeated_or_given_up_as_configured() {
     let world = World::new(Source::Github).await;

@@ -8,7 +8,8 @@
 //! configured by variables.
 //!
 //! Mastodon remembers an `Idempotency-Key` for an hour. In the first 50 minutes after the first possible attempt (which is when the
-//! entry became owed) we post again, because that has no second effect. After that the account's statuses are searched. Slack's
+//! entry became owed) we post again, because that has no second effect. After that the account's statuses are searched, in a list that is
+//! at most 40 minutes old: what was posted since it was read has a key that Mastodon remembers. Slack's
 //! channel is searched at once. Pushover and a webhook cannot be asked; see [`crate::outside::pushover`] and [`crate::outside::webhook`].
 
 use std::{
@@ -37,7 +38,7 @@ use crate::{
     outside::{
         destination::Error as DeliveryError,
         fetch::Policy,
-        mastodon::{self, KEY_REMEMBERED, LIMIT_KEPT, Mastodon, Posted},
+        mastodon::{self, KEY_REMEMBERED, LIMIT_KEPT, LIST_KEPT, Mastodon, Posted, Search},
         pushover::{self, Message, Pushed, Pushover, WhenUnsure},
         slack::{self, Sent, Slack},
         webhook::{self, Accepted, Webhook},
@@ -252,8 +253,8 @@ impl Notifier {
         let (text, link) = (text.as_str(), job.link.as_str());
         let idempotency_key = idempotency_key(MASTODON, job);
         let idempotency_key = idempotency_key.as_str();
-        // Whether an earlier attempt may have posted it.
-        let doubted = &AtomicBool::new(false);
+        // Whether an earlier attempt may have posted it, and only Mastodon's memory of keys keeps it from being posted again.
+        let relies_on_key = &AtomicBool::new(false);
         let now = self.clock.now();
         // If it is not known since when the delivery is owed, the search goes back as far as it can.
         let since = job.owed_since.unwrap_or(Timestamp::from_millis(0));
@@ -263,20 +264,26 @@ impl Notifier {
             .lease_until(job.deadline)
             .doubtful(must_ask)
             .probe(async |claim: ichido::Claim| {
-                doubted.store(true, Ordering::Relaxed);
                 if key_remembered {
+                    relies_on_key.store(true, Ordering::Relaxed);
                     return Ok(Probed::NotDone);
                 }
-                match mastodon.find(text, link, since, claim.deadline()).await? {
-                    Some(posted) => Ok(Probed::Done(posted)),
-                    None => Ok(Probed::NotDone),
-                }
+                // Whoever had the claim before may have posted until now, and not later.
+                let now = self.clock.now();
+                let not_before = if must_ask { now } else { now.saturating_sub(LIST_KEPT) };
+                Ok(match mastodon.find(text, link, since, not_before, claim.deadline()).await? {
+                    Search::Found(posted) => Probed::Done(posted),
+                    Search::NotThere { read_at } => {
+                        relies_on_key.store(read_at < now, Ordering::Relaxed);
+                        Probed::NotDone
+                    }
+                })
             })
             .work(async |claim: ichido::Claim| {
                 let posted = mastodon.post(text, idempotency_key, claim.deadline()).await;
                 posted.map_err(|error| match error.into_failure() {
-                    // An earlier attempt may still have posted it: this failure says nothing about that, and Mastodon was not searched.
-                    ichido::Failure::Retry(error) if doubted.load(Ordering::Relaxed) && key_remembered => {
+                    // An earlier attempt may still have posted it: this failure says nothing about that, and no search could have seen it.
+                    ichido::Failure::Retry(error) if relies_on_key.load(Ordering::Relaxed) => {
                         ichido::Failure::Uncertain(error)
                     }
                     failure => failure,
@@ -463,12 +470,7 @@ impl Notifier {
             return Err(DeliveryError::Misconfigured { reason: "there is no token for Mastodon".to_owned() });
         };
         let mut statuses = Vec::new();
-        let coverage = mastodon
-            .recent(since, until, |status| {
-                statuses.push(status.clone());
-                false
-            })
-            .await?;
+        let coverage = mastodon.recent(since, until, |status| statuses.push(status.clone())).await?;
         Ok((statuses, coverage))
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! A status is posted with an `Idempotency-Key`. For an hour Mastodon answers a second request with the same key with the status
 //! that it already has. We rely on that for 50 minutes. After that the account's own recent statuses are searched
-//! ([`Mastodon::find`]). A 4xx other than 408 means that nothing was posted. Without an answer of Mastodon's own (a timeout, a 408,
+//! ([`Mastodon::find`]). After an outage many posts are in doubt at the same time, and Mastodon takes 300 requests of an account in five
+//! minutes. So the list of statuses is read once for all of them: it tells what was posted before it was read, and Mastodon recognises the
+//! keys of what was posted after that. A 4xx other than 408 means that nothing was posted. Without an answer of Mastodon's own (a timeout, a 408,
 //! a proxy's 5xx) nobody knows whether it was.
 
 use std::{
@@ -34,6 +36,9 @@ use crate::{
 pub(crate) const KEY_REMEMBERED: Duration = Duration::from_secs(50 * 60);
 /// How long the instance's limit is used before it is read again.
 pub(crate) const LIMIT_KEPT: Duration = Duration::from_secs(24 * 3_600);
+/// How long a list of statuses is searched instead of reading it again. What was posted meanwhile is not in the list: Mastodon has to
+/// recognise its key, so this is less than [`KEY_REMEMBERED`].
+pub(crate) const LIST_KEPT: Duration = Duration::from_secs(40 * 60);
 /// Statuses per page: Mastodon gives at most 40.
 const PAGE: usize = 40;
 /// Most pages that are read to find a status. If the account has posted more than that since, the search is incomplete.
@@ -80,6 +85,28 @@ pub struct Mastodon {
     clock: Arc<dyn Clock>,
     /// The account's id, which never changes. The lock is held for a copy, never across an await.
     account: Mutex<Option<String>>,
+    /// What was last read of the account's statuses. The lock is held while it is read, so that others do not read it too.
+    list: tokio::sync::Mutex<Option<List>>,
+}
+
+/// The account's statuses, newest first, as far as they were read. A search that needs older ones goes on where the last one ended, also
+/// if that was by an error.
+struct List {
+    /// What was posted since then is not in the list.
+    read_at: Timestamp,
+    statuses: Vec<Status>,
+    pages: usize,
+    is_whole: bool,
+}
+
+/// What a search found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Search {
+    Found(Posted),
+    /// It is not among what was posted before `read_at`.
+    NotThere {
+        read_at: Timestamp,
+    },
 }
 
 impl std::fmt::Debug for Mastodon {
@@ -106,7 +133,7 @@ struct StatusAnswer {
 /// How much of the wanted statuses was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coverage {
-    /// All of them, or as many as the reader needed.
+    /// All of them.
     Complete,
     /// There are older ones that were not read.
     CutShort,
@@ -120,7 +147,15 @@ impl Mastodon {
         visibility: Visibility,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Mastodon { client: client.into(), base, token, visibility, clock, account: Mutex::default() }
+        Mastodon {
+            client: client.into(),
+            base,
+            token,
+            visibility,
+            clock,
+            account: Mutex::default(),
+            list: tokio::sync::Mutex::default(),
+        }
     }
 
     /// Posts a status. If the same key was used within the hour, Mastodon answers with the status that it already has.
@@ -143,7 +178,7 @@ impl Mastodon {
         Err(self.refusal(response).await)
     }
 
-    /// Looks for a status with this text and link among those posted since `since`.
+    /// Looks for a status with this text and link among those posted since `since`, in a list that was not read before `not_before`.
     ///
     /// It is an error if the status was not found and the search was incomplete, because then nobody knows.
     pub(crate) async fn find(
@@ -151,61 +186,82 @@ impl Mastodon {
         text: &str,
         link: &str,
         since: Timestamp,
+        not_before: Timestamp,
         until: Timestamp,
-    ) -> Result<Option<Posted>, Error> {
-        let mut found = None;
-        let coverage = self
-            .recent(since, until, |status| {
-                if (link.is_empty() || status.has_link(link)) && same_text(&status.text, text) {
-                    found = Some(Posted { id: status.id.clone(), url: status.url.clone() });
+    ) -> Result<Search, Error> {
+        let account = self.account(until).await?;
+        let oldest = since.saturating_sub(CLOCK_TOLERANCE);
+        let mut list = self.list.lock().await;
+        if list.as_ref().is_some_and(|list| list.read_at < not_before) {
+            *list = None;
+        }
+        let list = list.get_or_insert_with(|| List {
+            read_at: self.clock.now(),
+            statuses: Vec::new(),
+            pages: 0,
+            is_whole: false,
+        });
+        let mut looked_at = 0;
+        loop {
+            for status in list.statuses.iter().skip(looked_at) {
+                if status.created_at.is_some_and(|at| at < oldest) {
+                    return Ok(Search::NotThere { read_at: list.read_at });
                 }
-                found.is_some()
-            })
-            .await?;
-        match (found, coverage) {
-            (Some(found), _) => Ok(Some(found)),
-            (None, Coverage::Complete) => Ok(None),
-            (None, Coverage::CutShort) => Err(Error::Unsure {
-                reason: format!(
-                    "the last {} statuses do not have it, and older ones are not searched",
-                    MAX_PAGES * PAGE
-                ),
-            }),
+                if (link.is_empty() || status.has_link(link)) && same_text(&status.text, text) {
+                    return Ok(Search::Found(Posted { id: status.id.clone(), url: status.url.clone() }));
+                }
+            }
+            if list.is_whole {
+                return Ok(Search::NotThere { read_at: list.read_at });
+            }
+            if list.pages == MAX_PAGES {
+                let searched = MAX_PAGES * PAGE;
+                let reason = format!("the last {searched} statuses do not have it, and older ones are not searched");
+                return Err(Error::Unsure { reason });
+            }
+            looked_at = list.statuses.len();
+            let page = self.page(&account, list.statuses.last(), until).await?;
+            list.pages += 1;
+            list.is_whole = page.is_empty();
+            list.statuses.extend(page);
         }
     }
 
-    /// Hands the account's statuses since `since` to `enough`, newest first, until it returns true.
+    /// Hands the account's statuses since `since` to `read`, newest first.
     pub(crate) async fn recent(
         &self,
         since: Timestamp,
         until: Timestamp,
-        mut enough: impl FnMut(&Status) -> bool,
+        mut read: impl FnMut(&Status),
     ) -> Result<Coverage, Error> {
         let account = self.account(until).await?;
         let oldest = since.saturating_sub(CLOCK_TOLERANCE);
-        let mut before: Option<String> = None;
+        let mut last: Option<Status> = None;
         for _ in 0..MAX_PAGES {
-            let mut url = self.url(&format!("api/v1/accounts/{account}/statuses"))?;
-            url.query_pairs_mut().append_pair("limit", &PAGE.to_string()).append_pair("exclude_reblogs", "true");
-            if let Some(before) = &before {
-                url.query_pairs_mut().append_pair("max_id", before);
-            }
-            let page: Vec<StatusAnswer> = self.get(url, until).await?;
+            let page = self.page(&account, last.as_ref(), until).await?;
             if page.is_empty() {
                 return Ok(Coverage::Complete);
             }
             for status in page {
-                let status = Status::from(status);
                 if status.created_at.is_some_and(|at| at < oldest) {
                     return Ok(Coverage::Complete);
                 }
-                before = Some(status.id.clone());
-                if enough(&status) {
-                    return Ok(Coverage::Complete);
-                }
+                read(&status);
+                last = Some(status);
             }
         }
         Ok(Coverage::CutShort)
+    }
+
+    /// The statuses before that one, newest first.
+    async fn page(&self, account: &str, before: Option<&Status>, until: Timestamp) -> Result<Vec<Status>, Error> {
+        let mut url = self.url(&format!("api/v1/accounts/{account}/statuses"))?;
+        url.query_pairs_mut().append_pair("limit", &PAGE.to_string()).append_pair("exclude_reblogs", "true");
+        if let Some(before) = before {
+            url.query_pairs_mut().append_pair("max_id", &before.id);
+        }
+        let page: Vec<StatusAnswer> = self.get(url, until).await?;
+        Ok(page.into_iter().map(Status::from).collect())
     }
 
     /// How long a status may be on this instance.
