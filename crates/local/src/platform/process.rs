@@ -208,6 +208,14 @@ async fn bind(port: u16, option: &'static str) -> Result<TcpListener, Error> {
     })
 }
 
+/// How `ichidoctl` is started from a directory: in a checkout cargo builds it first.
+fn ichidoctl(directory: &std::path::Path) -> &'static str {
+    match directory.join("crates/ops/Cargo.toml").exists() {
+        true => "cargo run --quiet --bin ichidoctl --",
+        false => "ichidoctl",
+    }
+}
+
 /// Prints the addresses, and one command per application to try it.
 fn announce(platform: &Platform, certificate: Option<&std::path::Path>, took: std::time::Duration) {
     let ground = platform.ground();
@@ -220,7 +228,7 @@ fn announce(platform: &Platform, certificate: Option<&std::path::Path>, took: st
     for (what, place) in [
         ("console", ground.url.clone()),
         ("AWS endpoint", format!("AWS_ENDPOINT_URL={}", ground.url)),
-        ("operator's tool", format!("cargo run --quiet --bin ichidoctl -- --endpoint-url {} --help", ground.url)),
+        ("operator's tool", format!("{} --endpoint-url {} --help", ichidoctl(std::path::Path::new(".")), ground.url)),
         ("DynamoDB, for tools", ground.dynamodb_url.clone()),
         ("the same over TLS", format!("{} (certificate: {certificate})", ground.tls_url)),
         ("data", data),
@@ -252,5 +260,12 @@ mod tests {
             json!({"level": "WARN", "message": "could not read \u{1b}[2J", "error": "a\nERROR b\u{202e}"}).to_string();
         assert_eq!(plain_line(&line).as_deref(), Some("WARN could not read \\u{1b}[2J: a\\nERROR b\\u{202e}"));
         assert_eq!(plain_line(r#"{"level": "INFO", "message": "started"}"#), None);
+    }
+
+    #[test]
+    fn who_has_no_checkout_is_not_told_to_use_cargo() {
+        let checkout = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        assert_eq!(ichidoctl(&checkout), "cargo run --quiet --bin ichidoctl --");
+        assert_eq!(ichidoctl(&std::env::temp_dir()), "ichidoctl");
     }
 }
