@@ -211,6 +211,14 @@ class Release(unittest.TestCase):
         said = self.release(VERSION, RELEASE_BINARIES="sesync")
         self.assertIn("the binaries are sessync, ichidoctl, ichido-local and appsync; sesync is none of them", said)
 
+    def test_a_directory_with_other_files_is_not_emptied(self):
+        own = self.directory / "precious"
+        own.mkdir()
+        (own / "thesis").write_text("", encoding="utf-8")
+        said = self.release(VERSION, RELEASE_ARCHES="x86_64", RELEASE_BUILD=str(own))
+        self.assertIn(f"RELEASE_BUILD={own} has files in it and is no build of a release", said)
+        self.assertTrue((own / "thesis").is_file())
+
     def test_what_is_beside_a_binary_is_there_and_needs_no_checkout(self):
         script = (ROOT / "scripts/release").read_text(encoding="utf-8")
         functions = script[script.index("readme() {"):script.index("beside() {")]
