@@ -144,8 +144,8 @@ impl ProcessedEvents {
         }
     }
 
-    /// May an attempt before this one have had no table to record itself in? This one has none either, or nothing was recorded although
-    /// there was an attempt before, or there may have been.
+    /// May an attempt before this one have replied without leaving a record? It may, if this claim was made without the table. It also may, if
+    /// this is the first recorded claim, although the event was handed over long ago or without the table.
     pub(crate) fn may_be_unrecorded(&self, upload: &Upload, claim: &Claim) -> bool {
         let is_repeated = |HandedOver { at, without_table }| {
             without_table || Timestamp::from_secs(at) + FIRST_ATTEMPT_WITHIN < self.once.now()
